@@ -156,14 +156,14 @@ run()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("source", "records"), [(KILLED, 20_000), (KILLED_WITH_CHILDREN, 3_000)])
+@pytest.mark.parametrize(("source", "records"), [(KILLED, 10_000), (KILLED_WITH_CHILDREN, 2_000)])
 def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
     out: Any, program: Any, wait_for: Any, source: str, records: int
 ) -> None:
     """Killed again and again: every output at least once, each key's in order but for whole repeats."""
     inputs = load(out, records)
     out.judged = False
-    for kill in range(4):
+    for kill in range(2):
         running = program(source)
         wait_for(lambda running=running, least=3 + kill: len(running.lines) > least, timeout_s=30.0)
         running.signal(signal.SIGKILL)

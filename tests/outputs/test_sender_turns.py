@@ -212,6 +212,31 @@ def test_what_waits_for_partitions_that_stand_holds_up_no_others(monkeypatch: py
         assert new(world) == []
 
 
+def test_a_partition_that_stands_may_take_all_the_room_and_then_nothing_is_received(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits for it is in memory, and no record can be taken back: before that the others go on."""
+    with calm() as world:
+        monkeypatch.setattr(world.outputs, "_outputs_max", 6)
+        settle(world, b"a0", b"b0")
+        world.broker.stands = {("t", b"a"[0] % PARTITIONS)}
+        put(world, *[b"a%d" % number for number in range(1, 6)])
+        world.sender._hand_over()
+        world.clock.now_s += TURN_S
+        assert not world.outputs.is_behind()
+        put(world, b"b1")
+        assert world.outputs.is_behind()
+        turn(world, 100)
+        assert b"b1" not in world.stands_now()
+        assert not world.outputs.is_behind()
+        put(world, b"a6")
+        turn(world, 100)
+        assert world.outputs.is_behind()
+        world.broker.stands.clear()
+        turn(world, 300)
+        assert not world.outputs.is_behind()
+
+
 def test_where_no_key_waits_for_it_partitions_take_no_turns() -> None:
     """The client has always something to send."""
     with calm() as world:

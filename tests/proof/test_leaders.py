@@ -40,7 +40,7 @@ pytestmark = pytest.mark.broker
 
 MODES = ("at-least-once", "exactly-once")
 INPUTS, OUTPUTS, KEYS = 3, 6, 30
-RATE = 300.0
+RATE = 150.0
 CALL_S = 2e-3
 # Shorter than some faults: the broker ends transactions that these hold up.
 TRANSACTION_MS = 3000
@@ -233,7 +233,7 @@ def test_too_few_replicas_in_sync_hold_outputs_back_and_refuse_none(shared: Kafk
 
 
 def stands(apps: list[Copies]) -> bool:
-    """Tell whether nothing is committed for some time, although hundreds are written in a second."""
+    """Tell whether nothing is committed for some time, although a hundred are written in a second."""
     before = [app.acknowledged for app in apps]
     time.sleep(WAITS_S)
     return [app.acknowledged for app in apps] == before
