@@ -76,7 +76,8 @@ def test_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
     app.start()
     (failed, *_) = wait_for(lambda: events.of(DeadLetterFailed))
     assert "coroutine that nobody runs" in failed.error
-    stays(lambda: lab.committed() == 0 and app.snapshot().dead_lettered_records == 0, for_s=0.2)
+    # The first commit, of where it begins, may not have been written yet.
+    stays(lambda: not lab.committed() and app.snapshot().dead_lettered_records == 0, for_s=0.2)
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.1)
 

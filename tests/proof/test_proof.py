@@ -59,12 +59,12 @@ def test_a_chain_of_both_modes_on_three_brokers_of_which_one_is_killed_and_leade
     """The short form of `scripts/proof`: three groups, of which members are killed, too."""
     modes = "exactly-once,at-least-once,exactly-once"
     chain = ["--brokers", "3", "--levels", "3", "--mode", modes, "--kind", "threads,tasks", "--members", "2"]
-    faults = ["--faults", "kill,broker-kill,leaders", "--pause", "0.5,1.5", "--node-pause", "0.2,0.5"]
-    how = ["--seconds", "5", "--rate", "80", "--refused-every", "300", "--metadata-bytes", "64"]
+    faults = ["--faults", "kill,broker-kill,leaders", "--pause", "1,3", "--node-pause", "0.2,0.5"]
+    how = ["--seconds", "8", "--rate", "80", "--refused-every", "300", "--metadata-bytes", "64"]
     result = check(*chain, *faults, *how)
     assert not result["violations"], f"FACT: {result}"
     assert all(result["faults"][name] for name in ("kill", "broker-kill", "leaders")), result
-    assert min(result["records_by_level"]) > 300, result
+    assert min(result["records_by_level"]) > 500, result
 
 
 @ON_DEMAND

@@ -211,14 +211,15 @@ from ehkafka import Endpoint
 from ehkafka.spark.source import log_records
 
 def make():
-    log_records.LOOK_EVERY_S = 1.0  # in the process that plans, in place of a minute
+    assert log_records.CHECK_EVERY_S > 1.0
+    log_records.CHECK_EVERY_S = 1.0  # in the process that plans
     return Endpoint.kafka({bootstrap!r})
 """
 
 
 @pytest.fixture
 def checks_often(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> dict[str, str]:
-    """Return source options of a run that looks at its records each second."""
+    """Return source options of a run that checks its records each second."""
     module = f"looks_often_{uuid.uuid4().hex[:8]}"
     (tmp_path / f"{module}.py").write_text(QUICK.format(bootstrap=broker.bootstrap))
     spark.sparkContext.addPyFile(str(tmp_path / f"{module}.py"))
