@@ -52,7 +52,7 @@ class Turns:
     def are_long(self, parts: int, now_s: float) -> bool:
         """Tell whether so many parts wait for partitions that answer that no more are needed.
 
-        What waits for the others is bounded by the room of all outputs alone: until that is full they hold
+        What waits for the others is bounded by the room of all outputs: until that is full they hold
         up no partition that answers, and no record can be taken back whose output waits.
         """
         moving = chain(self._waiting, self._answering(now_s))

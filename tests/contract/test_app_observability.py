@@ -152,14 +152,14 @@ class Steps:
 
 # In Python 3.11 looks took 1,270,000 and 700,000 steps, their longest holds of a lock 154,000 and 29,000.
 @pytest.mark.parametrize(
-    ("workers", "keys", "look_max", "hold_max"),
+    ("workers", "keys", "steps_max", "hold_max"),
     [
         pytest.param(5_000, 5_000, 1_800_000, 230_000, id="running"),
         pytest.param(8, 1_000, 1_000_000, 45_000, id="waiting"),
     ],
 )
 def test_a_snapshot_of_many_partitions_holds_nobody_up(
-    embedded_broker_factory: Any, wait_for: Any, workers: int, keys: int, look_max: int, hold_max: int
+    embedded_broker_factory: Any, wait_for: Any, workers: int, keys: int, steps_max: int, hold_max: int
 ) -> None:
     """Of 500 partitions with thousands of keys: the steps of a look and of its longest hold of a lock."""
     done = asyncio.Event()
@@ -196,7 +196,7 @@ def test_a_snapshot_of_many_partitions_holds_nobody_up(
             snapshot = app.snapshot()
         assert len(snapshot.partitions) == 500
         assert 0 < max(holds) < hold_max
-        assert steps.count < look_max
+        assert steps.count < steps_max
     finally:
         # Each call ends: thousands that hang would be cancelled one by one, for longer than a stop waits.
         loops[0].call_soon_threadsafe(done.set)
