@@ -117,7 +117,8 @@ def refused(error: KafkaError) -> EhkafkaError | None:
     if code in _FENCED or (is_fatal and "fenced" in error.str().lower()):
         return FencedError(
             f"The group fenced this process: {describe_error(error)} "
-            "Another process uses the same group.instance.id; give each process its own."
+            "Another process uses the same group.instance.id: give each process its own. If none does, the"
+            " answer to this one's join was lost with the group's coordinator: start it again."
         )
     if code in _DENIED:
         return EndpointError(f"The broker refuses access: {describe_error(error)}")
