@@ -156,10 +156,16 @@ class TopicReader:
             elif failed is not None and failed.is_batch:
                 return records, failed
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                self.unread.pop(TopicPartition(str(message.topic()), message.partition() or 0), None)
+                self._note_end(message)
             else:
                 self._on_error(error, message)
         return records, None
+
+    def _note_end(self, message: Message) -> None:
+        """Note that a log has nothing more now; a new leader's may end before what is there for a moment."""
+        partition = TopicPartition(str(message.topic()), message.partition() or 0)
+        if (message.offset() or 0) >= self.ends[partition]:
+            self.unread.pop(partition, None)
 
     def _is_below_end(self, record: Record) -> bool:
         """Note how far a partition is read; False for a record that was written later."""

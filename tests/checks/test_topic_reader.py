@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
+from confluent_kafka import KafkaError
 
 from ehkafka import Endpoint
 from ehkafka.checks import Target
@@ -48,6 +50,20 @@ def test_what_is_written_later_is_not_read(broker: EmbeddedBroker) -> None:
         places = [(one.partition(), one.offset()) for batch in reader.batches() for one in batch]
         assert sorted(places) == [(number, offset) for number in range(2) for offset in range(10)]
         assert reader.unread == {}
+
+
+def test_a_log_that_seems_to_end_early_is_read_on(broker: EmbeddedBroker) -> None:
+    """A leader that is new may know an earlier end for a moment: what is there would be passed as read."""
+
+    def ends_at(offset: int) -> Mock:
+        error = KafkaError(KafkaError._PARTITION_EOF)
+        return Mock(topic=lambda: "t", partition=lambda: 0, offset=lambda: offset, error=lambda: error)
+
+    with reader_of(broker) as reader:
+        assert reader._taken([ends_at(7)]) == ([], None)
+        assert reader.unread == {FIRST: 0, SECOND: 0}
+        assert reader._taken([ends_at(10)]) == ([], None)
+        assert reader.unread == {SECOND: 0}
 
 
 def test_a_partition_that_is_held_is_not_read(
