@@ -345,8 +345,8 @@ class Membership:
     def begin_anew(self, begin: Begin) -> None:
         """End a partition's epoch and begin another elsewhere in its log; the group is not asked.
 
-        Only when nothing of it is left without an outcome. What the old epoch could commit is of a log
-        that is gone.
+        Only when nothing of it is left without an outcome, and no output of it unacknowledged. What the old
+        epoch could commit is of a log that is gone.
         """
         partition = begin.partition
         # Facts of the group go on, those of the old log do not.

@@ -6,8 +6,8 @@ knows nothing of that: the member keeps its partitions, and librdkafka keeps the
 
 A gap ahead leaves the epoch as it is: the position jumps, the watermark follows as over a hole. A position
 before the old one begins a new epoch, because offsets are received a second time; that waits
-until what is left of the old log has its outcome. So does any position in another log of the same name,
-which librdkafka would go on reading: such a partition is halted until then.
+until what is left of the old log has its outcome, and its outputs are acknowledged. So does any position in
+another log of the same name, which librdkafka would go on reading: such a partition is halted until then.
 """
 
 from __future__ import annotations
@@ -187,12 +187,18 @@ class GapRepair:
         if halted:
             consumer.resume([KafkaPartition(*partition) for partition in halted])
 
-    @staticmethod
-    def _may_resume(stuck: _Stuck) -> bool:
+    def _may_resume(self, stuck: _Stuck) -> bool:
         if stuck.resume_at is None:
             return False
-        begins_anew = stuck.is_another_log or _is_back(stuck.epoch, stuck.resume_at)
-        return not begins_anew or not stuck.epoch.tally.unfinished_records
+        if not (stuck.is_another_log or _is_back(stuck.epoch, stuck.resume_at)):
+            return True
+        # In this order: an output is put before its record ends.
+        return not stuck.epoch.tally.unfinished_records and not self._has_outputs(stuck.epoch)
+
+    def _has_outputs(self, epoch: Epoch) -> bool:
+        """Tell whether outputs wait that the epoch's end would drop: their records are not received again."""
+        delivery = self._context.delivery
+        return delivery is not None and epoch in delivery.outputs.lowest()
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
         route, epoch = self._context.owned[partition]

@@ -11,10 +11,13 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.events import ConnectionProblem, OffsetGap
+from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, WaitingPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.intake.unreadable import Halted
 from ehkafka.lanes.finished import FinishedBefore
+from ehkafka.outputs.output import Output
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.positions.log_asker import LogsQuestion
 from ehkafka.positions.log_book import KnownLog
 from ehkafka.progress.ledger import Position
@@ -64,6 +67,11 @@ class Consumer:
 
     incremental_assign = assign
 
+    def pause(self, _partitions: list[Any]) -> None:
+        """Fetch no more of them."""
+
+    resume = pause
+
     def incremental_unassign(self, partitions: list[Any]) -> None:
         """Note it."""
         self.unassigned += [one.partition for one in partitions]
@@ -85,14 +93,16 @@ class Stage:
         self.begun: list[int] = []
         self.unreadable: dict[TopicPartition, Any] = {}
         self.committed: dict[TopicPartition, Position] = {}
+        self.outputs = Unacknowledged()
         self.owned = OwnedPartitions()
         for partition in (P0, P1):
             self._own(self.bench.assign(partition.partition))
         context: Any = SimpleNamespace(
             owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
-            unreadable=self.unreadable, waiting=WaitingPartitions(),
+            unreadable=self.unreadable, waiting=WaitingPartitions(), flow=FlowControl(FlowLimits()),
             ledger=SimpleNamespace(acknowledged=self.committed.get),
+            delivery=SimpleNamespace(outputs=self.outputs),
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
@@ -126,6 +136,11 @@ class Stage:
             topic=lambda: partition.topic, partition=lambda: partition.partition, offset=lambda: offset
         )
         self._repair.note(error, message)
+        self.turn()
+
+    def replace(self, partition: TopicPartition = P0) -> None:
+        """Let the log be another one, and take a turn."""
+        self._repair.note_another_log(self.consumer, partition, "it has another id")  # type: ignore[arg-type]
         self.turn()
 
     def turn(self) -> None:
@@ -276,6 +291,26 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
     assert stage.begun == [10]
     assert stage.consumer.assigned[-1] == {0: 10, 1: 5}
     assert [gap.partition for gap in stage.reported.of(OffsetGap)] == [P0, P1]
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+def test_a_new_epoch_waits_for_outputs_of_the_old_one(*, is_another: bool) -> None:
+    """Where an epoch ends its outputs are dropped, and no later one receives their records again."""
+    stage = Stage("earliest")
+    stage.bench.receive(stage[P0], "a60")
+    entry = next(stage[P0].unfinished())
+    stage.bench.work()
+    output = Output(SimpleNamespace(), entry, "out", b"v", b"k", None, -1)
+    stage.outputs.put(entry, output, 2)
+    if is_another:
+        stage.replace()
+    else:
+        stage.report(P0, offset=61)
+    assert stage.begun == []
+    with stage.outputs.lock:
+        stage.outputs.let_go(stage.outputs.take(1))
+    stage.turn()
+    assert stage.begun == [10]
 
 
 def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
