@@ -94,6 +94,9 @@ class UnreadablePartitions:
 
     def note_silent(self, failed: FailedFetch) -> None:
         """Take a batch before which the client stays without an error: no retry would report anything."""
+        known = self._halted.get(failed.partition)
+        if known is not None and known.is_batch:
+            return  # while the log was read, the client has reported one: it is retried
         self._begin(failed)
         self._halted[failed.partition].has_failed = False
         self._halted[failed.partition].due_s = math.inf

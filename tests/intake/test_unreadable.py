@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.broker_errors import FailedFetch, failed_fetch
 from ehkafka.events import PartitionReadable, PartitionUnreadable
 from ehkafka.intake.contact import Leader
-from ehkafka.intake.owned import OwnedPartition
-from ehkafka.intake.unreadable import LASTS_S, RETRY_S, UnreadablePartitions
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
+from ehkafka.intake.unreadable import LASTS_S, RETRY_S, SILENT_S, SilentBatches, UnreadablePartitions
+from ehkafka.positions.log_asker import TailQuestion
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
 from tests.kit.events import Events
@@ -206,3 +207,27 @@ def test_a_silent_leader_does_not_make_a_batch_readable() -> None:
     stage.context.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s() + RETRY_S)
     stage.turn(RETRY_S)
     assert stage.offset is None
+
+
+def test_an_answer_of_the_log_does_not_replace_what_the_client_has_reported_meanwhile() -> None:
+    """Else the partition stays paused: only what is noted as paused is tried again."""
+    stage = Stage()
+    asked: list[TailQuestion] = []
+
+    def read_tails(tails: Any) -> TailQuestion:
+        asked.append(TailQuestion(tails))
+        return asked[-1]
+
+    stage.context.asker = SimpleNamespace(read_tails=read_tails)
+    stage.context.standstill = SimpleNamespace(lasts_s=lambda *_: SILENT_S)
+    stage.context.owned = OwnedPartitions()
+    stage.context.owned[P0] = OwnedPartition(None, stage.epoch)  # type: ignore[arg-type]
+    silent = SilentBatches(stage.context, stage.parts.note_silent)
+    silent.check()
+    stage.fail()
+    assert stage.turn() == ["pause"]
+    asked[0].broken = {P0}
+    asked[0].done.set()
+    silent.check()
+    assert stage.parts.halts(P0)
+    assert stage.turn(RETRY_S) == ["resume", 10]
