@@ -123,7 +123,8 @@ class Aside:
         """Drop the outputs of epochs that have ended, also those that the producer has; return them."""
         under_way = any(turn.is_under_way and turn.output.has_ended for turn in self._turns.values())
         if under_way and self._producer is not None:
-            self._producer.renew(is_fault=False)  # its messages are answered: as purged
+            # Its messages are answered, as purged; where one is not, no answer comes later.
+            self._renew(self._producer, is_fault=False)
         dropped: list[Output] = []
         with self._outputs.lock:
             for place, queue in list(self._outputs.aside.items()):
@@ -169,11 +170,14 @@ class Aside:
         if self._producer is None:
             self._producer = self._make_producer()
         if self._producer.is_lost:
-            self._producer.renew()
-            for turn in self._turns.values():
-                turn.is_under_way = False
+            self._renew(self._producer, is_fault=True)
         self._producer.open_when_due()
         return self._producer
+
+    def _renew(self, producer: OneProducer, *, is_fault: bool) -> None:
+        producer.renew(is_fault=is_fault)
+        for turn in self._turns.values():
+            turn.is_under_way = False
 
     def _send(self, client: Any, place: object, turn: Turn) -> None:
         why = produce_one(client, *turn.output[2:], partial(self._answered, place, turn))

@@ -166,7 +166,10 @@ OutputSender._renew: sources of dropped outputs hear nothing
 Aside.takes: later ones go before earlier ones
     append(output) -> appendleft(output)
 Aside.drop_ended: the producer keeps what ended epochs have left
-    self._producer.renew(is_fault=False) -> pass
+    self._renew(self._producer, is_fault=False) -> pass
+Aside._renew: what a producer did not return is never sent again
+    turn.is_under_way = False -> pass
+    by test_a_second_producer_that_returns_nothing_at_its_purge_loses_no_output
 Aside.drop_ended: what is behind a dropped one has no turn
     self._go_on_with(place, kept) -> self._outputs.aside[place] = kept
 Aside.drop_ended: the bytes of what is dropped stay
@@ -178,7 +181,7 @@ Aside.go_on: what is with a judge is sent
 Aside.go_on: what is on its way is sent again
     turn.is_under_way or ->
 Aside._opened: a lost producer stays
-    self._producer.renew() -> pass
+    self._renew(self._producer, is_fault=True) -> pass
     by test_a_lost_second_producer_is_followed_by_another
 Aside._answered: an answer for what is not its turn counts
     if self._turns.get(place) is not turn: -> if False:

@@ -412,3 +412,26 @@ def test_a_lost_second_producer_is_followed_by_another() -> None:
         turn(world, 100)
         assert world.outputs.count() == 0
         assert [one.is_alone for one in world.clients] == [False, True, True]
+
+
+def test_a_second_producer_that_returns_nothing_at_its_purge_loses_no_output() -> None:
+    """Such as while its thread resolves a name: what is left of epochs that go on, the next one is given."""
+    with calm() as world:
+        world.broker.stands = set(ALL)
+        ended, kept = taken(world, b"a1"), taken(world, b"b2")
+        ended = ended._replace(source=world._entry(world.epochs[1]))
+        world.sender._aside.add(ended)
+        world.sender._aside.add(kept)
+        turn(world)
+        world.epochs[1].ended = True
+        second = world.clients[-1]
+
+        def purge(**_options: bool) -> None:
+            second.is_over = True
+            second.has.clear()
+
+        second.purge = purge  # type: ignore[method-assign]
+        assert world.sender._aside.drop_ended() == [ended]
+        world.broker.stands.clear()
+        turn(world, 100)
+        assert world.outputs.count() == 0
