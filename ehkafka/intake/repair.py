@@ -223,8 +223,9 @@ def _wanted(consumer: Consumer, epoch: Epoch, halted: Halted | None) -> int | No
     """
     if halted is not None:
         return halted.seek_to  # behind a batch that cannot be read the client's position may be anywhere
-    if epoch.received.next_offset is None:
-        return None
+    if epoch.received.next_offset is None or epoch.received.marks.last is None:
+        # The client's position may be of an earlier assignment, until it receives something of this one.
+        return epoch.received.next_offset
     # It also knows of what was read and is no record, such as the marks of a transaction.
     return max(epoch.received.next_offset, consumer.position([KafkaPartition(*epoch.partition)])[0].offset)
 

@@ -143,6 +143,11 @@ class Stage:
         self._repair.note_another_log(self.consumer, partition, "it has another id")  # type: ignore[arg-type]
         self.turn()
 
+    def refuse(self, partition: TopicPartition = P0) -> None:
+        """Let librdkafka refuse a seek, and take a turn."""
+        self._repair.note_refused(partition, "it is not fetched")
+        self.turn()
+
     def turn(self) -> None:
         """Take a turn: one to ask, and one with the answer."""
         for _ in range(2):
@@ -203,7 +208,7 @@ def test_what_an_earlier_epoch_has_finished_is_no_loss() -> None:
 def test_marks_behind_the_last_record_are_no_loss() -> None:
     """Librdkafka had read on to 5 over what is no record."""
     stage = Stage("earliest")
-    stage[P0].received.next_offset = 3
+    stage.bench.receive(stage[P0], "a2")
     stage.consumer.consumed = 5
     stage.report(offset=5)
     assert stage.lost == 5
@@ -249,10 +254,19 @@ def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str)
     assert (stage.fatal, stage.reported.of(OffsetGap), stage.lost) == ([], [], 0)
 
 
+def test_before_anything_was_received_the_clients_position_counts_for_nothing() -> None:
+    """It may be that of an earlier assignment: the client forgets it on a thread of its own."""
+    stage = Stage("stop")
+    stage[P0].received.next_offset, stage.consumer.consumed = 20, 45
+    stage.refuse()
+    assert stage.consumer.assigned[0][0] == 20
+
+
 def test_behind_a_batch_that_cannot_be_read_the_clients_position_counts_for_nothing() -> None:
     """It may have passed the batch, or lie where a wrong checksum has sent it."""
     stage = Stage("stop")
-    stage[P0].received.next_offset, stage.consumer.consumed = 20, 45
+    stage.bench.receive(stage[P0], "a19")
+    stage.consumer.consumed = 45
     stage.unreadable[P0] = Halted(stage[P0], 20, "it is damaged", is_batch=True, since_s=0.0, due_s=0.0)
     stage.report(offset=8459202870869259873)
     assert stage.consumer.assigned[0][0] == 20
