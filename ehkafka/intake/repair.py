@@ -75,6 +75,8 @@ class GapRepair:
             return
         truncation = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001 - librdkafka's own code
         truncated = message.offset() < 0 or truncation in error.str()
+        if partition in self._stuck:
+            self._question = None  # an answer of before: in between another member may have read on
         self._stuck[partition] = _Stuck(owned.epoch, describe_error(error), truncated=truncated)
 
     def _is_known(self, partition: TopicPartition, epoch: Epoch) -> bool:
@@ -119,6 +121,7 @@ class GapRepair:
             owned = self._context.owned.get(partition)
             if owned is None or owned.epoch is not stuck.epoch:
                 del self._stuck[partition]
+                self._question = None  # as in `note`
                 if stuck.is_another_log:
                     # Halted here, so librdkafka keeps it paused over its next assign.
                     self._membership.left_paused(consumer, partition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -96,7 +97,7 @@ class Stage:
         self.outputs = Unacknowledged()
         self.owned = OwnedPartitions()
         for partition in (P0, P1):
-            self._own(self.bench.assign(partition.partition))
+            self.own(self.bench.assign(partition.partition))
         context: Any = SimpleNamespace(
             owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
@@ -107,7 +108,8 @@ class Stage:
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
 
-    def _own(self, epoch: Epoch) -> None:
+    def own(self, epoch: Epoch) -> None:
+        """Let a partition have this epoch."""
         route: Any = SimpleNamespace(hub=SimpleNamespace(locked=self._locked))
         self.owned[epoch.partition] = OwnedPartition(route, epoch)
 
@@ -124,7 +126,7 @@ class Stage:
         self.bench.inboxes.end([self[begin.partition]])
         fresh = self.bench.assign(begin.partition.partition)
         fresh.received.next_offset = begin.offset
-        self._own(fresh)
+        self.own(fresh)
 
     def __getitem__(self, partition: TopicPartition) -> Epoch:
         return self.owned[partition].epoch
@@ -340,6 +342,27 @@ def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
     assert (stage.fatal, stage.reported.of(OffsetGap), stage.consumer.assigned) == ([], [], [])
     stage.report(P0)
     assert stage.consumer.assigned == []
+
+
+@pytest.mark.parametrize("is_at_once", [False, True])
+def test_an_answer_that_an_earlier_epoch_asked_for_decides_nothing(*, is_at_once: bool) -> None:
+    """The log has grown meanwhile, by what another member has handled: its end of before is no gap."""
+    stage = Stage("latest")
+    late = LogsQuestion([[P0]], {P0: KnownLog(10, 50, 0.0)})
+    with patch.object(stage.consumer, "read_logs", lambda _groups: late):
+        stage[P0].received.next_offset = 20
+        stage.report(offset=20)
+    stage.bench.inboxes.end([stage[P0]])
+    stage.own(stage.bench.assign(0))
+    stage.bench.receive(stage[P0], "a59")
+    stage.consumer.logs[P0] = (10, 70)
+    if not is_at_once:
+        stage.turn()
+    late.done.set()
+    stage.report(offset=60)
+    stage.turn()
+    assert (stage.begun, stage.reported.of(OffsetGap)) == ([], [])
+    assert stage.consumer.assigned == [{0: 60, 1: -2}]
 
 
 def test_an_earliest_that_moved_on_before_it_was_read_is_no_gap() -> None:
