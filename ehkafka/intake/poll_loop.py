@@ -110,6 +110,7 @@ class PollLoop:
         """Take one batch, hand it on, and do what is due."""
         self._note_turn()
         messages = self._consume(consumer)
+        was_called = not self._is_all_received
         # Before its records are handed on: what is paused in a new epoch, too, must not start.
         self.by_hand.run(consumer)
         # One `consume()` may end epochs and begin others before it returns: its records take the epoch that
@@ -121,7 +122,7 @@ class PollLoop:
         self._log_ends.check_where_passed(consumer, received)
         self._unreadable.run(consumer)
         # Never inside `_deliver`: a gap may seek or assign anew, which drops what the client still holds.
-        self._gaps.run(consumer)
+        self._gaps.run(consumer, was_called=was_called)
         self._waiting.run(consumer)
         self._check_parked(consumer)
         self._busy = self.watch()

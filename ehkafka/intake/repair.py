@@ -107,14 +107,19 @@ class GapRepair:
         stuck = self._stuck.get(partition)
         return stuck is not None and stuck.is_another_log
 
-    def run(self, consumer: Consumer) -> None:
-        """Bring back what can be. Once a turn, after its records were received; cheap without a gap."""
+    def run(self, consumer: Consumer, *, was_called: bool) -> None:
+        """Bring back what can be. Once a turn, after its records were received; cheap without a gap.
+
+        `was_called`: the client, in this turn. Else it may have queued a revoke in the time since, and it
+        takes an incremental unassign for the answer to that: others would begin before what runs has ended.
+        """
         if not self._stuck:
             return
         self._drop_what_left(consumer)
         if self._context.clock() >= self._not_before_s:
             self._decide(consumer)
-            self._resume(consumer)
+            if was_called:
+                self._resume(consumer)
 
     def _drop_what_left(self, consumer: Consumer) -> None:
         for partition, stuck in list(self._stuck.items()):

@@ -131,14 +131,21 @@ class Stage:
     def __getitem__(self, partition: TopicPartition) -> Epoch:
         return self.owned[partition].epoch
 
-    def report(self, partition: TopicPartition = P0, *, offset: int = 3, text: str = "out of range") -> None:
+    def report(
+        self,
+        partition: TopicPartition = P0,
+        *,
+        offset: int = 3,
+        text: str = "out of range",
+        was_called: bool = True,
+    ) -> None:
         """Let librdkafka report a gap, and take a turn."""
         error = KafkaError(KafkaError._AUTO_OFFSET_RESET, text)
         message: Any = SimpleNamespace(
             topic=lambda: partition.topic, partition=lambda: partition.partition, offset=lambda: offset
         )
         self._repair.note(error, message)
-        self.turn()
+        self.turn(was_called=was_called)
 
     def replace(self, partition: TopicPartition = P0) -> None:
         """Let the log be another one, and take a turn."""
@@ -150,10 +157,10 @@ class Stage:
         self._repair.note_refused(partition, "it is not fetched")
         self.turn()
 
-    def turn(self) -> None:
-        """Take a turn: one to ask, and one with the answer."""
+    def turn(self, *, was_called: bool = True) -> None:
+        """Take a turn: one to ask, and one with the answer. `was_called`: the client, in each of them."""
         for _ in range(2):
-            self._repair.run(self.consumer)  # type: ignore[arg-type]
+            self._repair.run(self.consumer, was_called=was_called)  # type: ignore[arg-type]
 
 
 def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
@@ -187,6 +194,17 @@ def test_the_cooperative_protocol_touches_the_stuck_partition_alone() -> None:
     stage.report()
     assert (stage.consumer.unassigned, stage.consumer.assigned) == ([0], [{0: 50}])
     assert stage.lost == 47
+
+
+def test_nothing_is_assigned_in_a_turn_that_did_not_call_the_client() -> None:
+    """It may have queued a revoke since, for whose answer it would take that: others would begin too soon."""
+    stage = Stage("earliest", cooperative=True)
+    stage[P0].received.next_offset = 3
+    stage.report(was_called=False)
+    stage.turn(was_called=False)
+    assert (stage.consumer.unassigned, stage.consumer.assigned) == ([], [])
+    stage.turn()
+    assert (stage.consumer.unassigned, stage.consumer.assigned) == ([0], [{0: 10}])
 
 
 def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
