@@ -28,9 +28,11 @@ def resume(consumer: Consumer, epochs: Iterable[Epoch]) -> None:
     for epoch in epochs:
         where = KafkaPartition(*epoch.partition)
         (position,) = consumer.position([where])
-        # Only to where it stands anyway, and only if both of us say so: behind control records, after a gap
-        # or before the first record a slow resume is better than a wrong position.
-        if position.offset == epoch.received.next_offset:
+        # Behind control records or before the first record a slow resume is better than a wrong position. One
+        # that lies before what was received stood still where leader epochs went down (librdkafka compares
+        # these first), and what lies between would be received again.
+        received_next = epoch.received.next_offset
+        if received_next is not None and 0 <= position.offset <= received_next:
             # Refused when the partition is not fetched right now, e.g. while its start is still looked up.
             with suppress(KafkaException):
-                consumer.seek(KafkaPartition(*epoch.partition, position.offset))
+                consumer.seek(KafkaPartition(*epoch.partition, received_next))

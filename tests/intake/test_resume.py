@@ -104,6 +104,13 @@ def test_a_seek_goes_only_where_both_sides_stand() -> None:
     assert all(len(client.resumed) == 1 for client in (agreed, ahead, unknown, fresh))
 
 
+def test_a_client_that_stands_before_what_was_received_is_sent_behind_it() -> None:
+    """Its position stays where leader epochs go down, as in a log made anew: it would read them again."""
+    client = Client(7)
+    resume(client, [epoch(10)])  # type: ignore[arg-type]
+    assert client.sought == [10]
+
+
 def test_a_refused_seek_is_only_a_slow_resume() -> None:
     """A partition that is not fetched right now refuses; it is resumed all the same."""
     client = Client(10, refuses=True)
