@@ -67,6 +67,11 @@ class Attempts:
         # How many records a batch with it may have, since one has raised; None: as many as ever.
         self.together_max: int | None = None
 
+    @property
+    def reason(self) -> str:
+        """Return why it waits."""
+        return self.last_error or "the handler raised for its batch"
+
 
 @dataclass(frozen=True, slots=True)
 class HoldHead:

@@ -89,7 +89,8 @@ class Ending:
     def _put_back(self, taken: Iterable[tuple[Inbox, list[Entry]]]) -> None:
         """Put back what may start, and leave the rest for the next owner.
 
-        A record that has failed keeps its key until its epoch ends: no later one of the key may pass it.
+        A record that has failed, alone or with its batch, keeps its key until its epoch ends: no later one of
+        the key may pass it.
         """
         router = self._router
         kept: dict[tuple[int, Hashable], Held] = {}
@@ -100,7 +101,7 @@ class Ending:
                     router.put(held, entry)
                 elif entry[EPOCH].may_start(entry):
                     router.put(inbox, entry)
-                elif (known := router.attempts.get(id(entry[MESSAGE]))) is not None and known.failed:
+                elif id(entry[MESSAGE]) in router.attempts:
                     kept[name] = self._waiting.keep(entry)
                 else:
                     router.give_back(entry)

@@ -137,7 +137,7 @@ class Waiting:
     def keep(self, entry: Entry) -> Held:
         """Hold a record that has failed and may not start any more, until its epoch ends."""
         held = self._hold(entry, (entry,))
-        self._wait(held, HoldHead(self.router.attempts[id(entry[MESSAGE])].last_error))
+        self._wait(held, HoldHead(self.router.attempts[id(entry[MESSAGE])].reason))
         return held
 
     def decide(self, held: Held, decision: Decision, now_s: float) -> None:
@@ -326,9 +326,9 @@ class Waiting:
         """Route what waits of a key, behind what still runs of it; first those that may fail again."""
         router = self.router
         known = router.attempts.get(id(held.q[0][MESSAGE])) if held.q else None
-        if known is not None and known.failed and not held.q[0][EPOCH].may_start(held.q[0]):
+        if known is not None and not held.q[0][EPOCH].may_start(held.q[0]):
             # It failed, and no later record of its key may pass it before its epoch has ended.
-            self._wait(held, HoldHead(known.last_error))
+            self._wait(held, HoldHead(known.reason))
             return
         held.set_parked(router.tally, parked=False)
         was_paused = held.decision is PAUSED

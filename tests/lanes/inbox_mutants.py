@@ -130,7 +130,7 @@ Held.disown: let go: a key runs beside what still runs of it
     self.owners[self.key] = self.behind -> del self.owners[self.key]
     by is_batch=False, keys=3
 Waiting._let_go: let go: a failed record above the drain's limit lets its key pass
-    known.failed and not held.q[0][EPOCH].may_start(held.q[0]) -> False
+    known is not None and not held.q[0][EPOCH].may_start(held.q[0]) -> False
     by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
 Waiting._gather: pause: what waits stays
     held.put_first(pulled, self.router.tally) -> pass
@@ -158,7 +158,7 @@ Inboxes.end_batch: end batch: what is skipped of an ended epoch counts
 Ending._put_back: drain: given back records run
     elif entry[EPOCH].may_start(entry): -> elif True:
 Ending._put_back: drain: a failed record is given back and lets its key pass
-    is not None and known.failed: -> is False:
+    elif id(entry[MESSAGE]) in router.attempts: -> elif False:
     by is_batch=True, is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
 Ending._all: drain: what waits in piles is forgotten
     , *router.piles.all() ->

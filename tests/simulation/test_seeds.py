@@ -35,10 +35,13 @@ COUNTED, COUNTED_WITH_BATCHES, COUNTED_WITH_TRANSACTIONS = 40, 30, 60
 AT_ONCE = 20
 # Red in a long run: short sessions and a new member's last commit that the broker refused for its metadata.
 FOUND = (4437, 8891, 13013, 20315)
+# As well: a batch that raised while a partition drained let go of its keys before the epoch's end, and with
+# scope="handler" another partition's records of these passed.
+FOUND_WITH_BATCHES = (43425, 47361)
 # Of each way: the seeds that are left.
 LEFT: dict[str, Sequence[int]] = {
     "": (*FOUND, *range(COUNTED, SEEDS)),
-    "batches": range(COUNTED_WITH_BATCHES, SEEDS_WITH_BATCHES),
+    "batches": (*FOUND_WITH_BATCHES, *range(COUNTED_WITH_BATCHES, SEEDS_WITH_BATCHES)),
     "transactions": range(COUNTED_WITH_TRANSACTIONS, SEEDS_WITH_TRANSACTIONS),
     "short-texts": range(SEEDS_WITH_TRANSACTIONS // 3),
 }
