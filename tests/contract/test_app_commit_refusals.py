@@ -59,7 +59,8 @@ def test_health_is_red_with_the_brokers_words_while_commits_fail(
     wait_for(lambda: len(events.of(CommitFailed)) >= 2)
     (reason,) = app.health().reasons
     assert "INVALID_COMMIT_OFFSET_SIZE" in reason
-    assert app.snapshot().partitions[0].committed is None
+    # The start may have committed its position before the broker refused.
+    assert app.snapshot().partitions[0].committed in {None, 0}
     assert all(failed.retriable for failed in events.of(CommitFailed))
     lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
     wait_for(lambda: app.health().ok)
