@@ -25,7 +25,8 @@ _LEADER_MOVES = (
     " look for brokers that are down or overloaded"
 )
 _WRONG_GENERATION = (
-    "the group has rebalanced since; the records in question are redelivered to their new owner"
+    "the group is in its next generation: the commit is sent again when this member has joined it; if others"
+    " have the partitions by then, they handle these records again"
 )
 
 _FORGOTTEN_ID = (

@@ -19,9 +19,10 @@ class CommitError(enum.Enum):
 
     # The coordinator is busy, moving or away, or the reason is unknown: stay dirty, try again later.
     RETRY = "retry"
-    # The group rebalances: stay dirty, try again after the join.
+    # The group rebalances, and this member may have the next generation soon: stay dirty, try again after
+    # the join. If it does not rebalance, librdkafka reports the partitions as lost.
     REJOIN = "rejoin"
-    # The group no longer knows this member or generation: librdkafka rejoins, the partitions are lost.
+    # The group no longer knows this member: librdkafka rejoins, the partitions are lost.
     LOST = "lost"
     # Another process took our `group.instance.id`: stop.
     FENCED = "fenced"
@@ -33,8 +34,8 @@ class CommitError(enum.Enum):
 
 _CLASSES = {
     KafkaError.REBALANCE_IN_PROGRESS: CommitError.REJOIN,
+    KafkaError.ILLEGAL_GENERATION: CommitError.REJOIN,
     KafkaError.UNKNOWN_MEMBER_ID: CommitError.LOST,
-    KafkaError.ILLEGAL_GENERATION: CommitError.LOST,
     KafkaError._ASSIGNMENT_LOST: CommitError.LOST,  # noqa: SLF001 - librdkafka's own codes start with _
     KafkaError.FENCED_INSTANCE_ID: CommitError.FENCED,
     KafkaError._FENCED: CommitError.FENCED,  # noqa: SLF001

@@ -163,6 +163,9 @@ class Shutdown:
         if ledger.in_flight is not None and committer.waited_s() >= EXIT_S:
             committer.give_up(self._context.owned.positions())
             return False
+        if tried and committer.problem is not None:
+            # Of those that are lost by now no last commit tells.
+            self._refused = [partition for partition in tried if partition not in self._context.owned]
         if tried and not committer.is_transient:
             self._refused = list(tried)  # perhaps no longer ours: the group has forgotten this member
             return False

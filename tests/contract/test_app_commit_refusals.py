@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 import ehkafka
-from ehkafka.events import CommitFailed, PartitionAssigned, PartitionLost, RecordsLeft
+from ehkafka.events import AppStopped, CommitFailed, PartitionAssigned, PartitionLost, RecordsLeft
 from ehkafka.testing import ApiKey
 
 T0 = ehkafka.TopicPartition("t", 0)
@@ -80,7 +80,8 @@ def test_a_member_that_the_group_forgot_rejoins_and_goes_on(
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code)
     lab.produce("a b c")
     wait_for(lambda: events.of(CommitFailed))
-    assert not events.of(CommitFailed)[0].retriable
+    # Where the group rebalances, the next generation takes the commit.
+    assert events.of(CommitFailed)[0].retriable == (code == KafkaError.ILLEGAL_GENERATION)
     wait_for(lambda: len(events.of(PartitionAssigned)) == 2)
     (lost,) = events.of(PartitionLost)
     assert "the group continued without this member" in lost.sentence()
@@ -88,6 +89,27 @@ def test_a_member_that_the_group_forgot_rejoins_and_goes_on(
     wait_for(lambda: lab.committed() == 4)
     wait_for(lambda: app.health().ok)
     app.stop()
+
+
+def test_a_stop_while_the_group_rebalances_commits_under_the_next_generation(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """Partitions stay assigned meanwhile. What a stop commits then is refused until the member has joined."""
+    app = lab.app(recorder, assignor="cooperative-sticky", commit_interval_s=60.0)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    lab.produce("a b c")
+    wait_for(lambda: recorder.count == 3)
+    lab.broker.track_requests()
+    lab.broker.delay_next(ApiKey.JOIN_GROUP, 1.0)
+    lab.broker.fail_next(ApiKey.HEARTBEAT, KafkaError.REBALANCE_IN_PROGRESS)
+    wait_for(lambda: lab.broker.requests(ApiKey.JOIN_GROUP))
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.ILLEGAL_GENERATION)
+    app.stop()
+    assert len(events.of(CommitFailed)) == 1
+    assert lab.committed() == 3
+    assert [event.exit_code for event in events.of(AppStopped)] == [0]
 
 
 @pytest.mark.parametrize(
