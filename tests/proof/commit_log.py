@@ -41,6 +41,8 @@ class CommitLog:
         self._violations = violations
         self._last: dict[tuple[int, int], int] = {}
         self.commits = 0
+        # Each with the time in ms and the place at which `__consumer_offsets` has it.
+        self.all: list[tuple[int, int, int, Logged]] = []
 
     def read(self, bootstrap: str) -> None:
         """Read all there is."""
@@ -60,6 +62,7 @@ class CommitLog:
         if logged is None or level is None:
             return
         self.commits += 1
+        self.all.append((message.timestamp()[1], message.partition(), message.offset(), logged))
         commit, place = commit_of(logged.next_offset, logged.text), (level, logged.partition)
         if commit.problem:
             self._blame("text", place, commit.next_offset, f"was the commit: {commit.problem}")

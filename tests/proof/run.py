@@ -64,6 +64,8 @@ ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 COORDINATED = ("__consumer_offsets", "__transaction_state")
 # Between two checks, and two lines of progress.
 CHECKS_S, REPORTS_S = 0.5, 10.0
+# Of each node's log, kept where a promise was broken.
+LOG_LINES = 100_000
 
 
 class Run:
@@ -94,6 +96,8 @@ class Run:
         self.settled_s = 0.0
         self._began_s = time.monotonic()
         self._over = threading.Event()
+        # Each fault with the times between which it was injected.
+        self._injected: list[tuple[str, int, int]] = []
 
     def carry_out(self) -> None:
         """Inject faults for as long as is asked for, and let all settle."""
@@ -220,9 +224,10 @@ class Run:
             time.sleep(dice.uniform(*pause))
             turns = turns or dice.sample(names, len(names))
             if turns:
-                name = turns.pop()
+                name, began_ns = turns.pop(), time.monotonic_ns()
                 # One that returns 0 has found nothing to do.
                 self.faults[name] += self._reported(of_name[name]) != 0
+                self._injected.append((name, began_ns, time.monotonic_ns()))
             self._reported(meanwhile)
 
     def _kills_are_left(self) -> bool:
@@ -239,6 +244,15 @@ class Run:
         self.settled_s = time.monotonic() - began_s
         self.members.stop()
         self.watch.check()
+
+    def keep(self, cluster: Any, directory: Path) -> None:
+        """Write what explains a violation next to the members' logs: commits, faults, the nodes' logs."""
+        commits = "".join(f"{json.dumps(each)}\n" for each in self.watch.commit_log.all)
+        (directory / "commits.jsonl").write_text(commits)
+        faults = "".join(f"{json.dumps(each)}\n" for each in self._injected)
+        (directory / "faults.jsonl").write_text(faults)
+        for node in getattr(cluster, "nodes", ()):
+            (directory / f"node-{node.number}.log").write_text(node.log_tail(LOG_LINES))
 
     def close(self) -> None:
         """End all that still runs."""
@@ -275,6 +289,8 @@ def check(*arguments: str) -> dict[str, Any]:
         try:
             run.carry_out()
             result = run.result()
+            if result["violations"]:
+                run.keep(cluster, directory)
         finally:
             run.close()
     if result["violations"]:

@@ -36,6 +36,7 @@ class Message:
 
     def __init__(self, key: bytes, value: bytes | None) -> None:
         self.key, self.value = lambda: key, lambda: value
+        self.timestamp, self.partition, self.offset = lambda: (1, 0), lambda: 0, lambda: 0
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
