@@ -22,6 +22,7 @@ class OneNode:
         self._broker = broker
         self.kill, self.restart = broker.kill, broker.restart
         self.suspend, self.resume = broker.suspend, broker.resume
+        self.log_tail = broker.log_tail
 
     @property
     def is_running(self) -> bool:

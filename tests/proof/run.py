@@ -251,7 +251,7 @@ class Run:
         (directory / "commits.jsonl").write_text(commits)
         faults = "".join(f"{json.dumps(each)}\n" for each in self._injected)
         (directory / "faults.jsonl").write_text(faults)
-        for node in getattr(cluster, "nodes", ()):
+        for node in cluster.nodes:
             (directory / f"node-{node.number}.log").write_text(node.log_tail(LOG_LINES))
 
     def close(self) -> None:
