@@ -227,7 +227,7 @@ class Membership:
         for route, epochs in self.owned.by_route(partitions).values():
             with route.hub.locked() as inboxes:
                 # In one hold of the lock: what finishes after this is stale, not lost from the count.
-                samples += [self.owned.saver.sample(epoch) for epoch in epochs]
+                samples += [self.owned.saver.last_sample(epoch) for epoch in epochs]
                 # Together: between two ends a shared key could continue with the next partition's record and
                 # pass one of ours that failed.
                 left = inboxes.end(epochs)

@@ -11,6 +11,7 @@ from ehkafka.events import RecordsLeft
 from ehkafka.intake.stuck import by_route, running_records
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
+from ehkafka.progress.known import Known
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.ranges import count_offsets
 from ehkafka.wording import counted
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inboxes import Inboxes
     from ehkafka.progress.ledger import Position
+    from ehkafka.progress.ranges import Ranges
     from ehkafka.records import TopicPartition
 
 NAMED_MAX = 20
@@ -36,10 +38,12 @@ class ReturnedRecords(NamedTuple):
     running_records: int
     # Heads that failed, or were held before they started, with what they wait for.
     waiting: tuple[str, ...]
-    # By partition, the lowest offset without an outcome, and how many are finished above it.
-    finished: Mapping[TopicPartition, tuple[int, int]]
+    # By partition, the lowest offset without an outcome, and what is finished above it.
+    finished: Mapping[TopicPartition, tuple[int, Ranges]]
     # Outputs that are not acknowledged.
     outputs: int = 0
+    # Partitions whose commits stop below such an output, or, exactly once, below a refused one.
+    bounded: frozenset[TopicPartition] = frozenset()
 
     def unacknowledged(self) -> str:
         """Say that outputs are not acknowledged, for the error; empty where all are."""
@@ -54,7 +58,7 @@ class ReturnedRecords(NamedTuple):
     def event(self, left_records: int) -> RecordsLeft | None:
         """Return the event for so many records without an outcome; None where nothing was left."""
         never_started = max(0, left_records - self.running_records - len(self.waiting))
-        repeated = sum(above for _, above in self.finished.values())
+        repeated = sum(count_offsets(above) for _, above in self.finished.values())
         if not (never_started or self.waiting or repeated):
             return None
         return RecordsLeft(never_started, len(self.waiting), self.waiting[:NAMED_MAX], repeated)
@@ -86,34 +90,41 @@ class ReturnedRecords(NamedTuple):
 
     def unsaved(self, released: Released) -> str:
         """Name the partitions whose finished records their commits do not tell, for the error; else empty."""
-        lost = {
-            partition: self._not_in(position, partition)
-            for partition, position in released.committed.items()
-            if position is not None and partition not in released.uncommitted
-        }
-        shown = ", ".join(f"{offsets} finished records of {p}" for p, offsets in lost.items() if offsets > 0)
-        if not shown:
-            return ""
-        return (
-            f"{shown} lie above an unfinished one and could not be saved with the commit, so they are "
-            "handled again. Give commit_metadata_bytes_max more room, the app a mirror, or stop_s more time."
-        )
+        lost: tuple[list[str], list[str]] = [], []
+        for partition, position in released.committed.items():
+            if position is None or partition in released.uncommitted:
+                continue
+            if offsets := self._not_in(position, partition):
+                lost[partition in self.bounded].append(f"{offsets} finished records of {partition}")
+        without_room, above_refused = map(", ".join, lost)
+        words = []
+        if shown := without_room:
+            words.append(
+                f"{shown} lie above an unfinished one and could not be saved with the commit, so they are "
+                "handled again. Give commit_metadata_bytes_max more room, the app a mirror, or stop_s more "
+                "time."
+            )
+        if shown := above_refused:
+            words.append(
+                f"{shown} are not committed, because an output of theirs, or of a record below them, was "
+                "refused or not acknowledged, so they are handled again."
+            )
+        return " ".join(words)
 
     def _not_in(self, committed: Position, partition: TopicPartition) -> int:
         """Return how many finished offsets a commit does not tell."""
-        next_offset, above = self.finished.get(partition, (committed.next_offset, 0))
-        since = max(0, next_offset - committed.next_offset)
-        if committed.metadata is None:
-            return since + above
-        decoded = decode(committed.metadata, committed.next_offset)
-        in_metadata = count_offsets(decoded.ranges.finished) if isinstance(decoded, CommitMetadata) else 0
-        return max(0, since + above - in_metadata)
+        next_offset, above = self.finished.get(partition, (0, ()))
+        decoded = decode(committed.metadata or "", committed.next_offset)
+        said = Known(decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ())
+        # The commit came later: it may have passed some of these, or say more.
+        finished = Known(((0, next_offset), *above)).above(committed.next_offset)
+        return count_offsets(said.joined(finished.finished, None).finished) - count_offsets(said.finished)
 
 
 def still_unfinished(owned: Collection[OwnedPartition]) -> ReturnedRecords:
     """Look at what partitions have without a result. Takes each route's lock once."""
     waiting: list[str] = []
-    finished: dict[TopicPartition, tuple[int, int]] = {}
+    finished: dict[TopicPartition, tuple[int, Ranges]] = {}
     running = 0
     for route, epochs in by_route(owned):
         with route.hub.locked() as inboxes:
@@ -125,7 +136,7 @@ def still_unfinished(owned: Collection[OwnedPartition]) -> ReturnedRecords:
         # Not under the lock: a user's key may look at the app when it is put into words.
         waiting += [f"{where} key {describe_key(key)} ({why})" for where, key, why in held]
         finished |= {
-            partition: (extent.next_offset, count_offsets(extent.finished()))
+            partition: (extent.next_offset, extent.finished())
             for partition, extent in extents
             if extent is not None
         }

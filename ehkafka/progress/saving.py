@@ -142,7 +142,8 @@ class ProgressSaver:
     def positions(self, groups: Sequence[Locked], *, in_full: bool = False) -> dict[TopicPartition, Position]:
         """Return what could be committed now. Takes each group's lock once; O(backlog) at most.
 
-        Unless `in_full`, what is finished above may be left out where it takes too long to find.
+        Unless `in_full`, what is finished above may be left out where it takes too long to find, and so may
+        offsets without a record, as the marker of a transaction has: no result names them.
         """
         unfinished = (one.tally.unfinished_records for _, epochs in groups for one in epochs)
         detail = self.begin_tick(sum(unfinished))
@@ -151,6 +152,8 @@ class ProgressSaver:
         all_found: list[list[Inspection]] = []
         for lock, epochs in groups:
             with lock():
+                for one in epochs:
+                    one.is_extent_due |= in_full
                 inspected = [self.inspect(one, detail) for one in epochs]
             all_found.append([found for found in inspected if found is not None])
         # In this order: an output is put before its record ends, so of what has ended by now, all that does
@@ -194,6 +197,11 @@ class ProgressSaver:
         """Look at how far one epoch has come; None while it has no position. Caller has the lock."""
         found = self.inspect(epoch, detail)
         return None if found is None else self.bounded(found, self.lowest().get(epoch))
+
+    def last_sample(self, epoch: Epoch) -> Sample | None:
+        """Look in full, as `positions` does, for an epoch's last position. Caller has the lock."""
+        epoch.is_extent_due = True
+        return self.sample(epoch)
 
     def inspect(self, epoch: Epoch, detail: Detail) -> Inspection | None:
         """Look at what has ended. Caller has the lock."""

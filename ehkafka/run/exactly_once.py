@@ -105,6 +105,7 @@ class ExactlyOnce(Delivery):
         """Return a topic for a handler's dead letters."""
 
         def refused(where: str, error: str) -> None:
+            self.has_failed = True
             self._fatal(
                 HandlerFailedError(
                     f"The dead letter of {where} is refused by {topic!r}: {ended(error)} It goes in one "
@@ -144,8 +145,8 @@ class ExactlyOnce(Delivery):
         return self._loop.problem
 
     def waiting_epochs(self) -> set[Epoch]:
-        """Return none: no record waits for its outputs, because its commit takes them along."""
-        return set()
+        """Return those with refused outputs; no other output is waited for: a commit takes it along."""
+        return set() if self.has_failed else self._held.refusals.waiting_epochs()
 
     def lowest(self) -> dict[Epoch, int]:
         """Return below which offsets commits stay: refused outputs wait for decisions."""

@@ -88,8 +88,10 @@ class Shutdown:
             self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
         left = still_unfinished(list(context.owned.values()))
-        if context.delivery is not None and not context.delivery.is_exactly_once:
-            left = left._replace(outputs=context.delivery.outputs.count())
+        if context.delivery is not None:
+            left = left._replace(bounded=frozenset(one.partition for one in context.delivery.lowest()))
+            if not context.delivery.is_exactly_once:
+                left = left._replace(outputs=context.delivery.outputs.count())
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
         ends_s = (
             max(request.deadline_s, self._context.clock() + EXIT_S)
@@ -152,13 +154,15 @@ class Shutdown:
             and not self._context.exit_now()
         ):
             if ledger.in_flight is None:
-                positions = self._context.owned.positions()
-                dirty = ledger.missing(positions) if tried else ledger.dirty(positions)
-                if not dirty or (tried and not committer.is_transient):
+                if tried and not committer.is_transient:
                     break
                 if committer.problem is None or committer.waited_s() >= wait_s:
+                    positions = self._context.owned.positions(in_full=True)
+                    dirty = ledger.missing(positions) if tried else ledger.dirty(positions)
+                    if not (dirty or self._has_outputs()):
+                        break
                     committer.send(consumer, positions, 0)
-                    tried = dirty
+                    tried = dirty or tried
             self._loop.turn_without_intake(consumer)
         if ledger.in_flight is not None and committer.waited_s() >= EXIT_S:
             committer.give_up(self._context.owned.positions())
@@ -169,7 +173,8 @@ class Shutdown:
         if tried and not committer.is_transient:
             self._refused = list(tried)  # perhaps no longer ours: the group has forgotten this member
             return False
-        return True
+        # Before what is left is counted: its answer decides what the last positions are.
+        return committer.settle(EXIT_S)
 
     def _end_threads(self, ends_s: float) -> list[str]:
         """Wait for hooks and workers; return what still runs at `ends_s` or when the user exits at once."""

@@ -58,8 +58,10 @@ class TransactionalCommits:
         """Return the positions of the next transaction: fewer after one that took too long.
 
         Otherwise the next one would have the same positions and more, and nothing would ever be committed.
+        Positions that the group has already get no turn while there are others.
         """
         most = self._partitions_max
+        positions = (self._changed(positions) or positions) if most is not None else positions
         if most is None or most >= len(positions):
             return positions
         partitions = sorted(positions)
@@ -142,9 +144,13 @@ class TransactionalCommits:
             raise KafkaException(
                 KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has dropped this member, for now")
             )
+        return Request(positions, metadata, self._changed(positions))
+
+    def _changed(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, Position]:
+        """Return those that differ from the group's commits."""
         changed = {}
         for partition, position in positions.items():
             known, now = self._acknowledged(partition), (position.next_offset, position.metadata)
             if known is None or (known.next_offset, known.metadata) != now:
                 changed[partition] = position
-        return Request(positions, metadata, changed)
+        return changed

@@ -6,6 +6,8 @@ thread adds and checks outputs; judges answer on any thread; the poll thread rea
 
 from __future__ import annotations
 
+import math
+import sys
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.output import Output, OutputRefusedError
 
-_UNDECIDED = float("inf")
+# Later than any time, but not infinity: that is a decision, by which an output waits for the next start.
+_UNDECIDED = sys.float_info.max
 
 
 class RefusedSource(Source):
@@ -32,7 +35,7 @@ class RefusedSource(Source):
         return refused
 
     source: Entry | Source
-    # How often it was refused, and when it may be sent again: infinity until that is decided.
+    # How often it was refused, and when it may be sent again.
     tries = 0
     may_go_s = float("-inf")
     # The output is not needed any more.
@@ -112,6 +115,12 @@ class Refusals:
         for epoch, offset in places:
             lowest[epoch] = min(offset, lowest.get(epoch, offset))
         return lowest
+
+    def waiting_epochs(self) -> set[Epoch]:
+        """Return the epochs whose outputs wait for a decision, or for a try before the next start."""
+        with self._lock:
+            waiting = [one for one in self._waiting if self.waits(one) and one.may_go_s < math.inf]
+        return {epoch for epoch, _ in places_of(waiting)}
 
     def end(self, epochs: Collection[Epoch]) -> None:
         """Forget outputs of epochs that have ended, after their last commit."""

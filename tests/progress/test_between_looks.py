@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -188,3 +189,21 @@ def test_a_backlog_is_looked_through_once() -> None:
     sample = saver.sample(epoch, Detail.LAGGING)
     assert sample is not None
     assert sample.extent is not None
+
+
+def test_the_last_look_finds_offsets_without_a_record_between_results() -> None:
+    """As the markers of transactions have: results name only records, and no text needs a range for each."""
+    bench, epoch = restored()
+    saver = begun(epoch)
+    bench.receive(epoch, "a0 b1")
+    bench.finish(bench.call("b"))
+    assert ranges_in(tick(saver, epoch, Detail.ALL)) == ((1, 2),)
+    bench.receive(epoch, "b3 b5")
+    bench.finish(bench.call("b"), 2)
+    assert ranges_in(tick(saver, epoch, Detail.ALL)) == ((1, 2), (3, 4), (5, 6))
+    epoch.received.skip_to(7, 0.0)
+    sample = saver.last_sample(epoch)
+    assert sample is not None
+    assert ranges_in(saver.position(sample)) == ((1, 7),)
+    groups = [(nullcontext, [epoch])]
+    assert ranges_in(saver.positions(groups, in_full=True)[epoch.partition]) == ((1, 7),)

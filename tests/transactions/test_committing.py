@@ -102,6 +102,16 @@ def test_what_the_group_has_already_is_not_asked_for() -> None:
     assert list(bench.begin(positions_of()).changed) == PLACES[1:]
 
 
+def test_a_smaller_transaction_has_a_position_that_the_group_lacks() -> None:
+    """Those that the group has already take no turns: a stop has few."""
+    bench = Bench()
+    bench.begin({place: Position(1, 1) for place in PLACES[:2]})
+    bench.end(KafkaError(KafkaError._TIMED_OUT), 9.0)
+    bench.known |= {place: Position(1, 1) for place in PLACES[:3]}
+    for _ in PLACES:
+        assert list(bench.commits.chosen(positions_of())) == PLACES[3:]
+
+
 def test_after_one_that_took_too_long_the_next_ones_are_smaller() -> None:
     """Each partition has its turn, and good ones grow again."""
     bench, late = Bench(), KafkaError(KafkaError._TIMED_OUT)
