@@ -95,6 +95,7 @@ CAUSES: Mapping[str, str] = {
         " check host, port and firewall"
     ),
     "REQUEST_TIMED_OUT": "the broker did not finish in time: overloaded or throttling; it is retried",
+    "CONCURRENT_TRANSACTIONS": "the broker is still ending the last transaction of this id; it is retried",
     "THROTTLING_QUOTA_EXCEEDED": "the broker throttles: raise throughput units or quota, or lower the load",
     "POLICY_VIOLATION": (
         "on Event Hubs the namespace is above its throughput, so that an answer would come later than the"

@@ -77,6 +77,7 @@ class Assembly:
     worker_died: Callable[[BaseException], None]
     user_code_failed: Callable[[str, BaseException], None]
     exit_now: Callable[[], bool]
+    is_stopping: Callable[[], bool] = lambda: False
     # Hears of a handler that calls `App.stop` in a worker process: what is to be drained, and the time.
     stop_from_child: Callable[[Drain | bool | None, float | None], None] = lambda _drain, _timeout_s: None
     stop_words: StopWords = STOP_WORDS
@@ -95,7 +96,13 @@ class Assembly:
         if self.app.settings.exactly_once:
             from ehkafka.run.exactly_once import ExactlyOnce  # noqa: PLC0415 - few apps have it
 
-            return ExactlyOnce(self.app, emit=self.bus.emit, fatal=self.fail, on_death=self.worker_died)
+            return ExactlyOnce(
+                self.app,
+                emit=self.bus.emit,
+                fatal=self.fail,
+                on_death=self.worker_died,
+                is_stopping=self.is_stopping,
+            )
         if not any(spec.to or _letter_topic(spec) for spec in self.app.specs):
             return None
         from ehkafka.run.at_least_once import AtLeastOnce  # noqa: PLC0415 - few apps have outputs

@@ -62,6 +62,7 @@ class ExactlyOnce(Delivery):
         emit: Callable[[Event], None],
         fatal: Callable[[EhkafkaError], None],
         on_death: Callable[[BaseException], None],
+        is_stopping: Callable[[], bool],
     ) -> None:
         """Raise `ConfigurationError` for what cannot be sent exactly once."""
         check_exactly_once(app)
@@ -77,13 +78,17 @@ class ExactlyOnce(Delivery):
         is_compressed = str(properties.get("compression.type", "none")).lower() != "none"
         self._held = HeldOutputs(self.outputs, app.clock.now_s, are_sizes_known=not is_compressed)
         timeout_s = properties[TRANSACTION_TIMEOUT_MS] / 1000
+        self._producer = TransactionalProducer(
+            self._open_client,
+            emit=emit,
+            make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
+            transactional_id=self._id,
+            timeout_s=timeout_s,
+            is_stopping=is_stopping,
+        )
         self._loop = TransactionLoop(
             self._held,
-            TransactionalProducer(
-                self._open_client,
-                emit=emit,
-                make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
-            ),
+            self._producer,
             emit=emit,
             fatal=fatal,
             on_death=on_death,
@@ -126,9 +131,15 @@ class ExactlyOnce(Delivery):
         """Open the producer and start the thread."""
         settings, topic = self._app.settings, self._app.topics[0]
         is_preview = settings.exactly_once == "preview"
-        self._loop.start(
-            (lambda client: probe(client, self._open_consumer, settings.group, topic)) if is_preview else None
-        )
+        try:
+            self._loop.start(
+                (lambda client: probe(client, self._open_consumer, settings.group, topic))
+                if is_preview
+                else None
+            )
+        except BaseException:
+            self._producer.give_up()
+            raise
 
     def stop(self, timeout_s: float) -> None:
         """Stop the thread."""
@@ -141,8 +152,8 @@ class ExactlyOnce(Delivery):
 
     @property
     def problem(self) -> str | None:
-        """What a transaction waits for."""
-        return self._loop.problem
+        """What the start or a transaction waits for."""
+        return self._producer.start_problem or self._loop.problem
 
     def waiting_epochs(self) -> set[Epoch]:
         """Return those with refused outputs; no other output is waited for: a commit takes it along."""

@@ -84,7 +84,7 @@ class Reach:
         """
         self._endpoint.prepare_topics(self._topics | self._letters | self._outputs)
         if (tokens := self._endpoint.tokens) is not None:
-            self._wait(lambda: tokens.sign_in(self._settings.connect_s))
+            self.wait(lambda: tokens.sign_in(self._settings.connect_s))
         unheard: list[KafkaError] = []
         # librdkafka calls back inside consume(), by then `consumer` is there.
         consumer: Consumer = open_consumer(
@@ -106,7 +106,7 @@ class Reach:
                 outputs=self._outputs,
                 note_partitions=self.partitions.update,
             )
-            missing = self._wait(lambda: interruptible(ask, consumer.close))
+            missing = self.wait(lambda: interruptible(ask, consumer.close))
         except EndpointError as error:
             # The request only says that time ran out; the reason comes by callback, in this poll.
             consumer.consume(1, 0.0)
@@ -118,8 +118,8 @@ class Reach:
             raise missing
         return consumer
 
-    def _wait(self, answer: Callable[[], T]) -> T:
-        """Wait for somebody else's answer, which a signal may cut short."""
+    def wait(self, answer: Callable[[], T]) -> T:
+        """Wait for an answer, which a signal may cut short."""
         self.is_waiting = True
         try:
             return answer()

@@ -81,6 +81,7 @@ class Runtime:
             worker_died=self._worker_died,
             user_code_failed=self._user_code_failed,
             exit_now=self._exit_now.is_set,
+            is_stopping=lambda: self.is_stopping,
             stop_from_child=self._stop_from_child,
         )
         delivery = assembly.delivery()
@@ -129,7 +130,7 @@ class Runtime:
                 self._reset()
                 on_reached()
                 if self.context.delivery is not None:
-                    self.context.delivery.start()
+                    self._reach.wait(self.context.delivery.start)
                 self._start_workers()
                 self.mirroring.start()
             except BaseException:

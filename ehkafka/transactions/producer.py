@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -19,7 +19,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem, Throttled
 from ehkafka.outputs.standing import Standing
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
-from ehkafka.wording import ended
+from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +37,11 @@ INIT_S: Final = 10.0
 # How long one call of the client may take: between two calls the loop checks whether it must end.
 CALL_S: Final = 1.0
 AGAIN_S: Final = 0.05
+# An app's start waits so much longer than the broker lets the last process's transaction be open: a dead
+# broker is noticed after up to 18 s, and coordinators look for such transactions every 10 s.
+START_S: Final = 30.0
+# From then on the log and health name what the start waits for, and a stop ends the wait.
+REPORT_S: Final = 5.0
 # How long a client that is closed is polled for its last reports.
 PURGE_S: Final = 0.5
 _BROKER_AWAY: Final = {KafkaError._TRANSPORT, ALL_BROKERS_DOWN}  # noqa: SLF001 - librdkafka's own code
@@ -51,10 +56,19 @@ class TransactionalProducer:
         *,
         emit: Callable[[Event], None],
         make_watch: Callable[[], CredentialWatch],
+        transactional_id: str,
+        timeout_s: float,
+        is_stopping: Callable[[], bool],
     ) -> None:
+        """The broker ends a transaction after `timeout_s`. `is_stopping`: the app is to stop."""
         self._open_client = open_client
         self._emit = emit
         self._make_watch = make_watch
+        self._id = transactional_id
+        self._timeout_s = timeout_s
+        self._is_stopping = is_stopping
+        # What the app's start waits for, in words. Read by any thread.
+        self.start_problem: str | None = None
         self._watch: CredentialWatch | None = None
         self.client: Producer | None = None
         self._standing = Standing()
@@ -86,11 +100,12 @@ class TransactionalProducer:
             "on_delivery": on_delivery,
         }
         self._standing = Standing()
-        client = self._open_client(callbacks, limit)
-        watch.start(client)
-        self._watch, self.client, self.limit = watch, client, limit
-        self.has_lost_brokers = False
-        try:
+        try:  # Ctrl-C may come at any place
+            self._watch = watch
+            self.client = client = self._open_client(callbacks, limit)
+            watch.start(client)
+            self.limit = limit
+            self.has_lost_brokers = False
             self._init(client, is_over)
         except BaseException:
             self.give_up()
@@ -112,17 +127,63 @@ class TransactionalProducer:
     def start_app(
         self, limit: Mapping[str, int], on_delivery: Callable[[KafkaError | None, object], None]
     ) -> None:
-        """Open the first one, as an app starts. Raises `ConfigurationError` or `EndpointError`."""
+        """Open the first one, as an app starts. Raises `ConfigurationError` or `EndpointError`.
+
+        Waits until the broker has ended the transaction of the last process with this id. A client may wait
+        without end, so each `INIT_S` it opens another one.
+        """
+        began_s = time.monotonic()
+
+        def is_over() -> bool:
+            return self._has_waited(time.monotonic() - began_s) and self._is_stopping()
+
         try:
-            self.start(limit, on_delivery)
-        except (KafkaException, HangsError) as failed:
-            reason = describe_error(failed.args[0]) if isinstance(failed, KafkaException) else HANGS
+            while True:
+                try:
+                    self.start(limit, on_delivery, is_over)
+                except (KafkaException, HangsError) as failed:
+                    error = failed.args[0] if isinstance(failed, KafkaException) else None
+                    waited_s = time.monotonic() - began_s
+                    is_refused = error is not None and not error.retriable()
+                    if is_refused or is_over() or waited_s >= self._start_s:
+                        self._fail(error, waited_s)
+                else:
+                    return
+        finally:
+            self.start_problem = None
+
+    @property
+    def _start_s(self) -> float:
+        return self._timeout_s + START_S
+
+    def _has_waited(self, waited_s: float) -> bool:
+        """Tell whether the start takes long; the first time, report it."""
+        if waited_s >= REPORT_S and self.start_problem is None:
+            self.start_problem = (
+                f"exactly_once waits up to {seconds(self._start_s)} for the transactional id {self._id!r}: "
+                "the broker is still ending the last process's transaction, or does not answer; "
+                "check that all brokers are up."
+            )
+            self._emit(ConnectionProblem("transactions", self.start_problem, fatal=False))
+        return waited_s >= REPORT_S
+
+    def _fail(self, error: KafkaError | None, waited_s: float) -> NoReturn:
+        reason = HANGS if error is None else describe_error(error)
+        if error is not None and not error.retriable():
             raise EndpointError(
-                "exactly_once: the broker refuses transactions: "
-                f"{ended(reason)} They need Apache Kafka 2.5 or newer, and rights to write and describe the "
-                "transactional id (it begins with 'ehkafka-<group>-'). Otherwise leave exactly_once out: "
-                "then outputs are sent at least once."
+                f"exactly_once: the broker refuses transactions: {ended(reason)} They need Apache Kafka 2.5 "
+                "or newer, and rights to write and describe the transactional id (it begins with "
+                "'ehkafka-<group>-'). Otherwise leave exactly_once out: then outputs are sent at least once."
             ) from None
+        if error is not None and error.code() == KafkaError.CONCURRENT_TRANSACTIONS:
+            what = "has not ended the last process's transaction"
+        else:
+            what = "gave no answer"
+        raise EndpointError(
+            f"exactly_once: the broker {what} in {seconds(waited_s)}, for the transactional id {self._id!r}: "
+            f"{ended(reason)} Check that all brokers are up and that the topic __transaction_state has "
+            "leaders, then start the app again."
+        ) from None
 
     @property
     def standing_problem(self) -> str | None:

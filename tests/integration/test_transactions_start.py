@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import ehkafka
 from ehkafka import DeadLetter
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.in_test.run import WITHOUT_TRANSACTIONS
 from tests.integration.test_transactions import Sent, plain
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.broker
+INIT = "ehkafka.transactions.producer.TransactionalProducer._init"
 
 
 @pytest.fixture
@@ -63,8 +67,41 @@ def test_a_broker_without_an_answer_is_an_error_of_the_start(sent: Sent, monkeyp
     """A coordinator that gives no id, in words."""
     monkeypatch.setattr("ehkafka.transactions.producer.INIT_S", 0.001)
     monkeypatch.setattr("ehkafka.transactions.producer.CALL_S", 0.001)
-    with pytest.raises(EndpointError, match="refuses transactions"):
+    monkeypatch.setattr("ehkafka.transactions.producer.START_S", -10.0)
+    with pytest.raises(EndpointError, match="the broker gave no answer in"):
         sent.app(plain).start()
+
+
+def test_a_signal_interrupts_a_start_that_waits_for_the_last_transaction(
+    sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing has begun, so the first one is enough, and no client is left open."""
+    app = sent.app(plain)
+    monkeypatch.setattr(INIT, staticmethod(lambda _client, _is_over: app._stop_on_signal("SIGTERM")))
+    with pytest.raises(KeyboardInterrupt):
+        app.run()
+    assert app.state == "stopped"
+    assert app._runtime.context.delivery._producer.client is None
+
+
+def test_a_stop_by_another_thread_ends_such_a_start(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it takes long; `stop` returns when the start has ended."""
+    monkeypatch.setattr("ehkafka.transactions.producer.REPORT_S", 0.1)
+    asked = threading.Event()
+
+    def retry(_client: Any, is_over: Any) -> None:
+        asked.set()
+        wait_until(is_over)
+        raise KafkaException(KafkaError(KafkaError.CONCURRENT_TRANSACTIONS, retriable=True))
+
+    monkeypatch.setattr(INIT, staticmethod(retry))
+    app = sent.app(plain)
+    stopping = threading.Thread(target=lambda: asked.wait(30.0) and app.stop())
+    stopping.start()
+    with pytest.raises(EndpointError, match="has not ended the last process's transaction"):
+        app.start()
+    stopping.join(10.0)
+    assert not stopping.is_alive()
 
 
 def test_in_a_test_it_runs_without_transactions(caplog: pytest.LogCaptureFixture) -> None:

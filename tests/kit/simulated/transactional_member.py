@@ -75,7 +75,14 @@ class MemberTransactions:
         self.as_reader: Any = SimpleNamespace(committed=self._committed, close=lambda: None)
         self._carrier = TransactionLoop(
             self.held,
-            TransactionalProducer(self._open_client, emit=self._emit, make_watch=lambda: _NO_CREDENTIAL),
+            TransactionalProducer(
+                self._open_client,
+                emit=self._emit,
+                make_watch=lambda: _NO_CREDENTIAL,
+                transactional_id=self._id,
+                timeout_s=world.plan.transaction_timeout_s,
+                is_stopping=lambda: False,
+            ),
             emit=self._emit,
             fatal=lambda error: world.problem(f"{member.name}: {error}"),
             on_death=lambda error: world.problem(f"{member.name}: {error!r}"),
