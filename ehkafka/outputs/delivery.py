@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+
+    from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.kinds import TopicKinds
     from ehkafka.outputs.unacknowledged import Unacknowledged
+    from ehkafka.records import TopicPartition
 
 
 class Delivery(ABC):
@@ -54,6 +57,14 @@ class Delivery(ABC):
 
     def lost(self) -> None:  # noqa: B027 - nothing to be done where the consumer commits
         """All partitions are lost: commit nothing for them. Called before their epochs end."""
+
+    def undecided(self) -> Collection[TopicPartition]:
+        """Return the partitions of which a commit is not decided: an epoch of them must not begin yet."""
+        return ()
+
+    def is_old(self, partition: TopicPartition, commit: KafkaPartition | None) -> bool:  # noqa: ARG002
+        """Tell whether the group's commit, as it was answered, is older than one that we made."""
+        return False
 
     @abstractmethod
     def waiting_epochs(self) -> set[Epoch]:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 LOOKUP_TIMEOUT_S = 5.0
 # How long each of two answers is waited for that a partition can begin without.
 NOW_ASK_S = 1.0
+# Why a partition waits whose last transaction is not over, or whose commit an old coordinator has answered.
+UNDECIDED = "the last transaction of this partition is not over yet"
+OLD_COMMIT = "the group's coordinator answers with an older commit than this process has made"
 # Copies of so many other partitions are asked for, one request each: the lowest were there from the first.
 COPIES_MAX = 8
 
@@ -88,6 +91,10 @@ class Lookups:
     without_commit: Callable[[Sequence[TopicPartition], Sequence[TopicPartition]], Found] = (
         lambda _none, _others: Found()
     )
+    # Exactly once: partitions of transactions that are not over, and whether a commit (None: there is none)
+    # is older than one that this process made. An epoch of these would send outputs again.
+    undecided: Callable[[], Collection[TopicPartition]] = tuple
+    is_old: Callable[[TopicPartition, KafkaPartition | None], bool] = lambda _partition, _commit: False
     # Asks again about those that wait; True once they are worth finding again.
     is_known: Callable[[Sequence[TopicPartition]], bool] = lambda _waiting: True
 
@@ -146,8 +153,21 @@ class PositionFinder:
         to belong to another log: then it decides nothing. Raises `ConfigurationError`, and `EhkafkaError`
         where waiting does not help.
         """
+        # In this order: a transaction that ends after the look-up has begun may change what it answers.
+        undecided = self.lookups.undecided()
+        asked = [p for p in partitions if p not in undecided]
+        held = {p: UNDECIDED for p in partitions if p in undecided}
+        found, waiting = self._find(consumer, asked, held)
+        return Begins(found, {**held, **waiting})
+
+    def _find(
+        self, consumer: Consumer, partitions: Sequence[TopicPartition], held: dict[TopicPartition, str]
+    ) -> Begins:
         try:
             committed = self._committed(consumer, partitions)
+            held |= {p: OLD_COMMIT for p in partitions if self.lookups.is_old(p, committed.get(p))}
+            committed = {p: at for p, at in committed.items() if p not in held}
+            partitions = [p for p in partitions if p not in held]
             known = self._known(committed)
             replaced = self._in_another_log(consumer, committed, known)
         except KafkaException as error:

@@ -6,7 +6,7 @@ Called by `Runtime` before any thread of the run exists. Opens nothing.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.endpoint.properties.advice import producer_advice
@@ -233,6 +233,14 @@ class Assembly:
             commits=CONSUMER_COMMITS if delivery is None else delivery.commits(ledger, epochs.current),
         )
         mirror = mirroring.join(logs, committer)
+        lookups = Lookups(
+            disproved=log_watch.disproved if beyond is None else beyond(log_watch.disproved),
+            evidence=mirror.evidence,
+            without_commit=mirror.start.find,
+            is_known=mirror.start.is_known,
+        )
+        if delivery is not None:
+            lookups = replace(lookups, undecided=delivery.undecided, is_old=delivery.is_old)
         return IntakeContext(
             clock=now_s,
             emit=bus.emit,
@@ -247,12 +255,7 @@ class Assembly:
                 emit=bus.emit,
                 count=bus.count,
                 on_out_of_range=settings.on_out_of_range,
-                lookups=Lookups(
-                    disproved=log_watch.disproved if beyond is None else beyond(log_watch.disproved),
-                    evidence=mirror.evidence,
-                    without_commit=mirror.start.find,
-                    is_known=mirror.start.is_known,
-                ),
+                lookups=lookups,
             ),
             on_out_of_range=settings.on_out_of_range,
             on_parked_full=settings.on_parked_full,

@@ -8,8 +8,6 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka.cimpl import TopicPartition as KafkaPartition
-
 from ehkafka.endpoint.client import open_consumer, open_producer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.keys.watch import CredentialWatch
@@ -24,6 +22,7 @@ from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.transactions.committing import TransactionalCommits
+from ehkafka.transactions.group_commits import GroupCommits
 from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.probe import probe
@@ -35,19 +34,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, Producer
+    from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.progress.ledger import CommitLedger, Position
+    from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
 
 # A caller waits for its commit so much longer than the broker lets a transaction be open.
 SLACK_S = 2.0
 LOST_S = 0.5
-READ_BACK_S = 5.0
+READ_BACK_S = 3.5
 
 
 class ExactlyOnce(Delivery):
@@ -77,6 +77,7 @@ class ExactlyOnce(Delivery):
         properties = transactional_properties(app.endpoint, app.settings, self._id)
         is_compressed = str(properties.get("compression.type", "none")).lower() != "none"
         self._held = HeldOutputs(self.outputs, app.clock.now_s, are_sizes_known=not is_compressed)
+        self._group = GroupCommits(self._read, app.clock.now_s)
         timeout_s = properties[TRANSACTION_TIMEOUT_MS] / 1000
         self._producer = TransactionalProducer(
             self._open_client,
@@ -92,7 +93,8 @@ class ExactlyOnce(Delivery):
             emit=emit,
             fatal=fatal,
             on_death=on_death,
-            was_committed=self._was_committed,
+            was_committed=lambda positions: self._group.were_made(positions, self._epochs),
+            on_committed=self._group.note,
             is_id_shared=app.settings.instance_id is not None,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
             timeout_s=timeout_s,
@@ -171,6 +173,14 @@ class ExactlyOnce(Delivery):
         """Drop what is left of ended epochs. Poll thread."""
         self._held.end(epochs)
 
+    def undecided(self) -> set[TopicPartition]:
+        """Return the partitions of transactions that are not over."""
+        return self._loop.undecided()
+
+    def is_old(self, partition: TopicPartition, commit: KafkaPartition | None) -> bool:
+        """Tell whether a commit is older than one of ours."""
+        return self._group.is_old(partition, commit)
+
     def lost(self) -> None:
         """Have a transaction aborted that is not being committed. Poll thread."""
         if self._commits is not None:
@@ -187,25 +197,13 @@ class ExactlyOnce(Delivery):
         properties.pop("group.instance.id", None)
         return open_consumer(properties, logger=ClientLog(lambda _event: None))
 
-    def _was_committed(self, positions: Mapping[TopicPartition, Position]) -> bool:
-        """Ask the group whether it has these positions, of partitions that were ours all the time."""
-        asked = [KafkaPartition(*partition) for partition in positions]
-        if not asked:
-            return False
+    def _read(self, partitions: Sequence[KafkaPartition]) -> Sequence[KafkaPartition]:
+        """Return the group's commits; wait for the end of a transaction that is being committed."""
         consumer = self._open_consumer(self._app.settings.group)
         try:
-            # Waits for the end of a transaction that is being committed.
-            answers = consumer.committed(asked, timeout=READ_BACK_S)
+            return consumer.committed([*partitions], timeout=READ_BACK_S)
         finally:
             consumer.close()
-        # Partitions are compared that are ours after the answer: the new owner of another may have committed
-        # the same. All must be equal: the transaction before may have had the same positions of some.
-        ours = [
-            (answer.offset, answer.metadata or None) == (position.next_offset, position.metadata)
-            for answer, (partition, position) in zip(answers, positions.items(), strict=True)
-            if self._epochs.get(partition) == position.epoch
-        ]
-        return bool(ours) and all(ours)
 
 
 def transactional_id(app: AppOptions) -> str:

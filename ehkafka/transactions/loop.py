@@ -74,6 +74,7 @@ class TransactionLoop:
         fatal: Callable[[EhkafkaError], None],
         on_death: Callable[[BaseException], None],
         was_committed: Callable[[Mapping[TopicPartition, Position]], bool],
+        on_committed: Callable[[Mapping[TopicPartition, Position]], object],
         is_id_shared: bool,
         busy: Collection[int],
         timeout_s: float,
@@ -88,6 +89,7 @@ class TransactionLoop:
         self._fatal = fatal
         self._on_death = on_death
         self._was_committed = was_committed
+        self._on_committed = on_committed
         self._is_id_shared = is_id_shared
         self._busy = busy
         self._timeout_s = timeout_s
@@ -139,6 +141,10 @@ class TransactionLoop:
         if since_s is None or (waited_s := time.monotonic() - since_s) < PROBLEM_S:
             return None
         return f"a transaction is not committed after {waited_s:.0f} s: {why or 'the broker does not answer'}"
+
+    def undecided(self) -> set[TopicPartition]:
+        """Return the partitions of transactions that are not over: their commits may change. Any thread."""
+        return {partition for request in tuple(self._requests) for partition in request.positions}
 
     def submit(self, request: Request) -> None:
         """Add a request; `request.done` is set when its transaction is committed or aborted."""
@@ -218,6 +224,7 @@ class TransactionLoop:
                         return
                 else:
                     request.error = None
+                    self._on_committed(request.positions)
                     self._held.committed()
                     self._was_together = False
                     return

@@ -52,7 +52,7 @@ class TransactionSaver(ProgressSaver):
         if committed is None or committed.epoch != position.epoch:
             return position
         kept = self._committed_ranges(partition, position.next_offset)
-        return position if _says(position, kept) else committed
+        return position if says(position, kept) else committed
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop all about an epoch that has ended."""
@@ -113,7 +113,7 @@ def ranges_above(position: Position, next_offset: int) -> Ranges:
     return () if isinstance(kept, Unusable) else Known(kept.ranges.finished).above(next_offset).finished
 
 
-def _says(position: Position, ranges: Ranges) -> bool:
+def says(position: Position, ranges: Ranges) -> bool:
     """Tell whether a position's text contains all of these ranges."""
     kept = ranges_above(position, position.next_offset)
     return Known(kept).joined(ranges, None).finished == kept

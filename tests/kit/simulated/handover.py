@@ -94,7 +94,7 @@ class Handover:
 
     def _assign(self, partition: TopicPartition) -> None:
         member, world = self._member, self._world
-        committed = world.group.committed.get(partition)
+        committed = self._committed(partition)
         offset, metadata = committed or (world.plan.log_start, None)
         number = member.epochs.begin(partition)
         opened = not world.plan.opens_late
@@ -112,6 +112,9 @@ class Handover:
         member.history.assigned(partition, number, str(offset))
         if not opened:
             world.clock.call_after(world.open_s(), lambda: self._open(epoch))
+
+    def _committed(self, partition: TopicPartition) -> tuple[int, str | None] | None:
+        return self._world.group.committed.get(partition)
 
     def _open(self, epoch: Epoch) -> None:
         member = self._member

@@ -95,6 +95,8 @@ class SimulationPlan:
     batch_bytes_limit: int | None = None
     slow_request_share: float = 0.0
     producer_lost_share: float = 0.0
+    # How often a coordinator that was cut off for a moment answers which offsets are committed.
+    old_answer_share: float = 0.0
     session_s: float = NEVER_S
     rebalance_s: float = NEVER_S
     churn_s: float = 1.0
@@ -172,6 +174,7 @@ class SimulationPlan:
             batch_bytes_limit=random.Random(f"batch limit {seed}").choice([None, None, None, 100, 500]),
             slow_request_share=rng.choice([0.0, 0.02, 0.1]),
             producer_lost_share=rng.choice([0.0, 0.05, 0.2]),
+            old_answer_share=random.Random(f"old answers {seed}").choice([0.0, 0.3, 0.7]),
         )
 
     @classmethod

@@ -12,17 +12,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
-from ehkafka.run.exactly_once import SLACK_S, ExactlyOnce
-from ehkafka.transactions import handing, loop, producer
+from ehkafka.run.exactly_once import READ_BACK_S, SLACK_S
+from ehkafka.transactions import group_commits, handing, loop, producer
 from ehkafka.transactions.committing import UNWANTED_S, TransactionalCommits
 from ehkafka.transactions.coverage import Coverage
+from ehkafka.transactions.group_commits import GroupCommits
 from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.producer import TransactionalProducer
@@ -34,16 +35,19 @@ from tests.kit.simulated.outputs import SimulatedOutlet
 from tests.kit.simulated.ranges import FinishedOffsets
 from tests.kit.simulated.side_thread import SideThread
 from tests.kit.simulated.transactional_client import SimulatedTransactional
-from tests.kit.simulated.transactions import TransactionalGroup
+from tests.kit.simulated.transactions import TransactionalGroup, covered_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.transactions.request import Request
     from tests.kit.simulated.member import Refusals as Refused
     from tests.kit.simulated.simulator import Simulation
+    from tests.kit.simulated.transactions import Stored
 
 _REFUSED_FOR = {
     KafkaError.OFFSET_METADATA_TOO_LARGE: CommitRefusal.METADATA,
@@ -68,11 +72,7 @@ class MemberTransactions:
         )
         self.held = HeldOutputs(self.outputs, world.clock.now_s)
         self.side = SideThread(member, self._main)
-        app = SimpleNamespace(settings=SimpleNamespace(group="group"))
-        asked: Any = SimpleNamespace(
-            _app=app, _epochs=member.epochs.current, _open_consumer=lambda _group: self.as_reader
-        )
-        self.as_reader: Any = SimpleNamespace(committed=self._committed, close=lambda: None)
+        self.group = GroupCommits(self._committed, world.clock.now_s)
         self._carrier = TransactionLoop(
             self.held,
             TransactionalProducer(
@@ -86,7 +86,8 @@ class MemberTransactions:
             emit=self._emit,
             fatal=lambda error: world.problem(f"{member.name}: {error}"),
             on_death=lambda error: world.problem(f"{member.name}: {error!r}"),
-            was_committed=lambda positions: ExactlyOnce._was_committed(asked, positions),
+            was_committed=lambda positions: self.group.were_made(positions, member.epochs.current),
+            on_committed=self.group.note,
             is_id_shared=False,
             busy=(),
             timeout_s=world.plan.transaction_timeout_s,
@@ -179,6 +180,16 @@ class MemberTransactions:
         """End with the process."""
         self.side.close()
 
+    def must_wait(self, partition: TopicPartition, stored: Stored | None) -> bool:
+        """Tell whether an epoch must not begin yet, as `PositionFinder` does."""
+        seen = self._world.transactions.seen
+        if partition in self._carrier.undecided():
+            seen["waited for a decision"] += 1
+            return True
+        is_old = self.group.is_old(partition, stored and _entry(partition, stored))
+        seen["waited for a newer commit"] += is_old
+        return is_old
+
     # The transactions' thread.
 
     def _main(self) -> None:
@@ -199,12 +210,16 @@ class MemberTransactions:
                 self._member.answers.append(self._take_answers)
 
     def _check_outcome(self, request: Request) -> None:
-        """What counts as committed is; who is out may find the same by the next owner."""
+        """What counts as committed is, or says nothing new; a member that is out may find another's."""
         asked = {p: (one.next_offset, one.metadata) for p, one in request.positions.items()}
         group, decided = self._world.group, self._world.transactions.decided[self._id]
         assert isinstance(group, TransactionalGroup)
-        if request.error is None and asked not in decided and group.knows(self._member.name):
-            self._world.problem(f"{self._id} takes {asked} for committed")
+        if request.error is not None or asked in decided or not group.knows(self._member.name):
+            return
+        for partition, said in asked.items():
+            offsets = self._world.log.offsets(partition)
+            if not covered_by(said, offsets) <= covered_by(group.committed.get(partition), offsets):
+                self._world.problem(f"{self._id} takes {partition} {said} for committed")
 
     def _take_answers(self) -> None:
         for error, _ in self.commits.answers():
@@ -217,22 +232,29 @@ class MemberTransactions:
         reported = callbacks["on_delivery"]
         return SimulatedTransactional(self._member, self.side, self._id, reported, limit)
 
-    def _committed(self, partitions: Sequence[Any], timeout: float) -> Sequence[Any]:
+    def _committed(self, partitions: Sequence[Any]) -> Sequence[Any]:
         """Return what the group has, once it is known."""
         self._world.transactions.seen["read back"] += 1
-        ends_s = self._world.clock.now_s() + timeout
+        ends_s = self._world.clock.now_s() + READ_BACK_S
         names = [TopicPartition(one.topic, one.partition) for one in partitions]
+        transactions, name = self._world.transactions, self._member.name
+        if partitions and transactions.answers_old(names[0], name):
+            return [_entry(one, transactions.old(one)) for one in names]
         while any(map(self._world.transactions.is_unstable, names)):
             if self._world.clock.now_s() >= ends_s:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "unstable", False, True))
             self.side.sleep(0.02)
         self.side.sleep(self._rng.expovariate(1 / self._world.plan.network_s))
-        stored = {name: self._world.group.committed.get(name, (-1001, None)) for name in names}
-        return [as_offset(name, Position(0, offset, None, text)) for name, (offset, text) in stored.items()]
+        return [_entry(one, self._world.group.committed.get(one)) for one in names]
 
     def _emit(self, event: object) -> None:
         self._world.transactions.seen[type(event).__name__] += 1
         self._world.note(self._member.name, type(event).__name__, event)
+
+
+def _entry(partition: TopicPartition, stored: Stored | None) -> KafkaPartition:
+    offset, text = stored or (OFFSET_INVALID, None)
+    return as_offset(partition, Position(0, offset, None, text))
 
 
 class TransactionalHandover(Handover):
@@ -241,6 +263,8 @@ class TransactionalHandover(Handover):
     _member: TransactionalMember
     # The assign callback waits for offsets of another's transaction.
     _is_assigning = False
+    # What a coordinator that was cut off has answered for the assignment under way.
+    _old: Mapping[TopicPartition, Stored | None] = {}
 
     @property
     def is_revoking(self) -> bool:
@@ -260,12 +284,21 @@ class TransactionalHandover(Handover):
     def _take_assignment(self) -> None:
         target = self._world.group.assignment(self._member.name)
         new = [one for one in target or () if one not in self._member.owned]
-        if any(map(self._world.transactions.is_unstable, new)):
+        transactions, name = self._world.transactions, self._member.name
+        self._old = {one: transactions.old(one) for one in new if transactions.answers_old(one, name)}
+        if any(map(transactions.is_unstable, [one for one in new if one not in self._old])):
             self._is_assigning = True
-            self._world.transactions.seen["waited for stable offsets"] += 1
+            transactions.seen["waited for stable offsets"] += 1
+            return
+        if any(self._member.transactions.must_wait(one, self._committed(one)) for one in new):
+            self._is_assigning = True
             return
         super()._take_assignment()
+        transactions.owners |= dict.fromkeys(new, name)
         self._member.is_known = True
+
+    def _committed(self, partition: TopicPartition) -> Stored | None:
+        return self._old[partition] if partition in self._old else super()._committed(partition)
 
     def _is_settled(self) -> bool:
         return self._member.ledger.in_flight is None
@@ -365,11 +398,14 @@ def transactions_of(world: Simulation) -> Iterator[None]:
     def sleep(seconds: float) -> None:
         side = world.transactions.running
         assert side is not None
-        side.sleep(seconds)
+        ends_s = world.clock.now_s() + seconds
+        # Something may wake the thread before.
+        while (left_s := ends_s - world.clock.now_s()) > 0:
+            side.sleep(left_s)
 
     timing = SimpleNamespace(sleep=sleep, monotonic=world.clock.now_s)
     with ExitStack() as stack:
-        for module in (loop, handing, producer):
+        for module in (loop, handing, producer, group_commits):
             stack.enter_context(mock.patch.object(module, "time", timing))
         # A thread more would not be one of the simulation's.
         for module in (loop, producer):

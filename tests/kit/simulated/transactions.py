@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # The broker's words: an epoch that is over, and a transaction that is not over yet.
 FENCED = 47
 CONCURRENT = 51
+# For so long a coordinator that was cut off may answer without what the group has committed since.
+OLD_S = 1.5
 
 
 class _State(enum.Enum):
@@ -107,6 +109,10 @@ class SimulatedTransactions:
         self._visible: defaultdict[TopicPartition, dict[int, list[SentOutput]]] = defaultdict(dict)
         # What each producer's transactions have committed.
         self.decided: defaultdict[str, list[dict[TopicPartition, Stored]]] = defaultdict(list)
+        # What each partition's commit was before its last transaction, until when that may be answered, and
+        # the partition's last owner.
+        self._before: dict[TopicPartition, tuple[Stored | None, float]] = {}
+        self.owners: dict[TopicPartition, str] = {}
         # The threads of members, and which of them runs now.
         self.sides: list[SideThread] = []
         self.running: SideThread | None = None
@@ -190,6 +196,23 @@ class SimulatedTransactions:
         """Tell whether a partition's offset is in a transaction that is not over."""
         return any(partition in producer.offsets for producer in self._producers.values())
 
+    def answers_old(self, partition: TopicPartition, name: str) -> bool:
+        """Tell whether a coordinator that was cut off answers this member.
+
+        A member that gets a partition of another one has joined again, which only the coordinator in office
+        can answer: it has to write the new generation.
+        """
+        share = 0.0 if self._world.calm else self._world.plan.old_answer_share
+        return self.owners.get(partition, name) == name and self.rng.random() < share
+
+    def old(self, partition: TopicPartition) -> Stored | None:
+        """Return what such a coordinator answers."""
+        before, ends_s = self._before.get(partition, (None, 0.0))
+        if self._world.clock.now_s() >= ends_s:
+            return self._world.group.committed.get(partition)
+        self.seen["old answers"] += 1
+        return before
+
     # Its own.
 
     def _begin(self, name: str, epoch: int) -> int | None:
@@ -234,6 +257,8 @@ class SimulatedTransactions:
             output = appended.output
             self._visible[output.partition].setdefault(output.offset, []).append(output)
         before = {partition: committed.get(partition) for partition in producer.offsets}
+        ends_s = self._world.clock.now_s() + OLD_S
+        self._before |= {partition: (was, ends_s) for partition, was in before.items()}
         committed.update(producer.offsets)
         self._world.note(name, "is visible", dict(producer.offsets))
         outside = {output.output.partition for output in producer.appended} - producer.offsets.keys()
