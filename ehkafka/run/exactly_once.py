@@ -71,8 +71,6 @@ class ExactlyOnce(Delivery):
         self._fatal = fatal
         # No worker waits for room: its record could be the one that holds all the others back.
         super().__init__(Unacknowledged(waits=False), TopicKinds((spec.to for spec in app.specs), emit))
-        # Known once the run's context is made.
-        self._epochs: Mapping[TopicPartition, int] = {}
         self._id = transactional_id(app)
         properties = transactional_properties(app.endpoint, app.settings, self._id)
         is_compressed = str(properties.get("compression.type", "none")).lower() != "none"
@@ -93,8 +91,7 @@ class ExactlyOnce(Delivery):
             emit=emit,
             fatal=fatal,
             on_death=on_death,
-            was_committed=lambda positions: self._group.were_made(positions, self._epochs),
-            on_committed=self._group.note,
+            group=self._group,
             is_id_shared=app.settings.instance_id is not None,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
             timeout_s=timeout_s,
@@ -104,7 +101,7 @@ class ExactlyOnce(Delivery):
 
     def commits(self, ledger: CommitLedger, epochs: Mapping[TopicPartition, int]) -> TransactionalCommits:
         """Return what carries the run's commits out. `epochs` are those that are ours now."""
-        self._epochs = epochs
+        self._group.epochs = epochs
         self._commits = TransactionalCommits(self._loop, ledger.acknowledged, wait_s=self._wait_s)
         return self._commits
 

@@ -37,6 +37,8 @@ class GroupCommits:
         """`read` asks the group's coordinator with a new client, which waits for transactions to end."""
         self._read = read
         self._clock = clock
+        # The present epochs of this process. The poll thread changes them.
+        self.epochs: Mapping[TopicPartition, int] = {}
         # Written by the transactions' thread, and by the poll thread as an epoch begins.
         self._newest: dict[TopicPartition, Position] = {}
         # Since when an older commit is answered. Poll thread.
@@ -62,21 +64,17 @@ class GroupCommits:
             self._newest[partition] = found
         return False
 
-    def were_made(
-        self, positions: Mapping[TopicPartition, Position], epochs: Mapping[TopicPartition, int]
-    ) -> bool:
+    def were_made(self, positions: Mapping[TopicPartition, Position]) -> bool:
         """Tell whether a transaction that is over has committed these positions. Transactions' thread.
 
-        `epochs` are the present ones. A "no" is asked a second time, because the first may be old.
+        A "no" is asked a second time, because the first may be old.
         """
-        if self._has(positions, epochs):
+        if self._has(positions):
             return True
         time.sleep(CONFIRM_S)
-        return self._has(positions, epochs)
+        return self._has(positions)
 
-    def _has(
-        self, positions: Mapping[TopicPartition, Position], epochs: Mapping[TopicPartition, int]
-    ) -> bool:
+    def _has(self, positions: Mapping[TopicPartition, Position]) -> bool:
         answers = self._read([KafkaPartition(*partition) for partition in positions])
         same = {
             partition
@@ -86,7 +84,7 @@ class GroupCommits:
         self.note({partition: positions[partition] for partition in same})
         # Partitions are compared that are ours after the answer: the new owner of another may have committed
         # the same. All must be equal: the transaction before may have had the same positions of some.
-        ours = {partition for partition, one in positions.items() if epochs.get(partition) == one.epoch}
+        ours = {partition for partition, one in positions.items() if self.epochs.get(partition) == one.epoch}
         return bool(ours) and ours <= same
 
 

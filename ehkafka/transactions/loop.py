@@ -28,19 +28,18 @@ from ehkafka.transactions.request import FENCED, Request
 from ehkafka.transactions.search import BATCHES_MAX, batch_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ehkafka.events import Event
     from ehkafka.outputs.output import OutputRefusedError
-    from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
+    from ehkafka.transactions.group_commits import GroupCommits
     from ehkafka.transactions.held import HeldOutputs
     from ehkafka.transactions.producer import TransactionalProducer
 
 REFUSED: Final = "an output is refused"
 TAKEN_AWAY: Final = "its partitions are taken away, or the app stops"
-# Messages that come back to the client's queue during an abort are only dropped by the next call (librdkafka
-# 2.16).
+# Messages that come back to the client during an abort are dropped by the next call (librdkafka 2.16).
 ABORT_S: Final = 0.2
 REPORTS_S: Final = 2.0
 IDLE_S: Final = 0.5
@@ -73,23 +72,18 @@ class TransactionLoop:
         emit: Callable[[Event], None],
         fatal: Callable[[EhkafkaError], None],
         on_death: Callable[[BaseException], None],
-        was_committed: Callable[[Mapping[TopicPartition, Position]], bool],
-        on_committed: Callable[[Mapping[TopicPartition, Position]], object],
+        group: GroupCommits,
         is_id_shared: bool,
         busy: Collection[int],
         timeout_s: float,
     ) -> None:
-        """`was_committed` asks the broker, if a producer was lost during its commit.
-
-        `is_id_shared`: another process may have the same id. A broker ends a transaction after `timeout_s`.
-        """
+        """`is_id_shared`: other processes may have the id. Brokers end a transaction after `timeout_s`."""
         self._held = held
         self._producer = producer
         self._emit = emit
         self._fatal = fatal
         self._on_death = on_death
-        self._was_committed = was_committed
-        self._on_committed = on_committed
+        self._group = group
         self._is_id_shared = is_id_shared
         self._busy = busy
         self._timeout_s = timeout_s
@@ -103,7 +97,7 @@ class TransactionLoop:
         # Since when a request is under way, and for what it waits. Read by any thread.
         self._since_s: float | None = None
         self._waits_for: str | None = None
-        # When its transaction began, its outputs, and the refused ones by place.
+        # Of its transaction: when it began, its outputs, and the refused ones by place.
         self._time = RunningTime(time.monotonic)
         self._handing: Handing | None = None
         self._refused: dict[int, OutputRefusedError] = {}
@@ -224,7 +218,7 @@ class TransactionLoop:
                         return
                 else:
                     request.error = None
-                    self._on_committed(request.positions)
+                    self._group.note(request.positions)
                     self._held.committed()
                     self._was_together = False
                     return
@@ -236,8 +230,7 @@ class TransactionLoop:
 
     def _report(self, request: Request, count: int, took_s: float) -> None:
         assert request.error is not None
-        reason = describe_error(request.error)
-        self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))
+        self._emit(TransactionAborted(tuple(request.positions), count, describe_error(request.error), took_s))
 
     def _transact(self, request: Request) -> None:
         """Carry out one transaction. Raises `_AbortError` if it was aborted."""
@@ -445,7 +438,7 @@ class TransactionLoop:
                 if self._producer.client is None:
                     self._open(batch_limit(self._batch_bytes))
                 return call_within(
-                    lambda: self._was_committed(request.changed), HANGS_S, lambda: self._ends_s is not None
+                    lambda: self._group.were_made(request.changed), HANGS_S, lambda: self._ends_s is not None
                 )
             except KafkaException as failed:
                 self._check_fenced(failed.args[0])

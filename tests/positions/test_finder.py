@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EndpointError
-from ehkafka.positions.finder import PositionFinder
+from ehkafka.positions.finder import OLD_COMMIT, UNDECIDED, Lookups, PositionFinder
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
 
@@ -75,6 +75,22 @@ def test_a_partition_whose_leader_does_not_say_where_to_begin_waits(code: int) -
     consumer.refused.clear()
     found = positions.find(consumer, PLACES[1:2])  # type: ignore[arg-type]
     assert ([begin.offset for begin in found.known], found.waiting) == ([7], {})
+
+
+def test_a_partition_waits_for_its_last_transaction_and_for_a_commit_that_is_not_too_old() -> None:
+    """Exactly once: another epoch would send outputs of the transaction again. The others begin."""
+    consumer: Any = Refusing(0, committed=(0, 1, 2))
+    consumer.committed = Mock(side_effect=consumer.committed)
+    lookups = Lookups(undecided=lambda: {PLACES[0]}, is_old=lambda partition, _commit: partition == PLACES[1])
+    positions = PositionFinder(
+        lambda _topic: "latest", emit=lambda _: None, count=lambda *_: None, lookups=lookups
+    )
+    begins, waiting = positions.find(consumer, PLACES)
+    assert waiting == {PLACES[0]: UNDECIDED, PLACES[1]: OLD_COMMIT}
+    assert [begin.partition for begin in begins] == PLACES[2:]
+    # The answer about the first one may change when its transaction ends.
+    [(asked,)] = [call.args for call in consumer.committed.call_args_list]
+    assert [one.partition for one in asked] == [1, 2]
 
 
 def test_all_wait_while_the_commits_cannot_be_read() -> None:

@@ -12,8 +12,7 @@ from functools import partial
 from ehkafka.intake import backpressure, epochs, flow, pace
 from ehkafka.lanes import ending, epoch, finished, held, inboxes, piles, received, waiting
 from ehkafka.progress import known, ledger, saving
-from ehkafka.run import exactly_once
-from ehkafka.transactions import committing, coverage, handing, loop, refusals, search
+from ehkafka.transactions import committing, coverage, group_commits, handing, loop, refusals, search
 from ehkafka.transactions import held as transaction_held
 from ehkafka.transactions import saving as transaction_saving
 from tests.intake import test_backpressure, test_epochs, test_flow, test_pace
@@ -32,20 +31,19 @@ from tests.lanes import (
 )
 from tests.lanes.inbox_world import histories
 from tests.progress import test_between_looks, test_ledger
-from tests.run import test_was_committed
 from tests.simulation.seeds import seeds
-from tests.transactions import test_held, test_loop, test_search
+from tests.transactions import test_group_commits, test_held, test_loop, test_search
 
 IN = (
     *(backpressure, epochs, flow, pace),
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
     *(known, ledger, saving),
     *(committing, coverage, handing, transaction_held, loop, refusals, search),
-    *(transaction_saving, transactional_member, exactly_once),
+    *(transaction_saving, transactional_member, group_commits),
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),
-    *(test_seen, test_slow_start, test_waiting, test_was_committed),
-    *(test_held, test_loop, test_search),
+    *(test_seen, test_slow_start, test_waiting),
+    *(test_group_commits, test_held, test_loop, test_search),
 )
 
 # What still starts, what is returned and what is waited for.
@@ -281,24 +279,40 @@ MemberTransactions.begin_awaited: a revoke returns before its transaction has en
 TransactionalHandover._is_settled: outputs are dropped before the last commit of their epoch
     return self -> self._member.transactions.end(list(self.leaving.values()))\n    return self
 TransactionalHandover._take_assignment: offsets of a transaction that is not over are read
-    if any(map(self._world.transactions.is_unstable, new)): -> if False:
+    if any(map(transactions.is_unstable, [one for one in new if one not in self._old])): -> if False:
 TransactionLoop._insist: a commit that timed out counts as aborted
     if error.txn_requires_abort() -> if request.is_committing or error.txn_requires_abort()
     by test_a_call_that_times_out_goes_on_where_it_was call="commit"
 TransactionLoop._transact: a commit whose producer is lost counts as aborted
     if not (request.is_committing and self._resolve(request)): -> if True:
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
-    lambda: self._was_committed(request.changed) -> lambda: True
-ExactlyOnce._was_committed: a commit is found where another's stands
-    bool(ours) and all(ours) -> bool(ours)
-ExactlyOnce._was_committed: a commit is found by what an earlier one had of it
-    bool(ours) and all(ours) -> any(ours)
+    lambda: self._group.were_made(request.changed) -> lambda: True
+GroupCommits._has: a commit is found where another's stands
+    bool(ours) and ours <= same -> bool(ours)
+GroupCommits._has: a commit is found by what an earlier one had of it
+    bool(ours) and ours <= same -> bool(ours & same)
     by test_a_part_is_not_the_whole
+GroupCommits._has: a commit that is found where the partition was lost is forgotten
+    self.note({partition: positions[partition] for partition in same}) -> pass
+    by test_where_a_partition_was_lost_meanwhile_its_next_epoch_knows_the_commit
+GroupCommits.were_made: the first answer of a coordinator counts
+    return self._has(positions)
+    -> return False
+    by test_a_commit_that_the_first_answer_lacks_is_asked_for_again
+GroupCommits.is_old: an older commit than one that was made begins an epoch
+    < OLD_S -> < 0.0
+GroupCommits.is_old: an older commit than one that was read begins an epoch
+    if found: -> if False:
+GroupCommits.note: a commit that was made is not remembered
+    self._newest.update(positions) -> pass
+MemberTransactions.must_wait: an epoch begins while its last commit is not decided
+    if partition in self._carrier.undecided(): -> if False:
+    by way="short-texts", first=116
 Refusals.lowest: a refused output waits for no decision
     if self.waits(one) -> if False
     by test_a_refused_output_leaves_with_its_record_and_the_rest_goes
 TransactionSaver.position: a commit says less than the one before
-    return position if _says(position, kept) else committed -> return position
+    return position if says(position, kept) else committed -> return position
     & TransactionSaver._text
     if not (kept and written.dropped_offsets): -> if True:
     by way="short-texts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -231,15 +232,18 @@ class Bench:
         self.answers: list[float | None] = []
         self.now_s = 0.0
         self.read_back: bool | Exception = False
+        # What counts as committed, by partition.
+        self.noted: dict[TopicPartition, Position] = {}
         self.held = HeldOutputs(self.outputs, self.clock)
         self.producer = Producer(self.broker)
+        group: Any = SimpleNamespace(were_made=self._were_made, note=self.noted.update)
         self.loop = TransactionLoop(
             self.held,
             self.producer,  # type: ignore[arg-type]
             emit=self.events.append,
             fatal=self.fatal.append,
             on_death=self.fatal.append,
-            was_committed=self._was_committed,
+            group=group,
             is_id_shared=is_id_shared,
             busy=(),
             timeout_s=timeout_s,
@@ -255,7 +259,7 @@ class Bench:
         if self.answers:
             answer(self.answers.pop(0))
 
-    def _was_committed(self, _positions: Any) -> bool:
+    def _were_made(self, _positions: Any) -> bool:
         if isinstance(self.read_back, Exception):
             error, self.read_back = self.read_back, True
             raise error

@@ -73,6 +73,7 @@ class MemberTransactions:
         self.held = HeldOutputs(self.outputs, world.clock.now_s)
         self.side = SideThread(member, self._main)
         self.group = GroupCommits(self._committed, world.clock.now_s)
+        self.group.epochs = member.epochs.current
         self._carrier = TransactionLoop(
             self.held,
             TransactionalProducer(
@@ -86,8 +87,7 @@ class MemberTransactions:
             emit=self._emit,
             fatal=lambda error: world.problem(f"{member.name}: {error}"),
             on_death=lambda error: world.problem(f"{member.name}: {error!r}"),
-            was_committed=lambda positions: self.group.were_made(positions, member.epochs.current),
-            on_committed=self.group.note,
+            group=self.group,
             is_id_shared=False,
             busy=(),
             timeout_s=world.plan.transaction_timeout_s,
