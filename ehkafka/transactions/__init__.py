@@ -7,8 +7,9 @@ process may commit. `held` keeps outputs until a transaction covers their record
 an abort. `producer` is the client, and its successors; `handing` hands outputs to it, and `hanging` ends the
 wait for its calls that never return, and counts only time in which this process ran. After a refusal `loop`
 sends the outputs of the refused batch again in smaller batches, by the rules of `search` (pure), to find the
-refused ones. `refusals` keeps these until their handler's rules have decided. `probe` tries a transaction on
-a service that may lack them.
+refused ones. `refusals` keeps these until their handler's rules have decided. `group_commits` knows the
+newest commits, so that no epoch begins at an older one. `probe` tries a transaction on a service that may
+lack them.
 
 A message cannot be taken out of a transaction, so outputs wait in memory. A tick first fixes positions and
 ranges; then the outputs of the covered records are produced, in the order of their puts, and committed with

@@ -199,7 +199,7 @@ class SimulatedTransactions:
     def answers_old(self, partition: TopicPartition, name: str) -> bool:
         """Tell whether a coordinator that was cut off answers this member.
 
-        A member that gets a partition of another one has joined again, which only the coordinator in office
+        A member that gets a partition of another one has joined again, which only the present coordinator
         can answer: it has to write the new generation.
         """
         share = 0.0 if self._world.calm else self._world.plan.old_answer_share
