@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
+DOCS = ROOT / "docs" / "survives"
+SERIES = "three-brokers.json"
 BAR_CHARACTERS = 30
 
 
@@ -70,11 +72,13 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=2, help="of each of the three groups (2)")
     parser.add_argument("--parallel", type=int, default=1, help="runs at once (1)")
     parser.add_argument(
-        "--resume", action="store_true", help="keep the results of a series that was ended before its time"
+        "--resume",
+        action="store_true",
+        help="go on with a series: keep the runs, also of earlier commits, that broke no promise",
     )
     asked = parser.parse_args()
     began = commit()
-    results = kept(asked, began) if asked.resume else []
+    results = kept(asked) if asked.resume else []
     seeds = [seed for seed in asked_seeds(asked) if seed not in {one["seed"] for one in results}]
     draws = [Draw(seed, *shape_of(asked)) for seed in seeds]
     progress = Progress(len(draws))
@@ -99,12 +103,16 @@ def shape_of(asked: argparse.Namespace) -> list[Any]:
     return [asked.brokers, asked.seconds, asked.rate, asked.members]
 
 
-def kept(asked: argparse.Namespace, began: str) -> list[dict[str, Any]]:
-    """Return earlier results of the same series: of this commit, with these options and seeds."""
-    path = BUILD / "proof.json"
-    found = json.loads(path.read_text()) if path.exists() and not began.endswith(DIRTY) else []
-    same = [one for one in found if (one.get("commit"), one.get("shape")) == (began, shape_of(asked))]
-    return [one for one in same if one["seed"] in asked_seeds(asked)]
+def kept(asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return earlier results of the same series that broke no promise; the table says the commit of each."""
+    files = [folder / SERIES for folder in (DOCS, BUILD / "survives")]
+    found = [one for path in files if path.exists() for one in json.loads(path.read_text())["runs"]]
+    same = {one["seed"]: one for one in found if one["shape"] == shape_of(asked)}
+    return [
+        one
+        for seed, one in sorted(same.items())
+        if seed in asked_seeds(asked) and not one["violations"] and not one["commit"].endswith(DIRTY)
+    ]
 
 
 def write(results: list[dict[str, Any]], asked: argparse.Namespace, began: str) -> None:
@@ -114,12 +122,11 @@ def write(results: list[dict[str, Any]], asked: argparse.Namespace, began: str) 
     command = shlex.join(["scripts/proof", *sys.argv[1:]])
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     (BUILD / "survives").mkdir(parents=True, exist_ok=True)
-    (BUILD / "proof.json").write_text(json.dumps(results, indent=1))
     (BUILD / "proof.md").write_text(f"```text\n{text_of(results)}\n```\n")
     # One run alone is no series, whose file it must not replace.
     if len(asked_seeds(asked)) > 1 and asked.brokers > 1:
         summary = summary_of(results, command=command, commit=ran, date=date)
-        (BUILD / "survives" / "three-brokers.json").write_text(json.dumps(summary, indent=1))
+        (BUILD / "survives" / SERIES).write_text(json.dumps(summary, indent=1))
 
 
 def report(results: list[dict[str, Any]], asked: argparse.Namespace) -> int:

@@ -118,22 +118,23 @@ def test_a_run_notes_its_commit_and_what_it_broke(
     assert scripts.NOT_YET
 
 
-def test_a_series_goes_on_with_results_of_its_own_commit(
+def test_a_series_goes_on_with_runs_that_broke_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Results of other commits, options and seeds are no part of it, and those of changed files of none."""
+    """Runs of other options and seeds are no part of it, and those of changed files are of no commit."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
     proof = importlib.import_module("_proof_run")
     monkeypatch.setattr(proof, "BUILD", tmp_path)
-    asked = argparse.Namespace(brokers=3, seconds=600.0, rate=350.0, members=2, replay=None, first=1, runs=3)
-    assert proof.kept(asked, "abc") == []
-    shape = proof.shape_of(asked)
-    found: list[dict[str, Any]] = [
-        {"seed": 1, "commit": "abc", "shape": shape},
-        {"seed": 2, "commit": "abd", "shape": shape},
-        {"seed": 3, "commit": "abc", "shape": [3, 60.0, 350.0, 2]},
-        {"seed": 4, "commit": "abc", "shape": shape},
-    ]
-    (tmp_path / "proof.json").write_text(json.dumps(found))
-    assert [one["seed"] for one in proof.kept(asked, "abc")] == [1]
-    assert proof.kept(asked, f"abc{proof.DIRTY}") == []
+    monkeypatch.setattr(proof, "DOCS", tmp_path / "docs")
+    asked = argparse.Namespace(brokers=3, seconds=600.0, rate=350.0, members=2, replay=None, first=1, runs=6)
+    assert proof.kept(asked) == []
+    run = {"seed": 1, "commit": "abc", "shape": proof.shape_of(asked), "violations": {}}
+
+    def write(folder: Path, *runs: dict[str, Any]) -> None:
+        folder.mkdir()
+        (folder / proof.SERIES).write_text(json.dumps({"runs": runs}))
+
+    others = [{"violations": {"lost": 1}}, {"shape": [3, 60.0, 350.0, 2]}, {"commit": f"abc{proof.DIRTY}"}]
+    write(tmp_path / "docs", run, *({**run, "seed": 2 + at, **other} for at, other in enumerate(others)))
+    write(tmp_path / "survives", {**run, "seed": 5, "commit": "abd"}, {**run, "seed": 7})
+    assert [(one["seed"], one["commit"]) for one in proof.kept(asked)] == [(1, "abc"), (5, "abd")]

@@ -23,7 +23,10 @@ COLUMNS = (
     "repeated at least once",
     "excused",
     "settled s",
+    "commit",
 )
+# What a run found that only its own report shows.
+OF_ONE_RUN = {"shown", "evidence", "logs"}
 # What looks wrong and is taken for a fault's doing: so that a reader sees how often.
 EXCUSED = ("stranded", "fenced", "unfinished_stops")
 # Which violations a column has; `other` has those of no other column.
@@ -72,6 +75,7 @@ def row_of(result: dict[str, Any]) -> list[Any]:
         result.get("repeated", 0),
         words(excused_of(result)),
         result.get("settled_s", 0.0),
+        result.get("commit", ""),
     ]
 
 
@@ -118,6 +122,8 @@ def summary_of(results: list[dict[str, Any]], *, command: str, commit: str, date
         "rows": rows,
         "broken": sum(map(broken_of, results)),
         "note": note_of(faults),
+        # A series goes on from these.
+        "runs": [{k: v for k, v in result.items() if k not in OF_ONE_RUN} for result in results],
     }
 
 
