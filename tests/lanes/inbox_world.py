@@ -44,9 +44,9 @@ class World(Commands):
         self.failing = r.choice((0, 0.02, 0.2, 0.2))
         self.preempted = r.choice((0, 0.01, 0.1))
         self.is_unread = r.random() < 0.6
-        self.is_bare = not self.is_batch and seed % 4 < 3
         self.is_narrow = seed % 3 == 0 if self.is_batch else r.random() < 0.4
         vars(self).update(chosen)
+        self.is_bare = not self.is_batch and seed % 4 < 3  # a batch consumer takes entries
         super().__init__(self.partitions, is_shared=self.is_shared)
         self.depth = self.steps = 0
         self.now_s = 0.0
