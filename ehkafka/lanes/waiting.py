@@ -150,7 +150,6 @@ class Waiting:
         attempts = self.router.attempts.setdefault(id(entry[MESSAGE]), Attempts())
         attempts.failed += 1
         attempts.last_error = decision.reason
-        held.set_parked(self.router.tally, parked=True)
         if isinstance(decision, RetryHead):
             attempts.asked += decision.is_asked
             self._wait(held, decision, now_s + decision.after_s)
@@ -161,6 +160,7 @@ class Waiting:
             self._continue(held)
 
     def _wait(self, held: Held, decision: Decision, due_s: float | None = None) -> None:
+        held.set_parked(self.router.tally, parked=True)  # a drain does not wait for it
         held.decision, held.due_s = decision, due_s
         if due_s is not None:
             heapq.heappush(self._timers, (due_s, next(self._serial), held, decision))
@@ -224,7 +224,6 @@ class Waiting:
     def _answered(self, held: Held, decision: AwaitHead, outcome: Outcome) -> None:
         is_lettered = outcome is Outcome.DEAD_LETTERED
         if is_lettered and not held.is_by_hand(1) and not self._follow(held, decision.after):
-            held.set_parked(self.router.tally, parked=True)
             self._wait(held, FULL)
             return
         self._end_first(held, outcome)
@@ -305,7 +304,6 @@ class Waiting:
 
     def _continue(self, held: Held) -> None:
         """Continue with a waiting key whose first record has ended, or whose time has come."""
-        total = self.router.tally
         held.due_s = None
         first = held.q[0] if held.q else None
         is_open = first is not None and first[EPOCH].may_start(first)
@@ -313,12 +311,10 @@ class Waiting:
             self._send_first(held, held.by_hand_reason)
         elif held.after != "continue":
             self._wait(held, BEHIND_LETTER)
-            held.set_parked(total, parked=True)
             if held.after == "divert_key" and is_open and self.divert is not None:
                 self._send_first(held)
         elif held.is_paused:
             self._wait(held, PAUSED)
-            held.set_parked(total, parked=True)
         else:
             self._let_go(held)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes import put_back
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.runs import UNREAD
+from ehkafka.workers.batches.taking import BatchLimits, Taking
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class BatchConsumer:
     def __init__(self, world: World, inbox: Inbox) -> None:
         self.world, self.inbox = world, inbox
         self.batch: list[Entry] = []
+        self.taking = Taking(world.core, BatchLimits(6, None, 0.0))
         self.leaves = False
 
     def has_any(self) -> list[Entry]:
@@ -152,6 +154,7 @@ class BatchConsumer:
                 world.stops(entry)
                 if not entry[EPOCH].ended:
                     world.last[world.name(entry)] = entry[MESSAGE].serial  # type: ignore[attr-defined]
+            self.taking.narrow(inbox.head, len(batch))  # type: ignore[arg-type]
             put_back.put_back(world.core, inbox)
             return
         failures: list[tuple[Entry, list[Entry]]] = []

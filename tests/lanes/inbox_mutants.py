@@ -132,6 +132,9 @@ Held.disown: let go: a key runs beside what still runs of it
 Waiting._let_go: let go: a failed record above the drain's limit lets its key pass
     known is not None and not held.q[0][EPOCH].may_start(held.q[0]) -> False
     by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
+Waiting._wait: wait: a drain waits for a key that waits
+    held.set_parked(self.router.tally, parked=True) -> pass
+    by test_a_drain_does_not_wait_for_records_above_its_limit_whose_batch_raised
 Waiting._gather: pause: what waits stays
     held.put_first(pulled, self.router.tally) -> pass
 Waiting._gather: pause: what runs is forgotten

@@ -226,8 +226,8 @@ class World(Commands):
                 self.handle()
                 for _ in range(self.r.randint(0, 4)):
                     self.step()
-                if self.r.random() < 0.3:
-                    self.check()
+                if self.r.random() < 0.4:
+                    self.act(self.r.uniform(0.76, 0.86))  # a check, a commit or an answer
                 if self.r.random() < 0.1:
                     self.deliver(self.r.choice(partitions), 5)
                     for _ in range(self.r.randint(0, 8)):
@@ -271,6 +271,8 @@ class World(Commands):
             assert min(tally.backlog_records, tally.parked_records, tally.parked_bytes) >= 0
         for inbox in self.core.all_inboxes():
             assert len(inbox.log) == inbox.sent - inbox.noted
+        for held in self.core.waiting.held:
+            assert held.is_parked or held.ticket is not None, ("waits in the backlog for ever", held.key)
         self.check_answers(self.core)
         for epoch in self.epochs.values():
             assert UNREAD not in epoch.owners, "owned by no key"

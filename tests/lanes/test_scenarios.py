@@ -8,6 +8,7 @@ from ehkafka.lanes import put_back, resizing
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.records import Outcome
+from ehkafka.workers.batches.taking import BatchLimits, Taking
 from tests.kit.inbox_bench import Call, InboxBench
 
 if TYPE_CHECKING:
@@ -35,6 +36,25 @@ def test_a_drain_waits_for_a_letter_on_its_way_and_begins_none_above_its_limit()
     bench.answer(Outcome.DEAD_LETTERED)
     assert bench.inboxes.is_drained([epoch])
     assert not bench.waiting.outbox
+
+
+def test_a_drain_does_not_wait_for_records_above_its_limit_whose_batch_raised() -> None:
+    """Key `a` waits for a letter when the drain is cut; once that is sent, its next record may not start."""
+    bench = InboxBench(consumers=1)
+    epoch = bench.assign()
+    bench.receive(epoch, "b0 a1 a2")
+    [inbox] = bench.inboxes.inboxes
+    entries = bench.inboxes.take(inbox, 3)
+    Taking(bench.inboxes, BatchLimits(3, None, 0.0)).narrow(entries, 3)
+    put_back.put_back(bench.inboxes, inbox)
+    held, sent, later = bench.inboxes.take(inbox, 3)
+    letter = AwaitHead("letter", lambda _: None)
+    failures = [(held, HoldHead("poison"), []), (sent, letter, [later])]
+    bench.waiting.fail(inbox, failures, bench.now_s)
+    bench.drain(epoch)
+    bench.answer(Outcome.DEAD_LETTERED)
+    assert bench.begin() is None
+    assert bench.inboxes.is_drained([epoch])
 
 
 def test_what_is_skipped_for_its_age_is_counted() -> None:

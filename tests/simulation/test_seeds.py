@@ -38,12 +38,14 @@ FOUND = (4437, 8891, 13013, 20315)
 # As well: a batch that raised while a partition drained let go of its keys before the epoch's end, and with
 # scope="handler" another partition's records of these passed.
 FOUND_WITH_BATCHES = (43425, 47361)
+# As well: a drain never ended, because a key whose next record might not start any more counted as busy.
+FOUND_WITH_SHORT_TEXTS = (495,)
 # Of each way: the seeds that are left.
 LEFT: dict[str, Sequence[int]] = {
     "": (*FOUND, *range(COUNTED, SEEDS)),
     "batches": (*FOUND_WITH_BATCHES, *range(COUNTED_WITH_BATCHES, SEEDS_WITH_BATCHES)),
     "transactions": range(COUNTED_WITH_TRANSACTIONS, SEEDS_WITH_TRANSACTIONS),
-    "short-texts": range(SEEDS_WITH_TRANSACTIONS // 3),
+    "short-texts": (*FOUND_WITH_SHORT_TEXTS, *range(SEEDS_WITH_TRANSACTIONS // 3)),
 }
 
 
