@@ -95,19 +95,20 @@ class ReturnedRecords(NamedTuple):
             if position is None or partition in released.uncommitted:
                 continue
             if offsets := self._not_in(position, partition):
-                lost[partition in self.bounded].append(f"{offsets} finished records of {partition}")
+                text = f"{counted(offsets, 'finished record')} of {partition}"
+                lost[partition in self.bounded].append(text)
         without_room, above_refused = map(", ".join, lost)
         words = []
         if shown := without_room:
             words.append(
-                f"{shown} lie above an unfinished one and could not be saved with the commit, so they are "
-                "handled again. Give commit_metadata_bytes_max more room, the app a mirror, or stop_s more "
+                f"Above an unfinished record, {shown} could not be saved with the commit, and are handled "
+                "again. Give commit_metadata_bytes_max more room, the app a mirror, or stop_s more "
                 "time."
             )
         if shown := above_refused:
             words.append(
-                f"{shown} are not committed, because an output of theirs, or of a record below them, was "
-                "refused or not acknowledged, so they are handled again."
+                f"Not committed: {shown}, because an output of theirs, or of a record below them, was refused "
+                "or not acknowledged. They are handled again."
             )
         return " ".join(words)
 

@@ -257,7 +257,7 @@ def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
     wait_for(lambda: app.snapshot().partitions[0].parked_records == len(held_back))
     wait_for(lambda: events.of(ProgressTruncated))
     with pytest.raises(
-        ehkafka.errors.UnfinishedError, match=r"finished records of t\[0\] .* could not be saved"
+        ehkafka.errors.UnfinishedError, match=r"finished records of t\[0\] could not be saved"
     ):
         app.stop(drain=False)
     assert len(events.of(ProgressTruncated)) == 1
