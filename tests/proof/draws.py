@@ -25,6 +25,10 @@ SETTLE_S = 400
 # How often a fault is named, which is how often it comes.
 WEIGHTS = {"kill": (2, 4), "stop": (1, 2), "roll": (0, 1), "member-freeze": (1, 1), "member-clock": (1, 1)}
 NODE_WEIGHTS = {"broker-kill": (1, 2), "leaders": (1, 3), "two-away": (0, 1)}
+# Kafka 4.2 keeps no transaction whole while two of three brokers are away: one that comes back as transaction
+# coordinator acts on a decision that no other broker has. It commits a part of the transaction, and the next
+# coordinator, whose log lacks the decision, aborts the rest (seed 2, 600 s: offsets without outputs).
+UNSAFE_EXACTLY_ONCE = {"two-away"}
 
 
 class Draw(NamedTuple):
@@ -42,7 +46,8 @@ class Draw(NamedTuple):
         modes = TURNS[self.seed % len(TURNS)]
         turn = self.seed // len(TURNS) % len(PROTOCOLS)
         protocol = PROTOCOLS[turn] if modes == (AT_LEAST_ONCE,) else "classic"
-        options = [*self._members(dice, modes, protocol), *self._faults(dice)]
+        left_out = UNSAFE_EXACTLY_ONCE if EXACTLY_ONCE in modes else set()
+        options = [*self._members(dice, modes, protocol), *self._faults(dice, left_out)]
         shape = {
             "brokers": self.brokers,
             "levels": LEVELS,
@@ -71,7 +76,7 @@ class Draw(NamedTuple):
         options += ["--metadata-bytes", "64"] if dice.random() < 0.5 else []
         return options
 
-    def _faults(self, dice: random.Random) -> list[str]:
+    def _faults(self, dice: random.Random, left_out: set[str]) -> list[str]:
         names = [name for name in MEMBER_FAULTS if name not in WEIGHTS]
         weights = dict(WEIGHTS)
         if self.brokers > 1:
@@ -85,7 +90,7 @@ class Draw(NamedTuple):
         member_pause = dice.choice(("1,4", "2,8"))
         return [
             "--faults",
-            ",".join(names),
+            ",".join(name for name in names if name not in left_out),
             "--pause",
             member_pause,
             "--node-pause",

@@ -55,6 +55,7 @@ def test_twenty_seeds_try_all_there_is() -> None:
     assert {asked.protocol for asked in drawn} == {*PROTOCOLS}
     assert {len(asked.mode) for asked in drawn} == {1, 2}
     assert sum(EXACTLY_ONCE in asked.mode for asked in drawn) >= 10
+    assert not any(EXACTLY_ONCE in asked.mode for asked in drawn if "two-away" in asked.faults)
     assert {asked.static for asked in drawn} == {asked.cooperative for asked in drawn} == {True, False}
 
 
