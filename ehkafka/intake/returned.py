@@ -107,8 +107,8 @@ class ReturnedRecords(NamedTuple):
             )
         if shown := above_refused:
             words.append(
-                f"Not committed: {shown}, because an output of theirs, or of a record below them, was refused "
-                "or not acknowledged. They are handled again."
+                f"Not committed: {shown}, because an output of theirs, or of a record below them, was "
+                "refused or not acknowledged. They are handled again."
             )
         return " ".join(words)
 

@@ -28,7 +28,8 @@ def words(finished: tuple[int, Ranges], committed: tuple[int, Ranges], *, is_bou
 def test_a_commit_that_came_later_may_say_more() -> None:
     """The record below, and one above, ended after what is finished was counted."""
     assert words((5, ((6, 20),)), (20, ())) == ""
-    assert words((5, ((6, 20),)), (18, ((19, 30),))).startswith("Above an unfinished record, 1 finished record of t[0] could not be")
+    said = words((5, ((6, 20),)), (18, ((19, 30),)))
+    assert said.startswith("Above an unfinished record, 1 finished record of t[0] could not be")
 
 
 def test_what_the_text_leaves_out_is_counted_by_its_offsets() -> None:

@@ -27,8 +27,9 @@ WEIGHTS = {"kill": (2, 4), "stop": (1, 2), "roll": (0, 1), "member-freeze": (1, 
 NODE_WEIGHTS = {"broker-kill": (1, 2), "leaders": (1, 3), "two-away": (0, 1)}
 # Kafka 4.2 keeps no transaction whole while two of three brokers are away: one that comes back as transaction
 # coordinator acts on a decision that no other broker has. It commits a part of the transaction, and the next
-# coordinator, whose log lacks the decision, aborts the rest (seed 2, 600 s: offsets without outputs).
-UNSAFE_EXACTLY_ONCE = {"two-away"}
+# coordinator, whose log lacks the decision, aborts the rest (seed 2, 600 s: offsets without outputs). So that
+# fault comes in all other runs on three brokers, and in none of these.
+UNSAFE_EXACTLY_ONCE = ["two-away"]
 
 
 class Draw(NamedTuple):
@@ -46,8 +47,8 @@ class Draw(NamedTuple):
         modes = TURNS[self.seed % len(TURNS)]
         turn = self.seed // len(TURNS) % len(PROTOCOLS)
         protocol = PROTOCOLS[turn] if modes == (AT_LEAST_ONCE,) else "classic"
-        left_out = UNSAFE_EXACTLY_ONCE if EXACTLY_ONCE in modes else set()
-        options = [*self._members(dice, modes, protocol), *self._faults(dice, left_out)]
+        two_away = [] if EXACTLY_ONCE in modes or self.brokers == 1 else UNSAFE_EXACTLY_ONCE
+        options = [*self._members(dice, modes, protocol), *self._faults(dice, two_away)]
         shape = {
             "brokers": self.brokers,
             "levels": LEVELS,
@@ -76,7 +77,7 @@ class Draw(NamedTuple):
         options += ["--metadata-bytes", "64"] if dice.random() < 0.5 else []
         return options
 
-    def _faults(self, dice: random.Random, left_out: set[str]) -> list[str]:
+    def _faults(self, dice: random.Random, two_away: list[str]) -> list[str]:
         names = [name for name in MEMBER_FAULTS if name not in WEIGHTS]
         weights = dict(WEIGHTS)
         if self.brokers > 1:
@@ -90,7 +91,7 @@ class Draw(NamedTuple):
         member_pause = dice.choice(("1,4", "2,8"))
         return [
             "--faults",
-            ",".join(name for name in names if name not in left_out),
+            ",".join([*(name for name in names if name not in UNSAFE_EXACTLY_ONCE), *two_away]),
             "--pause",
             member_pause,
             "--node-pause",
