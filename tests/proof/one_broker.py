@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.cluster.kept_topics import copy_topics
 from tests.kit.forgetful_proxy import ForgetfulProxy
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class OneNode:
         self.kill, self.restart = broker.kill, broker.restart
         self.suspend, self.resume = broker.suspend, broker.resume
         self.log_tail = broker.log_tail
+        self.copy_topics = lambda target: copy_topics(broker._there(), target)
 
     @property
     def is_running(self) -> bool:

@@ -251,13 +251,15 @@ class Run:
         return self.watch.check()
 
     def keep(self, cluster: Any, directory: Path) -> None:
-        """Write what explains a violation next to the members' logs: commits, faults, the nodes' logs."""
+        """Write what explains a violation next to the members' logs: the nodes' logs and topics among it."""
+        (directory / "violations.txt").write_text("".join(f"{each}\n" for each in self.violations.all))
         commits = "".join(f"{json.dumps(each)}\n" for each in self.watch.commit_log.all)
         (directory / "commits.jsonl").write_text(commits)
         faults = "".join(f"{json.dumps(each)}\n" for each in self._injected)
         (directory / "faults.jsonl").write_text(faults)
         for node in cluster.nodes:
             (directory / f"node-{node.number}.log").write_text(node.log_tail(LOG_LINES))
+            node.copy_topics(directory / f"node-{node.number}")
 
     def close(self) -> None:
         """End all that still runs."""

@@ -14,6 +14,7 @@ class Violations:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.shown: list[str] = []
+        self.all: list[str] = []
         # Of each level that has some: which kinds.
         self.by_level: dict[int, list[str]] = {}
         self._named: set[tuple[str, int, int, int]] = set()
@@ -23,6 +24,7 @@ class Violations:
         """Note a violation."""
         with self._lock:
             self.counts[kind] += 1
+            self.all.append(f"{kind}: {text}")
             if self.counts[kind] <= SHOWN_EACH:
                 self.shown.append(f"{kind}: {text}")
 

@@ -13,6 +13,7 @@ from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.kafka.folder import KafkaFolder
 from ehkafka.testing.kafka.process import BrokerProcess
 from ehkafka.testing.kafka.properties import CONTROLLER, PLAINTEXT, Listener
+from tests.kit.cluster.kept_topics import copy_topics
 from tests.kit.cluster.requests import ClusterState, cluster_state
 from tests.kit.cluster.stepped_clock import SteppedClock
 
@@ -136,6 +137,10 @@ class Node:
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
         """Return the end of its log."""
         return self._folder.log_tail(lines)
+
+    def copy_topics(self, target: Path) -> None:
+        """Copy its segments of all partitions."""
+        copy_topics(self._folder, target)
 
     # What follows is for its cluster.
 
