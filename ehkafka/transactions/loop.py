@@ -212,7 +212,8 @@ class TransactionLoop:
                     # Before `done`: the next positions must stay below a refused output.
                     self._held.take_back(self._refused)
                     if not self._held.has_undecided:
-                        self._report(request, count, time.monotonic() - began_s)
+                        reason, took_s = describe_error(aborted.by), time.monotonic() - began_s
+                        self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))
                     goes_on = self._refused or self._batch_bytes != batch_bytes
                     if not goes_on or self._is_over(request):
                         return
@@ -227,10 +228,6 @@ class TransactionLoop:
         finally:
             request.is_committing = False
             self._handing = self._since_s = self._waits_for = None
-
-    def _report(self, request: Request, count: int, took_s: float) -> None:
-        assert request.error is not None
-        self._emit(TransactionAborted(tuple(request.positions), count, describe_error(request.error), took_s))
 
     def _transact(self, request: Request) -> None:
         """Carry out one transaction. Raises `_AbortError` if it was aborted."""
@@ -341,6 +338,7 @@ class TransactionLoop:
                 raise _LostError(KafkaError(_TIMED_OUT, HANGS)) from None
             except KafkaException as failed:
                 error = failed.args[0]
+                self._producer.is_disturbed = True
                 if error.fatal():
                     raise _LostError(error) from None
                 if error.txn_requires_abort() or not error.retriable():
@@ -371,6 +369,7 @@ class TransactionLoop:
                 return False
             except KafkaException as failed:
                 error = failed.args[0]
+                self._producer.is_disturbed = True
                 if error.fatal() or not error.retriable() or self._time.ran_s > 2 * self._timeout_s:
                     self._replace(_LostError(error))
                     return False
@@ -393,7 +392,7 @@ class TransactionLoop:
             raise _AbortError(self._fenced_by)
         if producer.client is not None and producer.limit != limit:
             producer.give_up()
-        if producer.client is None or producer.has_lost_brokers:
+        if producer.client is None or producer.is_disturbed:
             try:
                 self._open(limit)
             except KafkaException as failed:

@@ -74,9 +74,11 @@ class TransactionalProducer:
         self._standing = Standing()
         # The properties that limit its batches.
         self.limit: Mapping[str, int] = {}
-        # A broker was away. The client may then wait without end for a coordinator that it remembers
-        # (confluentinc/librdkafka#5511), so the next transaction has another client.
-        self.has_lost_brokers = False
+        # A broker was away, or refused or did not answer a call. The next transaction has another client, so
+        # another epoch: with the same one, a delayed request of this transaction could become a part of the
+        # next or end it (Kafka's KIP-890), because librdkafka 2.16 has no epoch of each transaction. Nor does
+        # that client wait without end for a coordinator that it remembers (confluentinc/librdkafka#5511).
+        self.is_disturbed = False
 
     def start(
         self,
@@ -105,7 +107,7 @@ class TransactionalProducer:
             self.client = client = self._open_client(callbacks, limit)
             watch.start(client)
             self.limit = limit
-            self.has_lost_brokers = False
+            self.is_disturbed = False
             self._init(client, is_over)
         except BaseException:
             self.give_up()
@@ -216,7 +218,7 @@ class TransactionalProducer:
     def _on_error(self, error: KafkaError) -> None:
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
-        self.has_lost_brokers |= error.code() in _BROKER_AWAY
+        self.is_disturbed |= error.code() in _BROKER_AWAY
         text = f"transactions: {describe_error(error)}"
         self._emit(ConnectionProblem(error.name(), text, fatal=False))
 

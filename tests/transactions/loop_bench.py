@@ -194,7 +194,7 @@ class Producer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.client: Client | None = None
-        self.has_lost_brokers = False
+        self.is_disturbed = False
         self.limit: Any = {}
         self.opened = 0
 
@@ -202,7 +202,7 @@ class Producer:
         """Open one."""
         self.opened += 1
         self.limit = limit
-        self.has_lost_brokers = False
+        self.is_disturbed = False
         client = Client(self._broker, on_delivery, limit)
         client.init_transactions(1.0)
         self.client = client

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.events import TransactionAborted
 from ehkafka.outputs.batch import BATCH_BYTES_MIN
@@ -126,14 +126,35 @@ def test_a_call_that_never_returns_is_left_alone(call: str, monkeypatch: pytest.
     forever.set()
 
 
-def test_a_producer_that_has_lost_brokers_has_no_further_transaction() -> None:
+@pytest.mark.parametrize("failure", [retriable(), aborting()], ids=["retriable", "aborting"])
+@pytest.mark.parametrize("call", ["offsets", "commit"])
+def test_a_producer_whose_call_failed_has_no_further_transaction(call: str, failure: KafkaException) -> None:
+    """A delayed request of this transaction could end the next one, or become a part of it."""
+    bench = Bench()
+    bench.add(0, 1)
+    bench.broker.fails = {call: [failure]}
+    assert (bench.run(1) is None) is failure.args[0].retriable()
+    assert bench.producer.opened == 1
+    assert bench.run(2) is None
+    assert (bench.visible, bench.producer.opened) == ("0 1", 2)
+
+
+def test_a_producer_that_lost_its_broker_has_no_further_transaction() -> None:
     """It may wait for ever for a coordinator that it remembers."""
     bench = Bench()
     bench.add(0, 1)
     assert bench.run(1) is None
-    bench.producer.has_lost_brokers = True
+    bench.producer.is_disturbed = True
     assert bench.run(2) is None
     assert (bench.visible, bench.producer.opened) == ("0 1", 2)
+
+
+def test_a_producer_that_is_not_disturbed_is_kept() -> None:
+    """Another one costs a round trip to the coordinator."""
+    bench = Bench()
+    bench.add(0, 1, 2)
+    assert [bench.run(end) for end in (1, 2, 3)] == [None] * 3
+    assert bench.producer.opened == 1
 
 
 def test_an_abort_that_hangs_is_given_up_with_its_producer() -> None:
@@ -406,7 +427,7 @@ def test_a_stop_ends_though_a_call_never_returns(call: str, monkeypatch: pytest.
     bench.add(0)
     bench.broker.fails = {"offsets": [aborting()] if call == "abort" else []}
     if call == "init":
-        bench.producer.has_lost_brokers = True
+        bench.producer.is_disturbed = True
         monkeypatch.setattr(
             type(bench.producer),
             "start",

@@ -194,7 +194,8 @@ class SimulatedTransactional:
             self._flush()
             self._seam()
             self._check_abortable()
-        self._call("commit", lambda: self._broker.end(self._name, self._epoch, commits=True), timeout_s)
+        epoch = self._epoch
+        self._call("commit", lambda: self._broker.end(self._name, epoch, commits=True), timeout_s)
 
     def abort_transaction(self, timeout_s: float) -> None:
         """Take all back."""
@@ -235,6 +236,8 @@ class SimulatedTransactional:
         while not request.is_answered:
             left_s = ends_s - self._world.clock.now_s()
             if left_s <= 1e-9:
+                if kind == "commit":
+                    self._delay(arrive)
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, kind, False, True))
             self._side.sleep(left_s)
         del self._requests[kind]
@@ -243,6 +246,12 @@ class SimulatedTransactional:
             if error.fatal():
                 self._fatal = error
             raise KafkaException(error)
+
+    def _delay(self, arrive: Arrive) -> None:
+        """Let a copy of a request arrive late: the client has sent it on two connections (KIP-890)."""
+        if not self._world.calm and self._rng.random() < self._world.plan.slow_request_share:
+            self._broker.seen["delayed requests"] += 1
+            self._world.clock.call_after(self._rng.uniform(0.0, 2.0), arrive)
 
     def _send(self, kind: str, request: _Request, arrive: Arrive) -> None:
         clock, plan, rng = self._world.clock, self._world.plan, self._rng
