@@ -285,6 +285,9 @@ TransactionLoop._insist: a commit that timed out counts as aborted
     by test_a_call_that_times_out_goes_on_where_it_was call="commit"
 TransactionLoop._transact: a commit whose producer is lost counts as aborted
     if not (request.is_committing and self._resolve(request)): -> if True:
+TransactionLoop._insist: a producer whose call failed goes on
+    self._producer.is_disturbed = True -> pass
+    by test_a_producer_whose_call_failed_has_no_further_transaction call="commit"
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
     lambda: self._group.were_made(request.changed) -> lambda: True
 GroupCommits._has: a commit is found where another's stands
