@@ -32,7 +32,7 @@ from tests.lanes import (
 from tests.lanes.inbox_world import histories
 from tests.progress import test_between_looks, test_ledger
 from tests.simulation.seeds import seeds
-from tests.transactions import test_group_commits, test_held, test_loop, test_search
+from tests.transactions import test_group_commits, test_held, test_loop, test_next_producer, test_search
 
 IN = (
     *(backpressure, epochs, flow, pace),
@@ -43,7 +43,7 @@ IN = (
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),
     *(test_seen, test_slow_start, test_waiting),
-    *(test_group_commits, test_held, test_loop, test_search),
+    *(test_group_commits, test_held, test_loop, test_next_producer, test_search),
 )
 
 # What still starts, what is returned and what is waited for.
