@@ -22,7 +22,7 @@ COLUMNS = (
     "other",
     "repeated at least once",
     "excused",
-    "settled s",
+    "all committed after s",
     "commit",
 )
 # What a run found that only its own report shows.
@@ -134,9 +134,9 @@ def note_of(faults: dict[str, int]) -> str:
         "Three brokers, replication 3, min.insync.replicas 2; two are away at once in no run with exactly "
         "once ([why](exactly-once.md#what-is-not-promised)); three groups in a chain, each of which reads "
         "what the one before it writes. Records are those of all three levels. At least once repeats are no "
-        "fault. What a level has found may stand under end to end, too, and counts once. Excused is what "
-        "looked wrong and is taken for a fault's doing; settled is how long it took "
-        f"after the last fault until all was committed. Faults in all: {each}."
+        "fault. What a level has found may be under end to end, too, and counts once. Excused is what "
+        "looked wrong and is taken for a fault's doing. Faults in "
+        f"all: {each}."
     )
 
 
