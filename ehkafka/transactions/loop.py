@@ -338,7 +338,7 @@ class TransactionLoop:
                 raise _LostError(KafkaError(_TIMED_OUT, HANGS)) from None
             except KafkaException as failed:
                 error = failed.args[0]
-                self._producer.is_disturbed = True
+                self._producer.is_disturbed |= error.code() != _TIMED_OUT
                 if error.fatal():
                     raise _LostError(error) from None
                 if error.txn_requires_abort() or not error.retriable():
@@ -369,7 +369,7 @@ class TransactionLoop:
                 return False
             except KafkaException as failed:
                 error = failed.args[0]
-                self._producer.is_disturbed = True
+                self._producer.is_disturbed |= error.code() != _TIMED_OUT
                 if error.fatal() or not error.retriable() or self._time.ran_s > 2 * self._timeout_s:
                     self._replace(_LostError(error))
                     return False

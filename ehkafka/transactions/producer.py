@@ -74,10 +74,11 @@ class TransactionalProducer:
         self._standing = Standing()
         # The properties that limit its batches.
         self.limit: Mapping[str, int] = {}
-        # A broker was away, or refused or did not answer a call. The next transaction has another client, so
-        # another epoch: with the same one, a delayed request of this transaction could become a part of the
-        # next or end it (Kafka's KIP-890), because librdkafka 2.16 has no epoch of each transaction. Nor does
-        # that client wait without end for a coordinator that it remembers (confluentinc/librdkafka#5511).
+        # A broker was away, or a call failed. The next transaction has another client, so another epoch: with
+        # the same one, a delayed request of this transaction could become a part of the next or end it
+        # (Kafka's KIP-890), because librdkafka 2.16 has no epoch of each transaction. Nor does that client
+        # wait without end for a coordinator that it remembers (confluentinc/librdkafka#5511). A slow call is
+        # no reason: its request is not sent again.
         self.is_disturbed = False
 
     def start(

@@ -263,7 +263,7 @@ Piles.stop: stop: keys stay unread
     router.unread.end() -> pass
 Piles.hold_back: hold back: keys stay unread
     self._router.unread.end() -> pass
-    by failing=0
+    by failing=0, keys=10
 Ending.drain: drain: keys stay unread
     self._router.unread.end() -> pass
 Ending.end: end: keys stay unread

@@ -286,7 +286,7 @@ TransactionLoop._insist: a commit that timed out counts as aborted
 TransactionLoop._transact: a commit whose producer is lost counts as aborted
     if not (request.is_committing and self._resolve(request)): -> if True:
 TransactionLoop._insist: a producer whose call failed goes on
-    self._producer.is_disturbed = True -> pass
+    self._producer.is_disturbed |= error.code() != _TIMED_OUT -> pass
     by test_a_producer_whose_call_failed_has_no_further_transaction call="commit"
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
     lambda: self._group.were_made(request.changed) -> lambda: True
