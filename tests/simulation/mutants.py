@@ -239,6 +239,7 @@ HeldOutputs.committed: committed outputs are put back
 HeldOutputs.take: what is not decided is sent by older positions
     self.has_undecided = not all(self.refusals.may_go(sources[place]) for place in self.refused_before)
     -> self.has_undecided = False
+    by first=96
 TransactionLoop._transact: what was refused before is suspected among others again
     if self._held.refused_before: -> if False:
     by test_a_refused_output_is_tried_again_when_its_judge_says_so
@@ -306,6 +307,7 @@ GroupCommits.is_old: an older commit than one that was made begins an epoch
     < OLD_S -> < 0.0
 GroupCommits.is_old: an older commit than one that was read begins an epoch
     if found: -> if False:
+    by first=52
 GroupCommits.note: a commit that was made is not remembered
     self._newest.update(positions) -> pass
 MemberTransactions.must_wait: an epoch begins while its last commit is not decided
