@@ -74,12 +74,13 @@ def main() -> int:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with a series: keep the runs, also of earlier commits, that broke no promise",
+        help="go on with a series: keep all its runs, and repeat those that broke a promise",
     )
     asked = parser.parse_args()
     began = commit()
     results = kept(asked) if asked.resume else []
-    seeds = [seed for seed in asked_seeds(asked) if seed not in {one["seed"] for one in results}]
+    kept_well = {one["seed"] for one in results if not one["violations"]}
+    seeds = [seed for seed in asked_seeds(asked) if seed not in kept_well]
     draws = [Draw(seed, *shape_of(asked)) for seed in seeds]
     progress = Progress(len(draws))
 
@@ -104,15 +105,12 @@ def shape_of(asked: argparse.Namespace) -> list[Any]:
 
 
 def kept(asked: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return earlier results of the same series that broke no promise; the table says the commit of each."""
+    """Return earlier results of the same series; one that broke a promise stays in the table, too."""
     files = [folder / SERIES for folder in (DOCS, BUILD / "survives")]
     found = [one for path in files if path.exists() for one in json.loads(path.read_text())["runs"]]
-    same = {one["seed"]: one for one in found if one["shape"] == shape_of(asked)}
-    return [
-        one
-        for seed, one in sorted(same.items())
-        if seed in asked_seeds(asked) and not one["violations"] and not one["commit"].endswith(DIRTY)
-    ]
+    same = [one for one in found if one["shape"] == shape_of(asked) and not one["commit"].endswith(DIRTY)]
+    each = [one for at, one in enumerate(same) if one not in same[:at]]
+    return sorted((one for one in each if one["seed"] in asked_seeds(asked)), key=lambda one: one["seed"])
 
 
 def write(results: list[dict[str, Any]], asked: argparse.Namespace, began: str) -> None:

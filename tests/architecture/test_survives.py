@@ -118,7 +118,7 @@ def test_a_run_notes_its_commit_and_what_it_broke(
     assert scripts.NOT_YET
 
 
-def test_a_series_goes_on_with_runs_that_broke_nothing(
+def test_a_series_goes_on_and_keeps_runs_that_broke_a_promise(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Runs of other options and seeds are no part of it, and those of changed files are of no commit."""
@@ -136,5 +136,6 @@ def test_a_series_goes_on_with_runs_that_broke_nothing(
 
     others = [{"violations": {"lost": 1}}, {"shape": [3, 60.0, 350.0, 2]}, {"commit": f"abc{proof.DIRTY}"}]
     write(tmp_path / "docs", run, *({**run, "seed": 2 + at, **other} for at, other in enumerate(others)))
-    write(tmp_path / "survives", {**run, "seed": 5, "commit": "abd"}, {**run, "seed": 7})
-    assert [(one["seed"], one["commit"]) for one in proof.kept(asked)] == [(1, "abc"), (5, "abd")]
+    write(tmp_path / "survives", run, {**run, "seed": 2, "commit": "abd"}, {**run, "seed": 7})
+    found = [(one["seed"], one["commit"], bool(one["violations"])) for one in proof.kept(asked)]
+    assert found == [(1, "abc", False), (2, "abc", True), (2, "abd", False)]
