@@ -57,7 +57,6 @@ ROOMS = (
     "consumer",
     "aio",
     "app",
-    "facade",  # the names at the root
     "",
     "testing",
     "cli",
@@ -66,7 +65,7 @@ ROOMS = (
 LINES_MAX = 450
 NO_NAMES = {"utils", "helpers", "common", "base", "manager", "misc"}
 # What may lie loose beside the rooms.
-LOOSE = {"", "__main__", "errors", "facade", "middleware"}
+LOOSE = {"", "__main__", "errors", "middleware"}
 PURE = (
     "lanes",
     "intake.caught_up",
@@ -284,13 +283,13 @@ def test_the_package_needs_nothing_of_its_tests() -> None:
 
 
 def test_all_else_is_in_a_room() -> None:
-    """Beside the rooms lie the root with its façade, the errors and the middleware alone."""
+    """Beside the rooms lie the root, the errors and the middleware alone."""
     assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"} == LOOSE - {""}
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("cli")])
-def test_the_command_line_imports_the_facade_only(module: str) -> None:
-    """`cli` sees what a user sees: the façade, the event catalogue, the checks and the testing kit."""
+def test_the_command_line_imports_what_a_user_sees_only(module: str) -> None:
+    """`cli` sees what a user sees: the root, the event catalogue, the checks and the testing kit."""
     for target in _internal(_imports(MODULES[module])):
         assert target.partition(".")[0] in PUBLIC, f"{module} imports {target}"
 

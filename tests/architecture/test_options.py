@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import ehkafka
-from ehkafka import facade
 from ehkafka.checks import Target
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint import Endpoint
@@ -55,7 +54,6 @@ CALLABLES: tuple[Callable[..., Any], ...] = (
 )
 # Where a program finds what it calls.
 FACES = (
-    "",
     "checks",
     "offsets",
     "redrive",
@@ -138,8 +136,9 @@ def test_all_that_has_many_options_is_looked_at() -> None:
 
 
 def _public() -> Iterator[Callable[..., Any]]:
-    modules = [facade, *(importlib.import_module(f"ehkafka.{face}".rstrip(".")) for face in FACES)]
-    named = [thing for module in modules for name, thing in vars(module).items() if name[0] != "_"]
+    modules = [importlib.import_module(f"ehkafka.{face}") for face in FACES]
+    named = [getattr(ehkafka, name) for name in ehkafka.__all__]
+    named += [thing for module in modules for name, thing in vars(module).items() if name[0] != "_"]
     for thing in named:
         if inspect.isfunction(thing):
             yield thing

@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 
 import ehkafka
-from ehkafka import facade
 
 # What a user types in an app: one import, no hunt for modules. Anything rarer, and what is only read, lives
 # in its room.
 NAMES_MAX = 30
 
 
-def test_all_is_exactly_what_the_facade_shows() -> None:
+def test_all_is_exactly_what_the_root_shows() -> None:
     """`__all__` equals the public names that are no submodules; sorted, and few."""
     assert all(getattr(ehkafka, name) is not None for name in ehkafka.__all__)
     public = {
@@ -26,28 +25,27 @@ def test_all_is_exactly_what_the_facade_shows() -> None:
         if not name.startswith("_") and not inspect.ismodule(value)
     }
     assert public == set(ehkafka.__all__)
-    assert set(ehkafka.__all__) <= set(dir(ehkafka))
     assert list(ehkafka.__all__) == sorted(ehkafka.__all__)
     assert len(ehkafka.__all__) <= NAMES_MAX
 
 
 def test_what_type_checkers_see_is_what_is_loaded() -> None:
-    """`facade` holds imports and nothing else, each as `X as X`; what they import is what the root gives."""
-    tree = ast.parse(Path(facade.__file__).read_text())
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    assert len(imports) == len(tree.body) - 1  # the docstring
-    named = [alias for node in imports for alias in node.names]
-    assert all(alias.name == alias.asname for alias in named)
-    seen = {name: value for name, value in vars(facade).items() if not name.startswith("_")}
-    assert sorted(seen) == sorted(alias.name for alias in named)
-    assert all(getattr(ehkafka, name) is value for name, value in seen.items())
+    """The imports for type checkers and the table name the same; `dir` shows no more."""
+    tree = ast.parse(Path(ehkafka.__file__).read_text())
+    branch = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in branch.body if isinstance(node, ast.ImportFrom)]
+    named = {alias.name: node.module for node in imports for alias in node.names}
+    rooms = {name for name, module in named.items() if module == "ehkafka"}
+    assert all(inspect.ismodule(getattr(ehkafka, room)) for room in rooms)
+    assert {name: module for name, module in named.items() if name not in rooms} == ehkafka._MODULES
+    assert dir(ehkafka) == ehkafka.__all__
 
 
 def test_each_name_loads_what_it_needs_alone() -> None:
     """A program that reads records, or takes the drop-in, has no app to load."""
     code = (
         "import sys, ehkafka; ehkafka.Record; assert 'ehkafka.endpoint' not in sys.modules; "
-        "ehkafka.Consumer; assert not {'ehkafka.app', 'ehkafka.facade'} & set(sys.modules)"
+        "ehkafka.Consumer; assert 'ehkafka.app' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -115,9 +113,7 @@ def test_the_package_is_typed() -> None:
 
 def test_the_names_are_there_where_pytest_loads_the_package(tmp_path: Path) -> None:
     """Where ehkafka is installed, pytest loads it by its own loader, because it brings fixtures."""
-    (tmp_path / "conftest.py").write_text(
-        'import pytest\n\npytest.register_assert_rewrite("ehkafka.facade")\n'
-    )
+    (tmp_path / "conftest.py").write_text('import pytest\n\npytest.register_assert_rewrite("ehkafka")\n')
     (tmp_path / "test_it.py").write_text("import ehkafka\n\n\ndef test_it():\n    assert ehkafka.App\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
