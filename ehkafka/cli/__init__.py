@@ -1,8 +1,7 @@
 """The command line: `ehkafka` and its commands.
 
-Uses the public façade (`ehkafka`, its public submodules, and `ehkafka.testing` for the demo's checker) and
-nothing below it; the engine never imports this room. Needs the extra `[cli]`; without it `main` says what to
-install.
+Uses the public façade (`ehkafka` and its public submodules) and nothing below it; the engine never imports
+this room. Needs the extra `[cli]`; without it `main` says what to install.
 
 What a user can type stands in `commands`, `inspect_commands`, `lag_commands`, `top_commands`, `dlq/`, `keys/`
 and `offsets/`, with the `options`, `option_groups`, `spark_options` and `run_options` that several share;
@@ -13,5 +12,5 @@ when its code changes.
 
 What they show: `log_setup` and `stop_notice` while an app runs (`members_view` in several processes,
 `progress_view` while it is behind), `check`, `config` by `config_view`, `lag` by `lag_text`, `owners`, `tail`
-with `tail_from` and `tail_text`; `demo/` is the demo, `top/` a running app in the terminal.
+with `tail_from` and `tail_text`; `top/` is a running app in the terminal.
 """

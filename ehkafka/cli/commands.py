@@ -1,4 +1,4 @@
-"""The command line: `run` and `demo`, and the commands of `*_commands` joined to them.
+"""The command line: `run`, and the commands of `*_commands` joined to them.
 
 As those it holds options and help texts with runnable examples, and nothing of what they do. Called by
 `__main__`, on the main thread.
@@ -22,7 +22,7 @@ from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.option_groups import grouped
-from ehkafka.cli.options import Assignments, Config, Debug, topic_names
+from ehkafka.cli.options import Assignments, Config, Debug
 from ehkafka.cli.reload.options import ReloadDirs, ReloadGiven, ReloadOption
 from ehkafka.cli.run_options import (
     HealthFile,
@@ -66,18 +66,6 @@ Examples:
   ehkafka run shop.orders --until-caught-up
   ehkafka run shop.orders --reload        again when a Python file changes
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
-
-"""
-DEMO_HELP = """Watch 100 000 homes being handled in order, with a broker inside this process.
-
-A simulator produces sensor readings to 16 partitions, an app handles them with strict order per home,
-and a checker judges every step. It ends with the checker's verdict.
-
-\b
-Examples:
-  ehkafka demo                            20 seconds, live view
-  ehkafka demo --records 500000 --json    the summary as JSON and nothing else
-  ehkafka demo --endpoint localhost:9092  another broker; a missing topic is created
 
 """
 
@@ -189,36 +177,6 @@ def run(
             progress_shown(found, is_wanted=for_eyes and members is None, to_end=until_caught_up),
         ):
             found.run(**to_end, **in_members, http=served)
-
-
-@cli.command(help=DEMO_HELP)
-def demo(
-    *,
-    seconds: Annotated[
-        float | None, typer.Option(min=0.5, help="How long to produce.", show_default="20")
-    ] = None,
-    records: Annotated[
-        int | None, typer.Option(min=1, help="How many readings to produce, however long it takes.")
-    ] = None,
-    endpoint: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="A broker's bootstrap address, or embedded.")
-    ] = "embedded",
-    topic: Annotated[
-        str, typer.Option(help="The topic to use there.", callback=topic_names)
-    ] = "ehkafka-demo-readings",
-    workers: Annotated[int, typer.Option(min=1, max=1000, help="Worker threads of the handler.")] = 16,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON, without a live view.")
-    ] = False,
-    debug: Debug = False,
-) -> None:
-    """Watch 100 000 homes being handled in order."""
-    from ehkafka.cli.demo.session import DemoPlan, run_demo  # noqa: PLC0415 - `run` needs none of it
-
-    with reported(debug=debug):
-        plan = DemoPlan(address=endpoint, topic=topic, workers=workers, seconds=seconds, records=records)
-        code = run_demo(plan, as_json=as_json)
-    raise typer.Exit(code)
 
 
 cli.command(help=CHECK_HELP)(check)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CODES: Final = """\
 0   stopped as asked; every record that was started is finished
-1   a handler failed, or the demo's checker found a violation
+1   a handler failed
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses, or lacks the topic or offset
 4   records are handled again: unfinished or unsaved at the stop, or --until-caught-up found them waiting

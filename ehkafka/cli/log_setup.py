@@ -2,8 +2,6 @@
 
 Or one JSON object to a line, wherever they go: then a command's last words, too, are a line of the log.
 
-The demo keeps its warnings, for the picture has the terminal to itself.
-
 Set before the user's module is imported, so that its own `logging` configuration, if any, has the last
 word. Called once, on the main thread.
 """
@@ -13,19 +11,13 @@ from __future__ import annotations
 import enum
 import logging
 import sys
-from collections import deque
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from ehkafka.members.logs import LOGS_FIRST, writes_json
 from ehkafka.telemetry.json_lines import JsonLines
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-WARNINGS_KEPT: Final = 20
 LEVEL_VARIABLE: Final = "EHKAFKA_LOG_LEVEL"
 PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
@@ -100,23 +92,3 @@ def logged_as_json(text: str, error: BaseException | None = None, level: int = l
         return False
     logging.getLogger("ehkafka").log(level, "%s", text, exc_info=error)
     return True
-
-
-@contextmanager
-def kept_warnings() -> Iterator[deque[str]]:
-    """Collect the last warnings of every logger, from any thread, until the block ends."""
-    keeper = _Keeper(logging.WARNING)
-    logging.getLogger().addHandler(keeper)
-    try:
-        yield keeper.lines
-    finally:
-        logging.getLogger().removeHandler(keeper)
-
-
-class _Keeper(logging.Handler):
-    def __init__(self, level: int) -> None:
-        super().__init__(level)
-        self.lines: deque[str] = deque(maxlen=WARNINGS_KEPT)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{record.levelname.lower()}: {record.getMessage()}")

@@ -129,7 +129,6 @@ OWNERS = {
         "offsets",
         "spark",
         "testing",
-        "cli.demo",
     ),
     "azure": (
         "endpoint.entra.credential",

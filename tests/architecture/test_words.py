@@ -74,8 +74,7 @@ NAMES_OF_OTHERS = {("ehkafka/spark/sink/staged_blob.py", "tell")}
 VERDICT = re.compile(r"verdict", re.IGNORECASE)
 JUDGES = (
     "ehkafka/testing",
-    "ehkafka/cli/demo",
-    "ehkafka/cli/commands.py",
+    "examples/demo",
     "tests",
     "scripts",
     "docs/testing.md",

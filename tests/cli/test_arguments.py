@@ -24,7 +24,6 @@ STRING = f"Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedA
 # A line of each command that its parser takes; hostile things are added to it or replace its parts.
 GOOD: dict[str, list[str]] = {
     "run": ["shop:app"],
-    "demo": [],
     "check": ["--endpoint", "127.0.0.1:1"],
     "config": [],
     "tail": ["t", "--endpoint", "127.0.0.1:1"],
@@ -134,7 +133,6 @@ OF_COMMANDS: dict[str, list[list[str]]] = {
         ["--reset", ""],
     ],
     "check": [["--app", "x"], ["--mirror", "https://h/c", "--credential", "none-of-them"]],
-    "demo": [["--topic", "a b"], ["--records", "0"], ["--workers", "1001"], ["--seconds", "0.1"]],
     "tail": [["--app", "shop:app"], ["--count", "0"], ["--from", "1", "--from", "x"]],
     "lag": [["--app", "shop:app"], ["--fail-over", "1.5"], ["--every", "0"]],
     "owners": [["--app", "shop:app"]],
@@ -226,7 +224,6 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(socket.socket, "connect", refuse("connect"))
     monkeypatch.setattr(socket, "getaddrinfo", refuse("getaddrinfo"))
     monkeypatch.setattr("ehkafka.App.run", refuse("App.run"))
-    monkeypatch.setattr("ehkafka.cli.demo.session.run_demo", refuse("run_demo"))
     monkeypatch.setattr("typer.testing._get_command", lambda _typer: ROOT)  # made once, not for each line
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.py").write_text(

@@ -168,22 +168,6 @@ def test_debug_adds_the_traceback(tmp_path: Path, ehkafka_command: Command) -> N
     assert "ehkafka: start is missing" in ended.stderr
 
 
-def test_a_demo_without_a_broker_is_explained(ehkafka_command: Command, free_port: int) -> None:
-    """Nobody listens where --endpoint points: said with the address, and nothing on stdout."""
-    ended = ehkafka_command("demo", "--endpoint", f"127.0.0.1:{free_port}", "--json")
-    assert_explained(ended, 3, [f"127.0.0.1:{free_port}", "Check the address and its port"])
-    assert ended.stdout == ""
-
-
-@pytest.mark.parametrize("arguments", [["--workers", "0"], ["--records", "0"], ["--seconds", "x"]])
-def test_a_wrong_option_is_explained(arguments: list[str], ehkafka_command: Command) -> None:
-    """An option's bad value is refused before anything runs."""
-    ended = ehkafka_command("demo", *arguments)
-    assert ended.returncode == 2
-    assert arguments[0] in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
 @pytest.mark.parametrize("missing", ["typer", "rich", "pydantic_settings"])
 def test_without_the_extra_one_line_says_what_to_install(missing: str) -> None:
     """The command of a bare installation names the extra."""

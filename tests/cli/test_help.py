@@ -34,7 +34,6 @@ ENDLESS = (
     "--members",
     "--reload",
     "ehkafka top",
-    "ehkafka demo",
     "ehkafka keys",
     "https://",
     "tail orders --app",

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 FILE = ROOT / "docs" / "messages.md"
 # They share fields and parts of sentences; none is emitted.
 BASES = {Event, Failure, Rebalanced}
-# Messages of the test kit and of the demo, whose readers develop ehkafka.
-LEFT_OUT = ("ehkafka/testing", "ehkafka/cli/demo", "ehkafka/events")
+# Messages of the test kit, whose readers develop ehkafka.
+LEFT_OUT = ("ehkafka/testing", "ehkafka/events")
 WORDS_MIN = 4
 _PART = re.compile(r"\{([^{}]*?)(!r)?\}")
 INTRODUCTION = """\

@@ -17,8 +17,8 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka.cimpl import Producer
+from homes import make_readings
 
-from ehkafka.cli.demo.homes import make_readings
 from ehkafka.errors import EndpointError
 from ehkafka.wording import ended
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from confluent_kafka import KafkaError, Message
-
-    from ehkafka.cli.demo.session import DemoPlan
+    from session import DemoPlan
 
 # Readings of one order, and of all that may be unfinished: 4 MB at 130 bytes each. The embedded broker keeps
 # 5 MiB of each partition, read or not, so it drops nothing unread even if all lie in one. It is below the
@@ -53,9 +52,8 @@ class Feed:
         self.unanswered, self.began_s = 1, 0.0
         self.pipe, theirs = multiprocessing.Pipe()
         with theirs:  # closed here, so that its end is noticed
-            self.process = subprocess.Popen(  # noqa: S603 - our own module in our own interpreter
-                # -P: a file of the user's folder must not be imported in place of a module.
-                [sys.executable, "-P", "-m", "ehkafka.cli.demo.simulator", str(theirs.fileno())],
+            self.process = subprocess.Popen(  # noqa: S603 - this file in our own interpreter
+                [sys.executable, __file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the demo, which then gives no more orders

@@ -22,8 +22,9 @@ from ehkafka.wording import seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from session import DemoPlan
+
     from ehkafka import EhkafkaError, TopicPartition
-    from ehkafka.cli.demo.session import DemoPlan
     from ehkafka.telemetry.snapshot import Unfinished
     from ehkafka.testing import Verdict
 
@@ -113,7 +114,7 @@ def draw(picture: Picture, height: int, warnings: Sequence[str] = ()) -> Group:
     """Return the whole screen. As many partitions as fit get a row."""
     plan, snapshot, verdict = picture.plan, picture.snapshot, picture.verdict
     what, when = f"  {plan.address}, {plan.workers} workers, the checker on  ", f"{picture.elapsed_s:.0f} s"
-    head = Text.assemble(("ehkafka demo", "bold"), what, (when, "bold"), f" of {plan.goal}, {picture.phase}")
+    head = Text.assemble(("demo", "bold"), what, (when, "bold"), f" of {plan.goal}, {picture.phase}")
     rate, curve = (f"{grouped(picture.rates[None]):>7}", "bold green"), (sparkline(picture.curve), "green")
     rates = Text.assemble(rate, " records/s ", curve, f" {grouped(snapshot.finished_records)} finished")
     oldest = Text("oldest: nothing waits", "dim")

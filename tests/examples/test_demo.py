@@ -1,4 +1,4 @@
-"""`ehkafka demo` as a user runs it, and the simulator that it holds back."""
+"""`examples/demo` as a user runs it, the simulator that it holds back, and what a bad verdict ends with."""
 
 from __future__ import annotations
 
@@ -7,53 +7,95 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import termios
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
+from homes import Homes
+from session import DemoPlan
+from simulator import ORDER_RECORDS, UNFINISHED_RECORDS_MAX, Feed
+from view import Summary
 
 import ehkafka
-from ehkafka.cli.demo.session import DemoPlan
-from ehkafka.cli.demo.simulator import ORDER_RECORDS, UNFINISHED_RECORDS_MAX, Feed
-from ehkafka.testing import ApiKey, EmbeddedBroker
+from ehkafka.testing import ApiKey, EmbeddedBroker, Verdict
+from tests.kit.running import Running, environment
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from ehkafka.testing.kafka.broker import KafkaBroker
 
-COMMAND = [sys.executable, "-P", "-m", "ehkafka.cli"]
+COMMAND = [sys.executable, str(Path(__file__).parents[2] / "examples" / "demo")]
+GOOD = Verdict(produced=1000, received=1000, finished=1000, commits_acknowledged=3, processes=1, epochs=16)
+FACTS: Mapping[str, Any] = {
+    "ended_by": "time",
+    "left_early": False,
+    "endpoint": "embedded",
+    "workers": 16,
+    "homes": 500,
+    "stored_records": 1000,
+    "finished_records": 1000,
+    "seconds": 2.0,
+    "records_per_s": 500.0,
+    "lanes_max": 10,
+    "lag_records_max": 20,
+    "backlog_records_max": 30,
+    "swapped": 0,
+}
+# What went wrong, and a part of the sentence that must say so.
+BAD: Mapping[str, tuple[dict[str, Any], str]] = {
+    "order": ({"verdict": replace(GOOD, order_violations=2)}, "order violations: 2"),
+    "lost": ({"verdict": replace(GOOD, lost=4)}, "lost: 4"),
+    "miscounted": ({"finished_records": 1001}, "The app counts 1001 finished readings, the checker 1000"),
+    "nothing judged": ({"verdict": Verdict(), "finished_records": 0}, "No reading was handled"),
+    "swapped readings": ({"swapped": 8}, "readings before an earlier one: 8."),
+}
 
 
-def test_json_is_all_that_stdout_gets(ehkafka_command: Callable) -> None:
-    """With --json a program can read the summary; every reading was handled and judged."""
-    ended = ehkafka_command("demo", "--records", "5000", "--json")
+def demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the demo to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+
+
+def test_without_a_terminal_it_writes_lines_and_the_summary_as_json(tmp_path: Path) -> None:
+    """Every reading was handled and judged; progress goes to stderr, and no terminal codes anywhere."""
+    ended = demo(tmp_path, "--records", "5000", "--json")
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert summary["ok"]
-    assert summary["problems"] == []
     assert summary["stored_records"] == summary["finished_records"] == 5000
     assert summary["verdict"]["produced"] == summary["verdict"]["finished"] == 5000
     assert summary["verdict"]["commits_acknowledged"] > 0
     assert summary["swapped"] == 0
     assert summary["homes"] > 1000
-
-
-def test_without_a_terminal_it_writes_a_line_a_second(ehkafka_command: Callable) -> None:
-    """Progress goes to stderr, the summary to stdout, and no terminal codes anywhere."""
-    ended = ehkafka_command("demo", "--seconds", "2.5", "--workers", "4")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count(" producing: ") >= 2
     assert "records/s" in ended.stderr
-    assert ended.stdout.startswith("OK: every promise was kept\n")
-    assert "4 workers, the checker on" in ended.stdout
-    assert "order violations 0, premature commits 0" in ended.stdout
     assert "\x1b" not in ended.stdout + ended.stderr
+
+
+def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    """One line with the address, its exit code, and nothing on stdout."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        ended = demo(tmp_path, "--endpoint", address, "--json")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr.startswith("demo: ")
+    assert address in ended.stderr
 
 
 def test_on_a_terminal_it_draws_a_live_view(tmp_path: Path) -> None:
@@ -61,7 +103,7 @@ def test_on_a_terminal_it_draws_a_live_view(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     process = subprocess.Popen(
-        [*COMMAND, "demo", "--seconds", "2"],
+        [*COMMAND, "--seconds", "2"],
         cwd=tmp_path,
         env={**os.environ, "TERM": "xterm-256color"},
         stdin=theirs,
@@ -88,30 +130,20 @@ def test_on_a_terminal_it_draws_a_live_view(tmp_path: Path) -> None:
 HANDLED = r" producing: .* [1-9][\d,]* of [\d,]+ finished"
 
 
-def test_ctrl_c_ends_it_early_with_the_summary(start_ehkafka: Callable) -> None:
-    """Who stops the demo gets the verdict on what was handled until then."""
-    running = start_ehkafka("demo", "--seconds", "60", "--json")
-    running.wait_for_match(HANDLED)
-    running.process.send_signal(signal.SIGINT)
-    assert running.end() == 0, running.stderr
-    summary = json.loads(running.stdout)
-    assert summary["ended_by"] == "interrupt"
-    assert summary["ok"]
-    assert summary["finished_records"] == summary["stored_records"] > 0
-
-
-def test_asking_twice_leaves_at_once(start_ehkafka: Callable) -> None:
-    """Nobody waits for the last readings; the verdict is about those that were handled."""
-    running = start_ehkafka("demo", "--seconds", "60", "--json")
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_it_early_with_the_summary(times: int, tmp_path: Path) -> None:
+    """The verdict is on what was handled until then; the second signal waits for no further reading."""
+    running = Running(tmp_path, ("--seconds", "60", "--json"), command=COMMAND)
     running.wait_for_match(HANDLED)
     running.process.send_signal(signal.SIGINT)
     # Another signal than the first: two of a kind may arrive as one.
-    running.process.send_signal(signal.SIGTERM)
+    if times == 2:
+        running.process.send_signal(signal.SIGTERM)
     assert running.end() == 0, running.stderr
     summary = json.loads(running.stdout)
-    assert summary["left_early"]
-    assert summary["ok"]
+    assert (summary["ended_by"], summary["left_early"], summary["ok"]) == ("interrupt", times == 2, True)
     assert summary["verdict"]["finished"] == summary["finished_records"] > 0
+    running.close()
 
 
 @pytest.fixture
@@ -181,18 +213,63 @@ def test_the_simulator_does_not_outlive_the_demo(feed: Feed) -> None:
     assert feed.process.wait(10.0) == 0
 
 
-def test_the_demo_runs_on_another_broker(kafka: KafkaBroker, ehkafka_command: Callable) -> None:
+def test_the_demo_runs_on_another_broker(kafka: KafkaBroker, tmp_path: Path) -> None:
     """A missing topic is made and said so; a second run starts behind what the first left there."""
-    arguments = ("demo", "--endpoint", kafka.bootstrap, "--records", "3000", "--json")
+    arguments = ("--endpoint", kafka.bootstrap, "--records", "3000", "--json")
     client = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "looks"})
     is_there = "ehkafka-demo-readings" in client.list_topics(timeout=30).topics  # this test's second try
     client.close()
-    first, second = ehkafka_command(*arguments), ehkafka_command(*arguments)
+    first, second = demo(tmp_path, *arguments), demo(tmp_path, *arguments)
     assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert is_there or "Made the topic 'ehkafka-demo-readings'" in first.stderr
     assert "Made the topic" not in second.stderr
     assert json.loads(second.stdout)["verdict"]["received"] == 3000
     assert json.loads(second.stdout)["endpoint"] == kafka.bootstrap
+
+
+def test_a_good_run_is_ok() -> None:
+    """Nothing found, something looked at: exit code 0."""
+    good = Summary(dict(FACTS), GOOD)
+    assert (good.exit_code, good.as_dict()["ok"]) == (0, True)
+    assert good.text().plain.startswith("OK: every promise was kept")
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_verdict_is_loud(case: str) -> None:
+    """The first line, the sentence, the request to report and the exit code say it, whatever else failed."""
+    changes, sentence = BAD[case]
+    bad = Summary({**FACTS, **changes}, changes.get("verdict", GOOD))
+    shown = bad.text().plain
+    assert (bad.exit_code, bad.as_dict()["ok"]) == (1, False)
+    assert "VIOLATED" in shown.splitlines()[0]
+    assert sentence in shown
+    assert "Please report it" in shown.splitlines()[-1]
+
+
+def test_a_failed_app_keeps_its_exit_code_unless_a_violation_outweighs_it() -> None:
+    """Whoever looks only at the exit code must learn of the violation."""
+    error = ehkafka.errors.EndpointError("The broker is gone.")
+    failed = Summary(dict(FACTS), GOOD, error)
+    assert failed.exit_code == ehkafka.errors.EndpointError.exit_code
+    assert "The broker is gone." in failed.text().plain
+    assert Summary(dict(FACTS), replace(GOOD, lost=1), error).exit_code == 1
+
+
+def test_a_swap_is_found_by_the_homes_own_count() -> None:
+    """A reading before an earlier one is counted with its home; one that comes again is not."""
+    homes = Homes()
+    for home, number in (("a", 1), ("b", 1), ("a", 2), ("a", 2), ("b", 3), ("b", 2), ("a", 3), ("b", 4)):
+        homes.handle(_Parsed({"home": home, "number": number}))  # type: ignore[arg-type]
+    assert homes.swapped == ["b"]
+    assert homes.readings == {"a": 3, "b": 4}
+
+
+class _Parsed:
+    def __init__(self, value: dict[str, Any]) -> None:
+        self._value = value
+
+    def json(self) -> Any:
+        return self._value
 
 
 def _answered(feed: Feed) -> int:

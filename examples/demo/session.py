@@ -17,14 +17,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from homes import Homes
+from simulator import Feed
+from view import Picture, Summary
 
 from ehkafka import App, EhkafkaError, Endpoint, TopicPartition
-from ehkafka.cli.demo.homes import Homes
-from ehkafka.cli.demo.simulator import Feed
-from ehkafka.cli.demo.view import Picture, Summary, shown
-from ehkafka.cli.log_setup import kept_warnings
-from ehkafka.cli.offsets.output import put_json
-from ehkafka.cli.unread import PipedConsole
 from ehkafka.errors import TopicNotFoundError
 from ehkafka.testing import CheckingHistory
 from ehkafka.wording import ended, seconds
@@ -71,20 +68,6 @@ class DemoPlan:
             why = f"The {where}, is missing and cannot be made: {ended(error.args[0].str())}"
             raise TopicNotFoundError(f"{why} Create it, or name another with --topic.") from error
         sys.stderr.write(f"Made the {where}; it stays there.\n")
-
-
-def run_demo(plan: DemoPlan, *, as_json: bool) -> int:
-    """Run the demo, print its summary on stdout and return the exit code."""
-    # Nothing may write over the live view: warnings are shown in it, and printed after it.
-    with plan.endpoint, kept_warnings() as warnings:
-        with shown(as_json=as_json, warnings=warnings) as show:
-            summary = Session(plan, show).run()
-        if as_json:
-            put_json(summary.as_dict())
-        else:
-            PipedConsole(highlight=False, soft_wrap=True).print(summary.text())
-        sys.stderr.writelines(f"{line}\n" for line in warnings)
-    return summary.exit_code
 
 
 class Session:
