@@ -21,9 +21,9 @@ from _bench_side import SCRIPTS, Setting
 from _bench_tables import write_report
 from rich.console import Console
 
-from ehkafka.testing.faults.commit_throttle import CommitThrottle
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.faults.commit_throttle import CommitThrottle
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 # How often a measurement is repeated while others take much of the CPU.

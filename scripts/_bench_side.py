@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from _bench_cpu import CpuSample
     from _bench_row import Side, Topic
 
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.faults.commit_throttle import CommitThrottle
 
 SCRIPTS = Path(__file__).resolve().parent
 

@@ -53,7 +53,7 @@ def set_up(groups: tuple[str, ...] = (), *, broker: bool = False) -> Path:
             command,
             "the reason is above; `scripts/check` runs without a broker.",
         )
-        command = [PYTHON, "-m", "ehkafka.testing.azurite_install"]
+        command = [PYTHON, "-m", "tests.kit.azurite_install"]
         step("Azurite", command, "the reason is above; `scripts/check` runs without Azurite.")
     return PYTHON
 

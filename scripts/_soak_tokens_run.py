@@ -24,10 +24,10 @@ from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.events import ClientLogged, ConnectionProblem, Event, TokenRefreshFailed
 from ehkafka.records import TopicPartition
 from ehkafka.testing.checker.checking_history import CheckingHistory
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from ehkafka.testing.kafka.server_identity import issue_identity
+from tests.kit.identity_endpoint import IdentityEndpoint
+from tests.kit.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

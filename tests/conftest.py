@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
-    from ehkafka.testing.azurite import Azurite
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.azurite import Azurite
+    from tests.kit.faults.commit_throttle import CommitThrottle
 
 # Nothing listens on port 1: azure-identity gets "connection refused" at once and asks nobody else.
 DEAD_IDENTITY_ENDPOINT = "http://127.0.0.1:1/msi/token"
@@ -182,9 +182,9 @@ def kept_classes() -> Iterator[None]:
 def _kafka(
     without_broker: Callable[[EhkafkaError], NoReturn],
 ) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle  # noqa: PLC0415 - when a test asks
     from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415
     from ehkafka.testing.kafka.properties import Listener  # noqa: PLC0415
+    from tests.kit.faults.commit_throttle import CommitThrottle  # noqa: PLC0415 - when a test asks
 
     with CommitThrottle() as proxy:
         # Quotas that are averaged over two seconds, so that throttling shows soon.
@@ -214,7 +214,7 @@ def far_kafka(
 
     The broker's plaintext listener goes past the proxy. The network is good again after each test.
     """
-    from ehkafka.testing.faults.commit_throttle import CommitPolicy  # noqa: PLC0415 - see above
+    from tests.kit.faults.commit_throttle import CommitPolicy  # noqa: PLC0415 - see above
 
     broker, proxy = _kafka
     proxy.requests.clear()
@@ -227,7 +227,7 @@ def far_kafka(
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
     """Return a running Azurite (Azure Blob Storage), shared by the session: use containers of your own."""
-    from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - only when a test asks for it
+    from tests.kit.azurite import Azurite  # noqa: PLC0415 - only when a test asks for it
 
     server = Azurite()
     try:
@@ -240,8 +240,8 @@ def azurite() -> Iterator[Azurite]:
 
 @pytest.fixture(scope="session")
 def _token_azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Azurite, Path]]:
-    from ehkafka.testing.azurite import Azurite  # noqa: PLC0415 - see above
-    from ehkafka.testing.kafka.server_identity import issue_identity  # noqa: PLC0415
+    from tests.kit.azurite import Azurite  # noqa: PLC0415 - see above
+    from tests.kit.server_identity import issue_identity  # noqa: PLC0415
 
     folder, identity = tmp_path_factory.mktemp("azurite"), issue_identity()
     paths = {name: folder / f"{name}.pem" for name in ("certificate", "key", "authority")}

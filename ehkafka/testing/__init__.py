@@ -1,10 +1,8 @@
-"""The testing kit: brokers, faults and the checker of histories, for this project and for its users.
+"""What a user's own tests need: brokers, an app in a test, the checker of histories.
 
-It hands on `embedded`, the broker inside of the process. `kafka/` is a real Apache Kafka on this machine,
-`azurite` a real Blob Storage (`azurite_install` fetches it), `identity_endpoint` gives managed-identity
-tokens, `ports` chooses ports, `checkpoint_stores` tests a store of one's own; `faults/` spoils networks,
-`checker/` judges what happened, `clock` moves only when asked to, `in_test/` runs an app of one's own,
-`plugin` has the fixtures. Nothing of it is loaded by an app.
+It hands on `embedded`, the broker inside of the process. `kafka/` is a real Apache Kafka on this machine, on
+`ports` of its own; `checkpoint_stores` tests a store of one's own, `checker/` judges what happened,
+`in_test/` runs an app of one's own, `plugin` has the fixtures. Nothing of it is loaded by an app.
 """
 
 from ehkafka.embedded.broker import EmbeddedBroker
@@ -16,7 +14,6 @@ from ehkafka.testing.checker.history import MemoryHistory
 from ehkafka.testing.checker.history_file import JsonLinesHistory, read_history
 from ehkafka.testing.checker.verdict import Measure, Verdict
 from ehkafka.testing.checkpoint_stores import CheckpointStoreSuite
-from ehkafka.testing.clock import VirtualClock
 from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest
 from ehkafka.testing.in_test.made_record import make_batch, make_record
 from ehkafka.testing.in_test.run import arun, run
@@ -40,7 +37,6 @@ __all__ = [
     "Seen",
     "TrackedRequest",
     "Verdict",
-    "VirtualClock",
     "arun",
     "check_history",
     "make_batch",

@@ -13,12 +13,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import confluent_kafka
 
 import ehkafka
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for its `tests.kit`
+from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle
 
 RECORDS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 THREADS = 8

@@ -43,6 +43,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # `tests.kit` starts Azurite
     try:
         from home_pipeline.show import show  # noqa: PLC0415 - imports what was looked for above
 

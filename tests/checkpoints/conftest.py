@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ehkafka.checkpoints.stores.store import CheckpointStore
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from azure.core.credentials import AccessToken, AzureSasCredential
 
 import ehkafka
 from ehkafka.checkpoints.stores.store import StoreForbiddenError
-from ehkafka.testing.azurite import ACCOUNT, ACCOUNT_KEY
+from tests.kit.azurite import ACCOUNT, ACCOUNT_KEY
 
 if TYPE_CHECKING:
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 URL = "https://shop.blob.core.windows.net/checkpoints"
 KEY = "c2VjcmV0c2VjcmV0"

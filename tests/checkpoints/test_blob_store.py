@@ -14,13 +14,13 @@ from ehkafka.checkpoints.stores.store import (
     StoreMissingError,
     StoreUnavailableError,
 )
-from ehkafka.testing.faults.http_proxy import Fault, HttpProxy
+from tests.kit.faults.http_proxy import Fault, HttpProxy
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 NAME = "ns/hub/group/checkpoint/0"
 KEY = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo="

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.events import Event
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 LAYOUT = Layout("ns", "orders")
 NAME = LAYOUT.name("readings", 0)

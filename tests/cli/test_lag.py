@@ -20,10 +20,10 @@ from ehkafka.offsets import blocking as module
 from ehkafka.offsets.blocking import Blocking
 from ehkafka.positions.gap import LogBounds
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.faults.network import Network
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
 from tests.cli.test_offsets import MEMBER, commit_from_outside, reset
 from tests.cli.test_offsets import ehkafka as command
+from tests.kit.faults.network import Network
+from tests.kit.faults.tcp_proxy import TcpProxy
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ import ehkafka
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
+from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ehkafka.checkpoints.stores.store import CheckpointStore
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 HOST = "home.servicebus.windows.net"
 ENTRA = ("--credential", "managed_identity")

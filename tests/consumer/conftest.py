@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
+from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing import EmbeddedBroker
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.commit_throttle import CommitThrottle
 
     Open = Callable[..., ehkafka.Consumer]
     Read = Callable[..., list[Any]]

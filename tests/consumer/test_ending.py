@@ -14,14 +14,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
-from ehkafka.testing.faults.commit_throttle import CommitPolicy
+from tests.kit.faults.commit_throttle import CommitPolicy
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing import EmbeddedBroker
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.commit_throttle import CommitThrottle
 
     Open = Callable[..., ehkafka.Consumer]
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.faults.network import Network
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.faults.network import Network
+from tests.kit.faults.tcp_proxy import TcpProxy
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError, EndpointError
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
+from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from azure.eventhub._pyamqp.types import TYPE, VALUE, AMQPTypes
 
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import EhkafkaError
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.ports import free_ports
+from tests.kit.identity_endpoint import IdentityEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

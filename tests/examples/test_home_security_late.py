@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 LATE_S = 4.0
 WAIT_S = 90.0

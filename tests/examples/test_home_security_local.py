@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from azure.storage.blob import ContainerClient
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 WAIT_S = 200.0  # some seconds on a machine that has time
 READINGS = 6_000

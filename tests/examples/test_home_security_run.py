@@ -17,7 +17,7 @@ from tests.kit.pages import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 RUN_S = 280.0  # a quarter of a minute on a machine that has time
 SMALL = ("--homes", "300", "--rate", "300", "--port", "0", "--window-s", "2", "--new-sensor-after", "6")

@@ -16,7 +16,7 @@ from ehkafka.testing import EmbeddedBroker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 ROOT = Path(__file__).parents[2]
 # A line of the app's handler; the log around it names the partitions as well.

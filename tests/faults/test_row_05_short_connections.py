@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.testing.faults.network import Network
+from tests.kit.faults.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.testing.faults.network import Network
+from tests.kit.faults.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.faults.commit_throttle import CommitThrottle
 
 pytestmark = pytest.mark.broker
 

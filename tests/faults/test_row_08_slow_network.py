@@ -9,13 +9,13 @@ import pytest
 
 import ehkafka
 from ehkafka.testing import ApiKey
-from ehkafka.testing.faults.network import Network
+from tests.kit.faults.network import Network
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.faults.commit_throttle import CommitThrottle
 
 pytestmark = pytest.mark.broker
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing.faults.http_proxy import HttpProxy
+from tests.kit.faults.http_proxy import HttpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ehkafka.testing.azurite import Azurite
-    from ehkafka.testing.faults.http_proxy import Request
+    from tests.kit.azurite import Azurite
+    from tests.kit.faults.http_proxy import Request
 
 pytestmark = pytest.mark.broker
 

@@ -11,13 +11,13 @@ import pytest
 import ehkafka
 from ehkafka.records import TopicPartition
 from ehkafka.testing.checker.history_event import CommitAcknowledged
-from ehkafka.testing.faults.http_proxy import Fault, HttpProxy
+from tests.kit.faults.http_proxy import Fault, HttpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.azurite import Azurite
-    from ehkafka.testing.faults.http_proxy import Request
+    from tests.kit.azurite import Azurite
+    from tests.kit.faults.http_proxy import Request
 
 pytestmark = pytest.mark.broker
 

@@ -10,7 +10,7 @@ from ehkafka.events import ConnectionProblem
 from ehkafka.intake.until_caught_up import ASK_AGAIN_S, ASK_S, CatchUpEnds
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
-from ehkafka.testing import VirtualClock
+from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
 
 if TYPE_CHECKING:

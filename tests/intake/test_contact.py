@@ -11,7 +11,7 @@ from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.unread import Standstill
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
-from ehkafka.testing import VirtualClock
+from tests.kit.clock import VirtualClock
 
 
 def statistics(*idles_us: int, join_state: str = "steady") -> str:

@@ -11,7 +11,7 @@ import pytest
 from ehkafka.events import UserCodeHangs
 from ehkafka.intake import hook_threads
 from ehkafka.intake.hook_threads import HookThreads
-from ehkafka.testing.clock import VirtualClock
+from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
 from tests.kit.waiting import wait_until
 

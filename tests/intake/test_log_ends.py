@@ -16,7 +16,7 @@ from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_asker import LogsQuestion
 from ehkafka.positions.log_book import KnownLog, LogBook
 from ehkafka.records import TopicPartition
-from ehkafka.testing import VirtualClock
+from tests.kit.clock import VirtualClock
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:

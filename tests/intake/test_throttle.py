@@ -19,7 +19,7 @@ from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.picture import _lag_and_age, _log_age_s
-from ehkafka.testing import VirtualClock
+from tests.kit.clock import VirtualClock
 
 if TYPE_CHECKING:
     from ehkafka.events import Event

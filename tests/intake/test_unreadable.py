@@ -15,7 +15,7 @@ from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.unreadable import LASTS_S, RETRY_S, SILENT_S, SilentBatches, UnreadablePartitions
 from ehkafka.positions.log_asker import TailQuestion
 from ehkafka.records import TopicPartition
-from ehkafka.testing import VirtualClock
+from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
 from tests.kit.inbox_bench import InboxBench
 

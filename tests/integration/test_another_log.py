@@ -23,8 +23,8 @@ from ehkafka.intake.log_watch import STANDSTILL_S
 from ehkafka.progress.metadata import facts_of
 from ehkafka.testing import read_history
 from ehkafka.testing.checker.history_event import Finished
-from ehkafka.testing.faults.network import Network
 from tests.kit.events import Events
+from tests.kit.faults.network import Network
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

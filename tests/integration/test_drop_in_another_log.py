@@ -15,7 +15,7 @@ from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.progress.metadata import decode, facts_of
-from ehkafka.testing.faults.network import Network
+from tests.kit.faults.network import Network
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

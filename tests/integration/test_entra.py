@@ -13,11 +13,11 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.errors import EhkafkaError
 from ehkafka.events import ConnectionProblem, TokenRefreshed, TokenRefreshFailed
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from ehkafka.testing.kafka.server_identity import issue_identity
 from tests.kit.events import Events
+from tests.kit.identity_endpoint import IdentityEndpoint
+from tests.kit.server_identity import issue_identity
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from ehkafka.errors import EhkafkaError
 from ehkafka.events import ClientLogged, ConnectionProblem, CredentialRotated, CredentialUnusable
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from ehkafka.testing.kafka.server_identity import issue_identity
 from tests.kit.events import Events
+from tests.kit.server_identity import issue_identity
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 pytestmark = pytest.mark.broker
 

@@ -10,7 +10,7 @@ from ehkafka.embedded.topics import produce
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from ehkafka.testing.kafka.server_identity import issue_identity
+from tests.kit.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
     from tests.kit.processes import MemberProcess
 
 pytestmark = pytest.mark.broker

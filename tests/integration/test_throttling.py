@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.events import CommitFailed, CommitPaceBounded, Throttled
 from ehkafka.testing import ApiKey
-from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle
 from tests.kit.events import Events
+from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,7 @@
-"""What only this project's tests use: the simulator, members as programs, a terminal, a Spark cluster.
+"""What only this project's tests, scripts and examples use: the simulator, members as programs, servers.
 
 `waiting` has the one waiter of all tests and `events` the one recorder of events; `pages` reads the blocks of
-the documents. `schedule` says which process of a parallel run gets which tests, `broker_classes` has its
-brokers start sooner.
+the documents. `azurite` is a real Blob Storage (`azurite_install` fetches it), `identity_endpoint` gives
+managed-identity tokens, `faults/` spoils networks and `clock` moves only when asked to. `schedule` says which
+process of a parallel run gets which tests, `broker_classes` has its brokers start sooner.
 """

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.testing.faults.commit_throttle import Frames, behind_tags, length_at
-from ehkafka.testing.faults.tcp_link import Link, Streams
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.faults.commit_throttle import Frames, behind_tags, length_at
+from tests.kit.faults.tcp_link import Link, Streams
+from tests.kit.faults.tcp_proxy import TcpProxy
 from tests.kit.forgetful_proxy import DAMAGED_AT, FLEXIBLE_FROM, with_produce_error
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import struct
 from typing import TYPE_CHECKING
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.testing.faults.commit_throttle import Frames, behind_tags, length_at
-from ehkafka.testing.faults.tcp_link import Link, Streams
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.faults.commit_throttle import Frames, behind_tags, length_at
+from tests.kit.faults.tcp_link import Link, Streams
+from tests.kit.faults.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

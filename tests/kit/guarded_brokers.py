@@ -13,8 +13,8 @@ from multiprocessing.managers import BaseManager
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.faults.tcp_link import Link
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.faults.tcp_link import Link
+from tests.kit.faults.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

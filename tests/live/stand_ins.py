@@ -10,16 +10,16 @@ from azure.eventhub._pyamqp.types import AMQPTypes
 from confluent_kafka import KafkaError
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.testing.faults.commit_throttle import CommitLink, CommitPolicy, CommitThrottle
-from ehkafka.testing.faults.network import Network
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.faults.commit_throttle import CommitLink, CommitPolicy, CommitThrottle
+from tests.kit.faults.network import Network
 from tests.kit.namespace_versions import NamespaceProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ehkafka.testing.faults.tcp_link import Streams
+    from tests.kit.faults.tcp_link import Streams
 
 NAMESPACE = "here.servicebus.windows.net"
 KEYS = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from ehkafka.errors import EhkafkaError
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
+from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.waiting import wait_until
 from tests.live.stand_ins import (
     FIRST,
@@ -33,7 +33,7 @@ from tests.live.stand_ins import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 pytestmark = pytest.mark.broker
 

@@ -27,8 +27,8 @@ from ehkafka.run.health_file import TOUCHED_EVERY_S, HealthFile
 from ehkafka.settings import Settings
 from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, PartitionSnapshot, Snapshot, Unfinished
 from ehkafka.telemetry.snapshot_json import snapshot_from
-from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.attempt_clock import OverdueAttempt
+from tests.kit.clock import VirtualClock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import pytest
 from ehkafka.members.channel import Answer
 from ehkafka.members.member import Member
 from ehkafka.members.watching import FIRST_ANSWER_S, Watching
-from ehkafka.testing.clock import VirtualClock
+from tests.kit.clock import VirtualClock
 
 HUNG_S = 6.0
 TURN_S = 0.1

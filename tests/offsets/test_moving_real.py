@@ -21,8 +21,8 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ehkafka.testing.azurite import Azurite
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.azurite import Azurite
 
 pytestmark = pytest.mark.broker
 

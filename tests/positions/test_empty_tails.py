@@ -11,7 +11,8 @@ from ehkafka.positions import empty_tails as module
 from ehkafka.positions.client_fetches import ClientFetches
 from ehkafka.positions.empty_tails import Tails, empty_tails
 from ehkafka.records import TopicPartition
-from ehkafka.testing import EmbeddedBroker, VirtualClock
+from ehkafka.testing import EmbeddedBroker
+from tests.kit.clock import VirtualClock
 from tests.kit.fetch_statistics import fetch_statistics
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.errors import EndpointError
 from ehkafka.positions.finder import OLD_COMMIT, UNDECIDED, Lookups, PositionFinder
 from ehkafka.records import TopicPartition
-from ehkafka.testing import VirtualClock
+from tests.kit.clock import VirtualClock
 
 PLACES = [TopicPartition("t", number) for number in range(3)]
 # What a client hears while a leader moves, a broker starts, or none answers.

@@ -20,10 +20,10 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import Record, TopicPartition, deferral
 from ehkafka.records.deferral import DEFERRED, Deferred, defer, is_deferred
 from ehkafka.recovery.pending import PendingAnswers
-from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
+from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
 from tests.kit.inbox_bench import Call
 from tests.kit.simulated.message import SimulatedMessage

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.run.connection_errors import LASTS_S, ON_ERROR_SPACING_S, PROOFS_AFTER_S, ConnectionErrors
-from ehkafka.testing import VirtualClock
+from tests.kit.clock import VirtualClock
 
 REFUSED = KafkaError(KafkaError._AUTHENTICATION, "SharedAccessKey=hunter2hunter2 is wrong")
 DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from home_pipeline.readings import Reading
     from pyspark.sql import SparkSession
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 READINGS = 6_000
 HOMES = 100

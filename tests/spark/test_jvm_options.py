@@ -14,8 +14,8 @@ from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.spark.jvm_options import kafka_options
 from ehkafka.testing.kafka.properties import Listener
-from ehkafka.testing.kafka.server_identity import issue_identity
-from ehkafka.testing.kafka.unsecured_token import unsecured_token
+from tests.kit.server_identity import issue_identity
+from tests.kit.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

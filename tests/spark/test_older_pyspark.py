@@ -19,7 +19,7 @@ import pytest
 from ehkafka.testing import EmbeddedBroker
 
 if TYPE_CHECKING:
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 CHECKOUT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("older_program.py")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -14,8 +14,8 @@ import pytest
 from ehkafka.embedded.topics import committed, produce
 
 if TYPE_CHECKING:
-    from ehkafka.testing.azurite import Azurite
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.azurite import Azurite
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 10_000

@@ -10,7 +10,7 @@ import pytest
 
 from ehkafka.events import PartitionAssigned
 from ehkafka.telemetry.log_lines import LogLines
-from ehkafka.testing.clock import VirtualClock
+from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
 from tests.kit.waiting import wait_until
 

@@ -9,7 +9,7 @@ import pytest
 from ehkafka.events import Event, PartitionAssigned
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.bus import EventBus
-from ehkafka.testing.clock import VirtualClock
+from tests.kit.clock import VirtualClock
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:

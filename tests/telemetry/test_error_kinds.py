@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from ehkafka.telemetry.log_lines import LogLines
-    from ehkafka.testing.clock import VirtualClock
+    from tests.kit.clock import VirtualClock
 
 READINGS_0 = TopicPartition("readings", 0)
 

@@ -9,7 +9,7 @@ from ehkafka.telemetry.thinning import SUBJECTS_MAX, WINDOW_S
 
 if TYPE_CHECKING:
     from ehkafka.telemetry.log_lines import LogLines
-    from ehkafka.testing.clock import VirtualClock
+    from tests.kit.clock import VirtualClock
 
 READINGS_0 = TopicPartition("readings", 0)
 READINGS_1 = TopicPartition("readings", 1)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from ehkafka.errors import EndpointError, MissingExtraError
-from ehkafka.testing import azurite_install
-from ehkafka.testing.azurite import Azurite
-from ehkafka.testing.faults.http_proxy import Fault, HttpProxy
+from tests.kit import azurite_install
+from tests.kit.azurite import Azurite
+from tests.kit.faults.http_proxy import Fault, HttpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ehkafka.testing.clock import VirtualClock
+from tests.kit.clock import VirtualClock
 
 
 def test_time_stands_still_until_advanced() -> None:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.testing import ApiKey, EmbeddedBroker
-from ehkafka.testing.faults.commit_throttle import CommitPolicy, CommitThrottle, with_commit_error
+from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle, with_commit_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from azure.core.exceptions import AzureError
 from azure.identity import ManagedIdentityCredential
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
+from tests.kit.identity_endpoint import IdentityEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError
 from ehkafka.testing.kafka import broker as kafka_module
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from ehkafka.testing.kafka.server_identity import issue_identity
-from ehkafka.testing.kafka.unsecured_token import unsecured_token
 from ehkafka.testing.ports import free_ports
+from tests.kit.server_identity import issue_identity
+from tests.kit.unsecured_token import unsecured_token
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

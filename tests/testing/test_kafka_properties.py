@@ -125,7 +125,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_the_issued_key_is_in_pkcs8() -> None:
     """Kafka reads no other form of a private key."""
-    from ehkafka.testing.kafka.server_identity import issue_identity  # noqa: PLC0415
+    from tests.kit.server_identity import issue_identity  # noqa: PLC0415
 
     identity = issue_identity("localhost")
     assert identity.key_pem.startswith(b"-----BEGIN PRIVATE KEY-----")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.testing.faults.network import Network
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.faults.network import Network
+from tests.kit.faults.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

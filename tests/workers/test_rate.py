@@ -10,9 +10,9 @@ import pytest
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
-from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.rate import Pace
+from tests.kit.clock import VirtualClock
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 

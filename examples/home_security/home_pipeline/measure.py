@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.spark.java_home import find_java_home
-from ehkafka.testing.azurite import Azurite
 from ehkafka.testing.kafka.broker import KafkaBroker
 from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
+
+sys.path.append(str(Path(__file__).resolve().parents[3]))  # the checkout, for its `tests.kit`
+from tests.kit.azurite import Azurite
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

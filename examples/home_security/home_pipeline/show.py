@@ -23,8 +23,6 @@ from azure.core.exceptions import AzureError
 
 from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.azurite import Azurite
-from ehkafka.testing.azurite_install import find_node
 from ehkafka.testing.ports import free_ports
 from home_pipeline import check, ledger
 from home_pipeline.alert_check import compare_alerts
@@ -33,6 +31,8 @@ from home_pipeline.container import CONTAINER, STORAGE, create_container, open_c
 from home_pipeline.news import News, say
 from home_pipeline.stage import Stage
 from home_pipeline.sweep import sweep
+from tests.kit.azurite import Azurite
+from tests.kit.azurite_install import find_node
 
 if TYPE_CHECKING:
     import argparse

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.testing.faults.network import CALM
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
 from ehkafka.testing.kafka.properties import HOST
 from ehkafka.testing.ports import free_ports
+from tests.kit.faults.network import CALM
+from tests.kit.faults.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.output import Answer, Output, OutputRefusedError
     from ehkafka.outputs.unacknowledged import Unacknowledged
-    from ehkafka.testing.clock import VirtualClock
+    from tests.kit.clock import VirtualClock
 
 LETTER = -1
 

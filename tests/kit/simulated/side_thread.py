@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing.clock import Timer
+    from tests.kit.clock import Timer
     from tests.kit.simulated.member import SimulatedMember
 
 

@@ -19,7 +19,7 @@ from ehkafka.lanes.decision import AwaitHead
 from ehkafka.records import Outcome
 from ehkafka.testing.checker.checker import Checker
 from ehkafka.testing.checker.verdict import FORBIDDEN, Measure, Verdict
-from ehkafka.testing.clock import VirtualClock
+from tests.kit.clock import VirtualClock
 from tests.kit.simulated.chaos import Chaos
 from tests.kit.simulated.group import CommitRefusal, SimulatedGroup
 from tests.kit.simulated.log import SimulatedLog

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
-    from ehkafka.testing.clock import Timer
+    from tests.kit.clock import Timer
     from tests.kit.simulated.member import SimulatedMember
 
 # Until a step that needs the lock is tried again, by a worker that runs while another thread has it.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 
 class Written:

@@ -13,13 +13,13 @@ import pytest
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.container import SinkContainer
 from ehkafka.spark.sink.options import sink_options
-from ehkafka.testing.azurite import ACCOUNT, ACCOUNT_KEY
+from tests.kit.azurite import ACCOUNT, ACCOUNT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ehkafka.testing.azurite import Azurite
+    from tests.kit.azurite import Azurite
 
 # What a user ships with --py-files: a function that makes a credential where it is called.
 FACTORY = """

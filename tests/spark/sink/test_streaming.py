@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from ehkafka.testing.azurite import ACCOUNT_KEY
+from tests.kit.azurite import ACCOUNT_KEY
 
 if TYPE_CHECKING:
     from pathlib import Path

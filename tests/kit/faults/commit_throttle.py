@@ -17,8 +17,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.testing.faults.tcp_link import Link, Streams
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.faults.tcp_link import Link, Streams
+from tests.kit.faults.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.testing.kafka.unsecured_token import unsecured_token
+from tests.kit.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:
     from types import TracebackType

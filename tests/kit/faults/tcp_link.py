@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from typing import TypeAlias
 
-    from ehkafka.testing.faults.tcp_proxy import TcpProxy
+    from tests.kit.faults.tcp_proxy import TcpProxy
 
     Transform: TypeAlias = Callable[[bytes], AsyncIterator[bytes]]
 

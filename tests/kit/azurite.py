@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.errors import EndpointError
-from ehkafka.testing.azurite_install import azurite_main, find_node
 from ehkafka.testing.kafka.process import BrokerProcess
 from ehkafka.testing.ports import free_ports
+from tests.kit.azurite_install import azurite_main, find_node
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -14,13 +14,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from ehkafka.errors import ConfigurationError, EndpointError
-from ehkafka.testing.faults.network import CALM
-from ehkafka.testing.faults.tcp_link import Link, Streams
+from tests.kit.faults.network import CALM
+from tests.kit.faults.tcp_link import Link, Streams
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ehkafka.testing.faults.network import Network
+    from tests.kit.faults.network import Network
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_S: Final = 10.0
@@ -46,7 +46,7 @@ class TcpProxy:
         self.refused = 0
         self.closed_idle = 0
         self.closed_by_age = 0
-        self.random = random.Random(seed)  # noqa: S311 - a fault injector; a seed makes its draws repeatable
+        self.random = random.Random(seed)
         self._links: set[Link] = set()
         self._port = 0
         self._thread: threading.Thread | None = None
