@@ -107,7 +107,7 @@ class ActionRefusedError(EhkafkaError):
 
 
 class GroupInUseError(EhkafkaError):
-    """A group's offsets were to be moved while somebody consumes with it; the message says what moved."""
+    """A group's offsets were to be moved while members consume with it; the message says what moved."""
 
     exit_code: ClassVar[int] = 5
 

@@ -28,8 +28,8 @@ class Checkpoint:
     `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see
     `progress.metadata.LogFacts`.
     `commit_metadata` tells whether the commit that was copied said anything beside its offset, and
-    `metadata_returned` whether the service gives that back; None: not known. They show a commit of somebody
-    else at the same offset.
+    `metadata_returned` whether the service gives that back; None: not known. They show another client's
+    commit at the same offset.
     """
 
     next_offset: int

@@ -66,7 +66,7 @@ class ConfluentCodec:
         raise TypeError(f"a {type(value).__qualname__} cannot be encoded by {self.name}")
 
     def misfit(self, error: Exception) -> str | None:
-        """Return why the payload does not fit: it is damaged, or nobody knows its schema."""
+        """Return why the payload does not fit: it is damaged, or its schema is unknown."""
         if isinstance(error, NoSchema):
             return str(error)
         if any(_is_of_registry(one) for one in _chain(error)):

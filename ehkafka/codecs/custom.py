@@ -146,7 +146,7 @@ class ConvertingCodec:
     def decode_message(self, record: Record) -> Any:
         """Return the record's value as the type."""
         found = self._inner.decode_message(record)
-        # Whoever has from_dict= has a value of the type already.
+        # With from_dict= the value has the type already.
         return self._target.convert(found) if isinstance(found, dict | list) else found
 
     def decode(self, value: bytes) -> Any:

@@ -2,7 +2,7 @@
 
 A dict, list or number is orjson's, which refuses what JSON cannot say. A dataclass, a struct, a NamedTuple
 or a class of attrs is msgspec's, so that each field is read again as what it was; a model, and what holds
-one, is pydantic's, by its aliases. Whoever has such a value has loaded its package. Called by workers.
+one, is pydantic's, by its aliases. A program with such a value has loaded its package. Called by workers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _typed(kind: Any) -> _Typed | None:
         import msgspec  # noqa: PLC0415 - an extra
     except ImportError:
         if not has_fields:
-            return None  # of attrs: nobody reads it either
+            return None  # of attrs: no codec reads it either
         return _Typed(lambda value: orjson.dumps(_shallow(value), _own_json, _OPTIONS), _shallow)
     # An encoder of its own for each call: one of them must not be used by two threads at once.
     return _Typed(

@@ -17,7 +17,7 @@ class ModelCodec:
     content_type = "application/json"
 
     def __init__(self, annotation: Any) -> None:
-        import pydantic  # noqa: PLC0415 - whoever has a model has it
+        import pydantic  # noqa: PLC0415 - a program with a model has it
 
         self._annotation = annotation
         self.name = name_of(annotation)

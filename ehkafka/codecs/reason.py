@@ -41,7 +41,7 @@ def of_msgspec(error: BaseException) -> str:
 
 
 def of_own_code(error: BaseException) -> str:
-    """Return the kind of an error of a user's function and its line: nobody knows what its text repeats."""
+    """Return the kind of an error of a user's function and its line: its text may repeat the payload."""
     place = place_of(error)
     return of_text(f"{kind_of(error)} at {place}" if place else kind_of(error))
 

@@ -44,5 +44,5 @@ def _types_of_fields(kind: Any) -> Iterable[Any]:
         return ()
     try:
         return get_type_hints(kind, include_extras=True).values()
-    except Exception:  # names that are nowhere: whoever decodes it says so
+    except Exception:  # names that are nowhere: the decoder reports them
         return ()

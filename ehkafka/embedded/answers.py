@@ -2,7 +2,7 @@
 
 librdkafka keeps a queue for the cluster and one per broker. Once a broker has one for a
 request type, even an empty one, the cluster's is never asked there again, and only the
-cluster's can be cleared. This module is responsible for nobody having to know that: it
+cluster's can be cleared. Callers need not know that: this module
 chooses the queue, and refuses what would be ignored. Called by `broker` alone.
 """
 

@@ -9,7 +9,7 @@ It is no Apache Kafka (seen with librdkafka 2.16):
 - no SASL, TLS, admin requests, quotas or limit on commit metadata;
 - a partition drops its oldest records beyond 5 MiB or 100 000 batches, without a word;
 - no look-up of offsets by time: apps read the partitions for it, other clients get its end;
-- `group.instance.id` is no identity: nobody is fenced, a restart is a new member;
+- `group.instance.id` is no identity: no member is fenced, a restart is a new member;
 - a group whose members disagree on their first assignor aborts the whole process;
 - commits are refused while a group rebalances, those of a revoke too: what they would save is repeated;
 - once a group has had a member, only members can commit for it, even after all have left;

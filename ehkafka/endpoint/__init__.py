@@ -9,7 +9,7 @@ into events, `broker_errors` says which errors end an app and `causes` what they
 what a producer logs of its id.
 
 The room must never write a secret into an error, a repr or a log, and never consumes or produces. Called by
-the app before its threads start, and by whoever needs a client of its own.
+the app before its threads start, and by each part that needs a client of its own.
 """
 
 from __future__ import annotations

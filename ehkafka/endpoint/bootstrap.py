@@ -89,7 +89,7 @@ def is_event_hubs_host(host: str) -> bool:
 def is_loopback(host: str) -> bool:
     """Say whether the host is this machine by name or address, without asking a resolver."""
     name = host.lower().rstrip(".")
-    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761: never anybody else's
+    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761: always this machine
         return True
     try:
         address = ipaddress.ip_address(host.strip("[]"))

@@ -130,7 +130,7 @@ def refused(error: KafkaError) -> EhkafkaError | None:
 def unreachable(
     addresses: str, waited_s: float, reported: Sequence[KafkaError], refusal: BaseException | None
 ) -> EndpointError:
-    """Return the error for a broker that nobody got an answer from at the start.
+    """Return the error for a broker that has not answered at the start.
 
     `reported` is what the client said by callback, with the reason; `refusal` mostly says that time ran out.
     """

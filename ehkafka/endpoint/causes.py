@@ -110,8 +110,8 @@ CAUSES: Mapping[str, str] = {
         " its session to end"
     ),
     "_MAX_POLL_EXCEEDED": (
-        "nobody polled for max.poll.interval.ms, so the partitions went to others: the process was paused or"
-        " starved of CPU, or its poll thread was blocked; look for long pauses and stuck threads first"
+        "the app did not poll for max.poll.interval.ms, so the partitions went to others: the process was"
+        " paused or starved of CPU, or its poll thread was blocked; look for long pauses and stuck threads"
     ),
     "INVALID_SESSION_TIMEOUT": (
         "the broker does not take this session.timeout.ms: Event Hubs takes 6000 to 300000, Apache Kafka"
@@ -125,7 +125,7 @@ CAUSES: Mapping[str, str] = {
     "GROUP_MAX_SIZE_REACHED": "the group has as many members as the broker allows: stop some, or raise it",
     "ILLEGAL_GENERATION": _WRONG_GENERATION,
     "UNKNOWN_MEMBER_ID": (
-        "the group no longer knows this member: its session ran out, or somebody commits into a group"
+        "the group no longer knows this member: its session ran out, or another program commits into a group"
         " that has live members"
     ),
     "REBALANCE_IN_PROGRESS": "the group is rebalancing; it is retried when that ends",

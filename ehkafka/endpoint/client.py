@@ -1,7 +1,7 @@
 """Opens librdkafka's clients and explains its errors. The only file of this room that imports it.
 
 Turns what librdkafka says about a property into a ConfigurationError with a suggestion; secrets that it
-repeats are struck out. Called by whoever owns the client, on the thread that is going to use it.
+repeats are struck out. Called by the client's owner, on the thread that is going to use it.
 """
 
 from __future__ import annotations

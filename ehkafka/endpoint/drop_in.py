@@ -1,8 +1,8 @@
 """Client properties of the drop-in consumer: the program's own, with what an endpoint needs beside them.
 
 Pure but for the embedded broker, which starts when its address is asked. The program's values win wherever
-the service permits them; what is unsafe on Event Hubs is refused as for an app. Where nobody speaks of Event
-Hubs nothing is added and nothing refused: what confluent-kafka takes is taken. Opens no client.
+the service permits them; what is unsafe on Event Hubs is refused as for an app. Where the settings name no
+Event Hubs, nothing is added and nothing refused: what confluent-kafka takes is taken. Opens no client.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class Endpoint(NeverPickled):
         properties: Mapping[str, Value] | None = None,
         named: Callable[[str], str] = str,
     ) -> Self:
-        """Describe the broker that plain settings name, for whoever reads them from a file or a form.
+        """Describe the broker that plain settings name, for programs that read them from a file or a form.
 
         One of `connection_string`, `connection_string_file`, `namespace` (with `credential`, `client_id`)
         and `bootstrap`. `named` says in errors what the user calls a setting. Raises `ConfigurationError`.

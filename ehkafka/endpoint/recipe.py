@@ -1,7 +1,7 @@
 """How an endpoint was made, so that another process of the same program makes its like.
 
-It holds what the factory was given, secrets in the clear: it is shown in no form and pickled by nobody by
-accident. Whoever sends it to a process sees to it that nobody else reads it.
+It holds what the factory was given, secrets in the clear: it is never shown, and never pickled by
+accident. The code that sends it to a process keeps it from other readers.
 """
 
 from __future__ import annotations

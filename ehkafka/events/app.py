@@ -57,9 +57,7 @@ class HttpServing(Event):
     is_loopback: bool
 
     def sentence(self) -> str:
-        who = (
-            "to this machine alone" if self.is_loopback else "to whoever reaches it; all but probes by token"
-        )
+        who = "to this machine alone" if self.is_loopback else "to all that reach it; all but probes by token"
         return f"Serving the page, probes, metrics and actions on {plain(self.url)}, {who}."
 
 
@@ -163,7 +161,7 @@ class SettingAdvice(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateReport(Event):
-    """Somebody has asked what the app does: its snapshot in `lines`, and the stacks of its busy workers."""
+    """An operator has asked what the app does: its snapshot in `lines`, and its busy workers' stacks."""
 
     # Who asks wants to see it, whatever the level.
     level: ClassVar[int] = logging.WARNING

@@ -47,7 +47,7 @@ class RecordDeadLettered(Event):
 class DeadLetterFailed(Failure):
     """A dead letter could not be written. It is retried after `retry_s`; `None`: its record is held.
 
-    `retry_s` is 0 where nobody has refused it: it has not been acknowledged for 10 s, and is waited for.
+    `retry_s` is 0 where the broker has not refused it: no acknowledgement for 10 s, and it is waited for.
     """
 
     level: ClassVar[int] = logging.ERROR

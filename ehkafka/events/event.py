@@ -118,7 +118,7 @@ CounterName = Literal[
 # What each of them counts.
 COUNTERS: Mapping[CounterName, str] = MappingProxyType(
     {
-        "events_dropped": "events that a hook or a log handler was too slow for; counted, reported to nobody",
+        "events_dropped": "events that a hook or a log handler was too slow for; only counted",
         "hook_errors": "errors raised by hooks and log handlers",
         "pause_refused": "pauses before a stop that came too late: the partitions had just been lost",
         "rebalances_assigned": "rebalances in which the group gave this member partitions, or none",

@@ -37,7 +37,7 @@ class HandlerResized(Event):
     handler: str
     workers_before: int
     workers: int
-    # Found out by `workers="auto"`; else somebody asked for it.
+    # Found out by `workers="auto"`; else a user asked for it.
     is_auto: bool = False
 
     def sentence(self) -> str:

@@ -39,7 +39,7 @@ class MembersStarting(Event):
 
 @dataclass(frozen=True, slots=True)
 class MembersAdvice(Event):
-    """What the supervisor was asked for works, but not as somebody may expect. Reported at the start."""
+    """The supervisor's options work, but not as a user may expect. Reported at the start."""
 
     level: ClassVar[int] = logging.WARNING
     advice: str

@@ -70,7 +70,7 @@ class MirrorRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class MirrorContested(Event):
-    """Somebody else wrote the mirror of a partition that is ours. Reported once for each owner and epoch."""
+    """Another program wrote the mirror of our partition. Reported once for each owner and epoch."""
 
     level: ClassVar[int] = logging.WARNING
     partition: TopicPartition

@@ -81,7 +81,7 @@ class RecordRetried(Failure):
 
 @dataclass(frozen=True, slots=True)
 class BatchRaised(Failure):
-    """A batch handler raised, and nobody knows for which record: they are retried in smaller batches.
+    """A batch handler raised without naming a record: they are retried in smaller batches.
 
     That is no attempt for any of them. A batch of one record that fails is a `HandlerFailed`, as ever.
     """

@@ -1,4 +1,4 @@
-"""What somebody does by hand: actions on keys, partitions and handlers."""
+"""What an operator does: actions on keys, partitions and handlers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ActionTaken(Event):
 
 @dataclass(frozen=True, slots=True)
 class ActionRefused(Event):
-    """An action that somebody asked for was refused; nothing changed."""
+    """An operator's action was refused; nothing changed."""
 
     action: str
     target: str

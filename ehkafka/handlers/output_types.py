@@ -84,5 +84,5 @@ def _codec(annotation: Any) -> str | None:
         return "bytes"
     if kind is str:
         return "text"
-    is_several = kind in _SEVERAL  # bare: nobody knows what is in it
+    is_several = kind in _SEVERAL  # bare: its contents are unknown
     return "JSON" if kind is not Send and not is_several and is_payload_type(annotation) else None

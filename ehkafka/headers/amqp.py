@@ -2,7 +2,7 @@
 
 Responsible for turning one encoded value into a Python value, and for leaving alone whatever is none.
 It must never raise for any input, recurse deeper than `DEPTH_MAX`, or allocate more than a small multiple
-of the input: anybody who may send can choose these bytes. Pure functions; any thread.
+of the input: any producer can choose these bytes. Pure functions; any thread.
 
 The codes are those of the AMQP 1.0 types specification, numbers big-endian. A value counts only if it
 takes up the whole buffer.
@@ -66,7 +66,7 @@ def decode(buffer: bytes) -> Value:
     .NET's DateTimeOffset aware datetimes in UTC; .NET's TimeSpan timedelta; a URI str; uuid `uuid.UUID`;
     decimal128 `decimal.Decimal`; a char a str of one character; lists and arrays list; maps dict.
     What Python's types cannot hold (a timestamp after the year 9999, a surrogate as a char, text that is
-    no UTF-8) and descriptors that nobody here knows are left as bytes, too.
+    no UTF-8) and unknown descriptors are left as bytes, too.
     """
     value = parse(buffer)
     return buffer if value is NOT_AMQP else value
@@ -145,7 +145,7 @@ def _array(width: int) -> _Read:
         if count or at < end:
             code = walk.buffer[at]
             at += 1
-            # Its descriptor would stand between the code and the elements; nobody sends that.
+            # Its descriptor would stand between the code and the elements; no client sends that.
             if code == _DESCRIBED_CODE:
                 raise ValueError("an array of described values")
             element = _READ[code]

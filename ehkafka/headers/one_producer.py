@@ -46,7 +46,7 @@ class _OneProducer:
 
     def __init__(self, headers: Sequence[tuple[str, bytes | None]]) -> None:
         self._headers = headers
-        # `amqp`, `text`, or an empty text where the headers do not tell; None: nobody has asked yet.
+        # `amqp`, `text`, or an empty text where the headers do not tell; None: not read yet.
         self._speaks: str | None = None
 
     def decode(self, name: str, value: bytes | None) -> Value:

@@ -1,6 +1,6 @@
 """What a message's headers say, for `Record` and for handlers that get confluent's `Message` itself.
 
-Nothing is kept: each call reads the headers anew, so whoever needs a value twice keeps it in a variable.
+Nothing is kept: each call reads the headers again, so code that needs a value twice keeps it in a variable.
 Pure functions; none raises for any header.
 """
 

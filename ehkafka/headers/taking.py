@@ -2,7 +2,7 @@
 
 A header's name must be UTF-8, but no broker checks it. For a name that is not, `Message.headers()` of
 confluent-kafka (2.16) raises `SystemError` once; from then on it returns a list whose pair has no name, not
-even None: whoever touches it ends the process. So everything here takes headers from this function, on the
+even None: code that touches it ends the process. So everything here takes headers from this function, on the
 poll thread and on workers, and the message gets the corrected headers, for those who ask it themselves.
 """
 
@@ -51,7 +51,7 @@ def have_headers(messages: Sequence[Headed]) -> bool:
     try:
         return any(map(kind.headers, left))
     except SystemError as error:
-        # Raised once for each message: whoever asks it next would be given the pair without a name.
+        # Raised once for each message: the next call would return the pair without a name.
         _with_readable_names(messages[len(messages) - length_hint(left) - 1], error)
         return True
 

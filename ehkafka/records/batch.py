@@ -163,7 +163,7 @@ class Batch(Sequence["Record"], Generic[Payload]):
 
 
 def late_batch(size: int, make: Callable[[], Iterable[Record]]) -> Batch[Any]:
-    """Return a batch of so many records, which `make` makes once somebody looks at one of them.
+    """Return a batch of so many records, which `make` makes once a handler reads one of them.
 
     For handlers that look at none, or at the payloads alone: to make them costs as much as to receive them.
     """

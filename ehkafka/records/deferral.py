@@ -1,7 +1,7 @@
-"""Deferring a record: its handler returns, and somebody else says later how the attempt ended.
+"""Deferring a record: its handler returns, and other code reports later how the attempt ended.
 
 Values that `Record` uses, so nothing of the engine is imported here. `defer` puts a token into `DEFERRED`,
-where the worker finds it when the handler has returned; while nobody defers, that costs a worker one look
+where the worker finds it when the handler has returned; while no handler defers, that costs a worker one look
 at an empty dict. What becomes of an answer is `recovery.pending`'s.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ehkafka.records.message import Message
 
 DEADLINE_S = 300.0
-# A deadline later than this is a mistake of units: nobody keeps a partition's commit back for a week.
+# A deadline later than this is a mistake of units: no app keeps a partition's commit back for a week.
 DEADLINE_S_MAX = 7 * 24 * 3600.0
 # Records whose handlers have not returned yet. More than there are workers: `defer` is called elsewhere.
 WAITING_MAX = 100_000
@@ -53,7 +53,7 @@ class Deferred:
     """The right to say once, from any thread or task, how a record's attempt ended.
 
     The first answer counts and each later one is ignored; both methods return whether theirs counted, so
-    that an answer which meets the deadline, or another answer, is nobody's exception.
+    that an answer which meets the deadline, or another answer, raises nothing.
     """
 
     __slots__ = (
@@ -156,7 +156,7 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
     commit passes it. Without an answer within `deadline_s` seconds the attempt fails with a
     `TimeoutError`. When the handler raises after all, that counts and the token is void. Raises
     `ValueError` for a deadline that cannot be, `RuntimeError` for a record that is deferred already, cannot
-    be, or is not with its handler: nobody would wait for the answer.
+    be, or is not with its handler: no attempt would wait for the answer.
     """
     is_number = isinstance(deadline_s, int | float) and not isinstance(deadline_s, bool)
     if not is_number or not math.isfinite(deadline_s) or not 0 < deadline_s <= DEADLINE_S_MAX:

@@ -146,7 +146,7 @@ class Record:
         return True
 
     def defer(self, deadline_s: float = DEADLINE_S) -> Deferred:
-        """Leave this record in flight when the handler returns, until somebody answers the returned token.
+        """Leave this record in flight when the handler returns, until your code answers the returned token.
 
         `token.finish()` or `token.fail(error)` may come from any thread or task, once. Meanwhile its key
         waits, no worker is held, and no commit passes it. `ehkafka.defer` has the rules.

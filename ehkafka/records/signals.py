@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # Each class says that it is in `ehkafka`, where users import it: so dead letters and tracebacks name it.
 PUBLIC_ROOM = "ehkafka"
-# A retry later than this is a mistake of units: nobody keeps a partition's commit back for a week.
+# A retry later than this is a mistake of units: no app keeps a partition's commit back for a week.
 DELAY_S_MAX = 7 * 24 * 3600.0
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     TakeAnswer = Callable[[Ticket, Answer], None]
 
-AWAITED = "deferred: nobody has called finish() or fail() yet"
+AWAITED = "deferred: neither finish() nor fail() was called yet"
 _WHY_LATE: dict[State, str] = {
     "void": "the handler had raised after it deferred the record, so the attempt failed",
     "expired": "its deadline had passed, and the attempt had failed",
@@ -54,7 +54,7 @@ class PendingAnswers:
     # Hears how a deferred attempt has ended, before its record does: what it has sent is put, or dropped.
     # Raises `NotSentError` where that is too late.
     on_end: Callable[[Message, BaseException | None], None] = lambda _message, _error: None
-    # Tokens that wait for an answer. Workers add, whoever answers takes out; the poll thread reads copies.
+    # Tokens that wait for an answer. Workers add, the answering thread removes; the poll thread reads copies.
     waiting: dict[Deferred, DeferredHead] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -167,7 +167,7 @@ class DeferredHead:
             self._pending.answer(ticket, answer)
 
     def expire(self) -> None:
-        """Let the attempt fail because nobody answered in time. On the hook thread: a policy may be asked."""
+        """Let the attempt fail because no answer came in time. On the hook thread: a policy may be asked."""
         token = self._token
         if token.close("expired"):
             self.answered(

@@ -1,4 +1,4 @@
-"""Results that nobody would run: a coroutine or a generator in place of what a function computes.
+"""Results that would never run: a coroutine or a generator in place of what a function computes.
 
 Every kind of worker refuses it as a handler's result: nothing of it ran, and the record would count as
 handled. The same goes for a function that was to save a dead letter, and for what a handler without `to=`
@@ -32,7 +32,7 @@ def must_have_run(
         if not isinstance(result, AsyncGeneratorType):
             result.close()
         raise TypeError(
-            f"{who} returned a {type(result).__name__} that nobody runs: {undone}; "
+            f"{who} returned a {type(result).__name__} that is never run: {undone}; "
             "decorate the async def itself, or await it inside"
         )
 

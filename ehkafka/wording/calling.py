@@ -2,7 +2,7 @@
 
 Values; called while the user's program registers and makes things, on its thread. A wrong call becomes one
 sentence with the right way to write it, as a `ConfigurationError`. What cannot be known is let through: a
-function whose signature nobody can tell may fit.
+function whose signature is unknown may fit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ALIASES: Mapping[str, str] = {
     "timeout_ms": "timeout_s",
     "topic": "to",
 }
-# How to make what nobody makes by calling its class.
+# How to make what is not made by calling its class.
 _INSTEAD = {
     "Endpoint": "make one with Endpoint.kafka('host:9092'), Endpoint.connection_string(…), "
     "Endpoint.entra(…), Endpoint.from_env() or Endpoint.embedded()",

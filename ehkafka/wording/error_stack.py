@@ -132,7 +132,7 @@ def _users(trace: TracebackType | None) -> tuple[CodeType, int] | None:
 
 
 def is_ours(code: CodeType) -> bool:
-    """Tell whether a function is ehkafka's, or nobody wrote it."""
+    """Tell whether a function is ehkafka's, or generated."""
     return is_own_file(code.co_filename) or _is_generated(code)
 
 

@@ -55,7 +55,7 @@ class Auto:
         """Return what `auto`, `auto:2-64` or `auto:2-` says. Raises `ConfigurationError`."""
         found = re.fullmatch(r"auto(?::(\d{1,9})-(\d{0,9}))?", text.strip())
         if found is None:
-            # Without the text, which may be a secret that somebody put in the wrong place.
+            # Without the text, which may be a secret in the wrong place.
             raise ConfigurationError("write a number, auto, or auto:2-64 for at least 2 and at most 64")
         least, most = found.groups()
         return cls() if least is None else cls(int(least), int(most) if most else None)

@@ -49,7 +49,7 @@ def test_a_deferred_record_holds_its_key_and_the_commit_but_no_worker(
     stays(lambda: lab.committed() == 1 and len(recorder.keys) == 4)
     (partition,) = app.snapshot().partitions
     assert partition.oldest.offset == 1
-    assert "nobody has called finish()" in partition.oldest.state
+    assert "neither finish() nor fail() was called" in partition.oldest.state
     assert app.health()
 
     assert work.tokens[0].finish()

@@ -75,7 +75,7 @@ def test_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(
     app.add_hook(events)
     app.start()
     (failed, *_) = wait_for(lambda: events.of(DeadLetterFailed))
-    assert "coroutine that nobody runs" in failed.error
+    assert "coroutine that is never run" in failed.error
     # The first commit, of where it begins, may not have been written yet.
     stays(lambda: not lab.committed() and app.snapshot().dead_lettered_records == 0, for_s=0.2)
     with pytest.raises(ehkafka.errors.UnfinishedError):
@@ -145,7 +145,7 @@ def test_a_middleware_that_only_makes_a_coroutine_has_handled_nothing(lab: Any, 
     else:
         app.batch_handler("t", wait_s_max=0.01)(ran.append)
     app.start()
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="coroutine that nobody runs"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="coroutine that is never run"):
         ended(app)
     assert (ran, lab.committed()) == ([], 0)
 
@@ -160,7 +160,7 @@ def test_an_async_batch_handler_that_only_makes_a_coroutine_has_handled_nothing(
     app = lab.app()
     app.batch_handler("t", wait_s_max=0.01)(store)
     app.start()
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="coroutine that nobody runs"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="coroutine that is never run"):
         ended(app)
     assert lab.committed() == 0
 

@@ -139,7 +139,7 @@ def test_unchecked_certificates_are_reported(overrides: dict[str, Any], name: st
     """Without the check anybody in between reads the key; on this machine there is nobody in between."""
     encrypted = {"security.protocol": "SSL", **overrides}
     assert advised(PLAIN, encrypted) == [name]
-    with pytest.raises(ConfigurationError, match=f"{name}=.* is refused: whoever is in between"):
+    with pytest.raises(ConfigurationError, match=f"{name}=.* is refused: a machine in between"):
         advised(HUBS, overrides)
     assert advised(Endpoint.kafka("localhost:9093"), encrypted) == []
     assert advised(PLAIN, overrides) == [], "nothing is encrypted"

@@ -143,7 +143,7 @@ def _none(everything: list[Found | Unreadable], wanted: Wanted, where: str) -> s
     if wanted.prefix:
         text += f" under {wanted.prefix!r}"
     if not everything:
-        return f"{text}, nor of anybody else. Is it the right container? Name another folder with --prefix."
+        return f"{text}, nor of another client. Is it the right container? Name another folder with --prefix."
     names = _listed(one.origin for one in everything)
     return (
         f"{ended(text)} It holds those of {names}. Name what is meant: --from-hub, --from-namespace, "

@@ -82,7 +82,7 @@ class CheckpointFolder:
         path = self._path(name)
         there = self.read(name)
         if (None if there is None else there.version) != expected:
-            raise StoreConflictError(f"{path} was written by somebody else meanwhile: look at it first.")
+            raise StoreConflictError(f"{path} was written by another program meanwhile: look at it first.")
         whole = body or orjson.dumps(dict(metadata))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ class BlobList:
     def write(
         self, name: str, *, metadata: Mapping[str, str], body: bytes, expected: Version | None
     ) -> Version:
-        """Refuse: a list is what somebody else saw."""
+        """Refuse: a list holds what another program saw."""
         del name, metadata, body, expected
         raise ConfigurationError(f"{self.name} is a list of blobs, which is only read: give a folder.")
 

@@ -1,4 +1,4 @@
-"""What checkpoints of other clients say: the position in a blob, whoever wrote it.
+"""What checkpoints of other clients say: the position in a blob of any client.
 
 Pure. A blob is hostile input: whatever is in it, the answer is a position, a blob without one, or the reason
 why it cannot be read; nothing raises. `json` reads the bodies, `choose` picks the checkpoints
@@ -189,7 +189,7 @@ def _is_fresh(body: Body) -> bool:
     """Tell whether nothing was checkpointed yet: a lease is written before, with no offset and 0 or null.
 
     A number above 0 without an offset comes from who knows no offsets, as ehkafka, and is one. Without an
-    offset nobody can tell whether 0 was processed: it counts as not, so that it is not lost.
+    offset it is unknown whether 0 was processed: it counts as not, so that it is not lost.
     """
     if body.offset in _NO_PLACE:
         return True

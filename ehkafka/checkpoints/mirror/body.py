@@ -1,6 +1,6 @@
 """The JSON in our blobs, and the metadata beside it that others read.
 
-Pure, and safe with what anybody may have put there: reading never raises and is bounded in work. A
+Pure, and safe with any bytes: reading never raises and is bounded in work. A
 checkpoint's metadata is that of the current SDKs: `sequencenumber` is the last *processed* one, so one
 below next_offset. `offset` stays empty on purpose: it is Event Hubs' own position, which Kafka does not
 show, and a sequence number in its place would let another reader resume somewhere else.
@@ -30,7 +30,7 @@ RANGES_MAX = 50_000
 OWNER_CHARACTERS_MAX = 256
 # No blob can have a longer name: whatever goes beyond is no name of ours, nor equal to one.
 NAME_CHARACTERS_MAX = 1024
-# The end of the year 9999, where Python's calendar ends: whoever shows it need not ask.
+# The end of the year 9999, where Python's calendar ends: all below can be shown.
 MILLISECONDS_MAX = 253_402_300_799_999
 _PAGE = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 _TOPIC_ID = re.compile(rf"[0-9a-f]{{{2 * TOPIC_ID_BYTES}}}")
@@ -71,7 +71,7 @@ def checkpoint_metadata(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 def read_checkpoint(body: bytes) -> Checkpoint | None:
-    """Read our JSON; None when it is somebody else's, of a newer version, or broken."""
+    """Read our JSON; None when it is another program's, of a newer version, or broken."""
     found = _ours(body)
     if found is None:
         return None

@@ -5,7 +5,7 @@ depends. *Never ahead*: only what the broker acknowledged comes in here. *Never 
 version of the blob that was seen, and what was seen may be replaced only
 
 - by a higher next_offset, or
-- by a commit that was asked for after the blob was read: the group answers an owner alone, so whoever wrote
+- by a commit that was asked for after the blob was read: the group answers only an owner, so the writer of
   that blob owned the partition before us. So an operator's rewind gets into the mirror, and a process that
   slept through the loss of its partition does not take the mirror back.
 """
@@ -41,7 +41,7 @@ class Seen(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether somebody else's blob lies there, which is never overwritten."""
+        """Whether another program's blob is there, which is never overwritten."""
         return self.version is not None and self.checkpoint is None
 
 
@@ -75,7 +75,7 @@ class _Entry:
     # The blob as that epoch had seen it: unchanged, it may be replaced as before.
     seen_before: Seen | None = None
     # Where the group stood when this epoch began, and who had put it there (None: the blob tells). What the
-    # blob has above somebody else's commit is taken out before a commit of ours makes it look true.
+    # blob has above another client's commit is taken out before a commit of ours makes it look true.
     committed: int | None = None
     is_ours: bool | None = True
     is_overruled: bool = False
@@ -83,7 +83,7 @@ class _Entry:
     owes_answer: bool = False
     # An owner's name that was reported: two apps that take turns are reported once.
     reported_of: str | None = None
-    # What lies there and is somebody else's.
+    # The blob of another program that is there.
     foreign: Foreign | None = None
 
 
@@ -136,7 +136,7 @@ class MirrorBook:
         self._note_behind(entry, now_s)
 
     def ended(self, partition: TopicPartition, epoch: int, now_s: float) -> None:
-        """End an epoch: what was acknowledged in it is still written, if nobody else has written since."""
+        """End an epoch: what it has acknowledged is still written, if no other member has written since."""
         entry = self._entries.get(partition)
         if entry is None or entry.epoch != epoch or entry.ended_at_s is not None:
             return
@@ -144,7 +144,7 @@ class MirrorBook:
         self._drop_hopeless(partition, entry)
 
     def forget_ended(self, now_s: float | None = None) -> None:
-        """Give up what has been ended for so long that somebody else has written; without a time, all."""
+        """Forget epochs that ended so long ago that another member has written; without a time, all."""
         for partition, entry in list(self._entries.items()):
             ended_s = entry.ended_at_s
             if ended_s is not None and (now_s is None or now_s - ended_s > ENDED_S):
@@ -212,7 +212,7 @@ class MirrorBook:
         if seen.is_foreign:
             entry.next_read_s = seen.at_s + FOREIGN_CHECK_S
         elif entry.is_inherited and not _may_write(entry, self.owner):
-            # Whoever owned the partition meanwhile has written, and knew no less.
+            # The member that owned the partition meanwhile has written, and knew no less.
             entry.owed, entry.is_inherited = None, False
         self._note_behind(entry, seen.at_s)
         self._drop_hopeless(partition, entry)
@@ -262,7 +262,7 @@ class MirrorBook:
         return [p for p, entry in self._entries.items() if entry.behind_since_s is not None]
 
     def foreign(self) -> dict[TopicPartition, Foreign]:
-        """Return whose blobs are somebody else's, so that they are not mirrored."""
+        """Return the partitions whose blobs are another program's, so that they are not mirrored."""
         return {p: entry.foreign for p, entry in self._entries.items() if entry.foreign is not None}
 
     def behind_s(self, now_s: float) -> float:
@@ -332,7 +332,7 @@ def _may_write(entry: _Entry, owner: str) -> bool:
 
 
 def _overrule(entry: _Entry, there: Checkpoint | None) -> None:
-    """Take out what the blob has above a commit that somebody else has made, at the same offset."""
+    """Take out what the blob has above another client's commit at the same offset."""
     at = entry.committed
     if there is None or at is None or there.next_offset != at or not there.finished:
         return

@@ -1,4 +1,4 @@
-"""Tells our blob of a partition from what somebody else has put in its place, and whether its ranges count.
+"""Tells our blob of a partition from another program's in its place, and whether its ranges count.
 
 Two things get there. Blobs have lower-case names, so groups and topics that differ in case alone share them:
 the exact names stand inside. And an SDK that checkpoints where our blob lies sets its metadata and leaves our
@@ -22,9 +22,9 @@ _DIGITS_MAX = 19
 
 
 class Foreign(NamedTuple):
-    """A blob of somebody else. `reason` follows its name in a sentence.
+    """A blob of another program. `reason` follows its name in a sentence.
 
-    `is_contested`: there is a position of ours below somebody else's, and nobody can tell which one is right.
+    `is_contested`: there is a position of ours below another client's, and it is unknown which one is right.
     """
 
     blob: str
@@ -50,7 +50,7 @@ def checkpoint_in(blob: StoredBlob, group: str, topic: str) -> Checkpoint | Fore
 
 
 def foreign_owner(blob: StoredBlob, group: str, topic: str) -> Foreign | None:
-    """Return why an owner's blob is not of that group and topic; None where it is, or nobody's."""
+    """Return why an owner's blob is not of that group and topic; None where it is, or has no owner."""
     ownership = read_ownership(blob.metadata)
     reason = None if ownership is None else _other_names(ownership, group, topic)
     return None if reason is None else Foreign(blob.name, reason)
@@ -95,7 +95,7 @@ def is_copy(checkpoint: Checkpoint, next_offset: int, *, is_ours: bool | None) -
     wants all from there on again.
 
     `is_ours` says who made that commit, by its metadata; None: it has none. Then it is ours only if ours had
-    none, or if the service gives none back. What is not known counts as somebody else's: that only repeats
+    none, or if the service gives none back. What is not known counts as another client's: that only repeats
     records.
     """
     if checkpoint.next_offset != next_offset:

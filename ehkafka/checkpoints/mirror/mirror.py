@@ -253,7 +253,7 @@ class Mirror:
         try:
             has_worked = work()
         except BaseException as error:
-            # A store raises StoreErrors alone; one that somebody else wrote may have a defect, and the
+            # A store raises StoreErrors alone; a user's own may have a defect, and the
             # SystemExit of a credential's callable would end this thread without a word.
             text = str(error) if isinstance(error, StoreError) else describe(error)
             if self._outage.failed(text, self._clock()):

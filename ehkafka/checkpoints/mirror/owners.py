@@ -1,8 +1,8 @@
 """Which partitions this run says to own, and when it says so again.
 
 Pure; time comes in as an argument; the caller has a lock around it. A partition is said to be owned when
-it is assigned and every 30 s from then on, and to be released when it is not ours any more. Who finds that
-somebody else has written says it again only with the next turn: a process that slept through the loss of
+it is assigned and every 30 s from then on, and to be released when it is not ours any more. A member that
+finds another's claim writes its own again only with the next turn: a process that slept through the loss of
 its partition knows by then. A new owner says it again soon: the one before was just letting go. Released is
 only what still says to be ours.
 """
@@ -95,7 +95,7 @@ class OwnerBook:
             entry.next_s = now_s + EVERY_S
 
     def contradicted(self, claim: Claim, now_s: float) -> None:
-        """Take that somebody else has written meanwhile, or we did and the answer was lost."""
+        """Note that another member has written meanwhile, or that the answer to our own write was lost."""
         entry = self._current(claim)
         if entry is None:
             return
@@ -103,11 +103,11 @@ class OwnerBook:
         if not claim.is_released:
             entry.next_s = now_s + (EVERY_S if entry.is_written else CROSSED_S)
         elif not claim.is_seen:
-            # It was looked at just now: whoever writes there is no word of ours.
+            # It was read just now: the writer is another member.
             del self._entries[claim.partition]
 
     def superseded(self, claim: Claim) -> None:
-        """Take that the blob to be released is somebody else's: there is nothing to say any more."""
+        """Note that the blob to be released is another member's: nothing is left to write."""
         if claim.is_released and self._current(claim) is not None:
             del self._entries[claim.partition]
 

@@ -40,7 +40,7 @@ def explained(error: Exception, where: str) -> StoreError:
     if code in _NOT_FOR_US or status in {401, 403} or _is_refused_credential(error):
         return StoreForbiddenError(f"{where}: {ended(shown)} {ended(_GRANT)}")
     if code in _CONFLICTS or (status in {409, 412} and not code):
-        return StoreConflictError(f"{where}: {shown}: it was written by somebody else meanwhile.")
+        return StoreConflictError(f"{where}: {shown}: it was written by another program meanwhile.")
     if status == 400:
         return StoreError(f"{where}: {shown}: the service refuses the request. Please report it.")
     return StoreUnavailableError(f"{where}: {ended(shown)} Look at the network and the account.")
@@ -60,7 +60,7 @@ def error_code(error: Exception) -> str:
     """Return the service's own word for what is wrong, or nothing."""
     found: Any = getattr(error, "error_code", None)
     text = str(getattr(found, "value", found) or "")
-    # From the service, so from anybody: a word or nothing.
+    # The service's text is hostile input: only a word counts.
     return text if text.isascii() and text.isalnum() and len(text) <= 64 else ""
 
 

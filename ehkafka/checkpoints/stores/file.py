@@ -87,7 +87,7 @@ class FileStore:
         with self._explained(name), self._locked():
             there = self._read(path, name)
             if (there.version if there else None) != expected:
-                raise StoreConflictError(f"{self.name}: {name} was written by somebody else meanwhile.")
+                raise StoreConflictError(f"{self.name}: {name} was written by another program meanwhile.")
             self._make_folders(path.parent)
             _replace(path, content)
         return _version(content)
@@ -169,7 +169,7 @@ class FileStore:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write beside the file and rename as the last act: whoever reads sees the old one or the new one."""
+    """Write to a second file and rename it last: a reader sees the old one or the new one."""
     unfinished = path.with_name(f"{UNFINISHED}{secrets.token_hex(8)}")
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -221,7 +221,7 @@ def _version(content: bytes) -> Version:
 
 
 def parted(content: bytes) -> tuple[dict[str, str], bytes]:
-    """Return metadata and body; a file that somebody else put there is all body."""
+    """Return metadata and body; a file of another program is all body."""
     head, _, body = content.partition(b"\n")
     try:
         found = orjson.loads(head)

@@ -1,4 +1,4 @@
-"""The protocol of a checkpoint store: blobs with metadata, written only if nobody else has meanwhile.
+"""The protocol of a checkpoint store: blobs with metadata, written only if they have not changed meanwhile.
 
 Three implementations keep it (`memory`, `file`, `blob`), and one suite of tests, `CheckpointStoreSuite` in
 `ehkafka.testing`, holds them to it, and any other.
@@ -34,7 +34,7 @@ class StoreError(EndpointError):
 
 
 class StoreConflictError(StoreError):
-    """Somebody else has written the blob since that version was read: read it again, then decide."""
+    """Another program has written the blob since that version was read: read it again, then decide."""
 
 
 class StoreUnavailableError(StoreError):
@@ -42,11 +42,11 @@ class StoreUnavailableError(StoreError):
 
 
 class StoreForbiddenError(StoreError):
-    """The store refuses the credential: somebody must grant a right or fix a secret."""
+    """The store refuses the credential: an operator must grant a right or fix a secret."""
 
 
 class StoreMissingError(StoreError):
-    """The container or the folder itself is not there: somebody must create it."""
+    """The container or the folder itself does not exist: an operator must create it."""
 
 
 class CheckpointStore(Protocol):

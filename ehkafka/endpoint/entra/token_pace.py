@@ -7,7 +7,7 @@ from __future__ import annotations
 
 FIRST_DELAY_S = 1.0
 DELAY_S_MAX = 30.0
-# Nobody can connect without a valid token, and the way back must take less than 10 s in all: azure-identity
+# No client can connect without a valid token, and the way back must take less than 10 s: azure-identity
 # repeats an answer of 5xx by itself for 5 s, librdkafka looks once a second and then connects anew.
 DELAY_WITHOUT_TOKEN_S_MAX = 1.5
 LIBRDKAFKA_ASKS_AT = 0.8

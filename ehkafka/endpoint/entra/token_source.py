@@ -85,7 +85,7 @@ class TokenSource:
         return self
 
     def __deepcopy__(self, _memo: object) -> Self:
-        # Whoever copies a client's properties shares the token as well.
+        # A copy of a client's properties shares the token.
         return self
 
     @property
@@ -256,7 +256,7 @@ class TokenSource:
     def _succeeded(self, begun_s: float, token: Token) -> Event | None:
         with self._changed:
             self._running -= 1
-            # Whoever still hangs is forgotten, so that the next refresh does not wait for it.
+            # A call that still hangs is forgotten, so that the next refresh does not wait for it.
             self._begun_s.clear()
             known = self._token
             # An attempt that was overtaken may come late, with the older token.

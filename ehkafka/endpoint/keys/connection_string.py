@@ -27,7 +27,7 @@ _KNOWN = (*_REQUIRED, "EntityPath", "UseDevelopmentEmulator", "SharedAccessSigna
 _CANONICAL = {name.lower(): name for name in _KNOWN}
 _SCHEMES = frozenset({"sb", "amqp", "amqps", "https"})
 # AMQP, AMQP over TLS, HTTPS and the emulator's health page: right in a string made for another client,
-# but nobody speaks Kafka there.
+# but Kafka is not spoken there.
 _PORTS_OF_OTHER_PROTOCOLS = frozenset({443, 5300, 5671, 5672})
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+")
 # Names of event hubs and of topics alike; a key that got there by mistake ends with an '='.

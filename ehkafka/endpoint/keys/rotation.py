@@ -33,7 +33,7 @@ class Login(NamedTuple):
 
 
 class RotatingCredential:
-    """The connection string of a source, read when made, and again whenever somebody asks.
+    """The connection string of a source, read when made, and again at each request.
 
     Raises `ConfigurationError` when the first read gives nothing usable. `source` names itself safely.
     """
@@ -44,7 +44,7 @@ class RotatingCredential:
         self._reading = threading.Lock()
         # Replaced under the lock, never changed; read by any thread without it.
         self._last = self._read()
-        # Who read last for a new client. Written by whoever makes one.
+        # The thread that read last for a new client. Written by the thread that makes one.
         self._reader: threading.Thread | None = None
 
     @property
@@ -53,7 +53,7 @@ class RotatingCredential:
         return self._last
 
     def current(self) -> Login:
-        """Return the last good login; asks nobody, never blocks."""
+        """Return the last good login; reads no source, never blocks."""
         return Login(self._last.username, self._last.text)
 
     def reload(self) -> None:

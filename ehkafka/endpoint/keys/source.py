@@ -41,7 +41,7 @@ class CredentialSource(Protocol):
 
     @property
     def may_block(self) -> bool:
-        """Whether a read takes as long as somebody else's code likes."""
+        """Whether a read runs a user's code, which may take any time."""
 
     def read(self) -> str:
         """Return the text. Raises `ConfigurationError` that names the source and shows none of the text."""

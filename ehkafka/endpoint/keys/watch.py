@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REPORT_AGAIN_S = 30.0
 # A read that takes longer is reported.
 HANGING_S = 30.0
-# Between two reads however often somebody asks for one: a refused client asks with every attempt.
+# The least time between two reads: a refused client asks for one with every attempt.
 SPACING_S = 0.5
 
 
@@ -52,7 +52,7 @@ class CredentialWatch:
         self._emit = emit
         self._clock = clock
         self._thread: threading.Thread | None = None
-        # Set by anybody: look now, and end.
+        # Set by any thread: look now, and end.
         self._wake = threading.Event()
         self._stopping = threading.Event()
         # The client's thread only.

@@ -136,7 +136,7 @@ def _security(endpoint: Endpoint, properties: Mapping[str, Any]) -> Iterator[Set
 
 
 def _unchecked_certificates(properties: Mapping[str, Any]) -> Iterator[SettingAdvice]:
-    exposed = "whoever is in between can read the key and the records. Leave it out, and name your own"
+    exposed = "a machine in between can read the key and the records. Leave it out, and name your own"
     for name, is_off in UNCHECKED.items():
         if name in properties and is_off(properties[name]):
             yield _advice(

@@ -132,7 +132,7 @@ CLIENT_VERSION_MIN = (2, 14, 0)
 CLIENT_VERSIONS_BROKEN = frozenset({(2, 6, 0)})
 """Versions that cannot talk to Event Hubs at all. Source: librdkafka's change log, 2.6.1."""
 
-# --- the same in words, for whoever shows a setting ---------------------------------------------------
+# --- the same in words, to show a setting ---------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) 
 
 
 def check_trust(properties: Mapping[str, Any], *, kind: str | None) -> None:
-    """Refuse to send a namespace's key or token to whoever answers: the broker's certificate is checked.
+    """Refuse to send a namespace's key or token unless the broker's certificate is checked.
 
     `kind` is the endpoint's, None for a program's own properties, in whatever spelling librdkafka takes. A
     namespace under another name is known by its user. On this machine anything goes, for a tunnel or a proxy
@@ -122,7 +122,7 @@ def check_trust(properties: Mapping[str, Any], *, kind: str | None) -> None:
             raise refusal(
                 name,
                 properties[name],
-                "whoever is in between would get the key or token of your namespace, and every record",
+                "a machine in between would get the key or token of your namespace, and every record",
                 "Leave it out, and for a proxy with a certificate of your own authority set ssl.ca.location",
             )
 
@@ -260,7 +260,7 @@ def check_produce(properties: Mapping[str, Any]) -> None:
 def check_protocol(properties: Mapping[str, Any], *, is_emulator: bool) -> None:
     """Refuse, for a namespace, an encryption that it does not speak; a tunnel on this machine may.
 
-    Nothing said is librdkafka's plain text, which connects to nobody; that is `advice`'s to tell.
+    Nothing said is librdkafka's plain text, which connects nowhere; that is `advice`'s to tell.
     """
     protocol = str(properties.get("security.protocol", "sasl_ssl")).strip()
     if protocol.lower() == "sasl_ssl" or is_emulator:
