@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ehkafka.consumer.positions import Returned
     from ehkafka.events import Event
     from ehkafka.positions.gap import LogBounds
-    from ehkafka.positions.log_asker import CommitsQuestion
+    from ehkafka.positions.log_asker import Commits, Question
     from ehkafka.progress.metadata import LogFacts
 
 CHECK_S: Final = 0.5
@@ -80,7 +80,7 @@ class LogGuard:
         self._next_check_s = float("-inf")
         # What the group had committed when partitions began.
         self._commits: dict[TopicPartition, int] = {}
-        self._reading: CommitsQuestion | None = None
+        self._reading: Question[Commits] | None = None
         self._asked: dict[TopicPartition, int] = {}
         self._not_before_s = float("-inf")
 
@@ -158,12 +158,12 @@ class LogGuard:
         reading = self._reading
         if reading is not None and reading.done.is_set():
             self._reading = None
-            if reading.commits is None:
+            if reading.answer is None:
                 self._not_before_s = now_s + _AGAIN_S
             else:
                 still = self.facts.unknown()
                 for partition in (p for p, epoch in self._asked.items() if still.get(p) == epoch):
-                    self._learn(partition, reading.commits.get(partition), None)
+                    self._learn(partition, reading.answer.get(partition), None)
         unknown = self.facts.unknown()
         if self._reading is None and unknown and now_s >= self._not_before_s:
             self._asked = unknown
@@ -179,9 +179,9 @@ class LogGuard:
 
     def _replaced(self, partition: TopicPartition, reason: str) -> int | None:
         """Tell of a log that is another one; return where to begin in it, None: go on."""
-        question = self._watch.judged
-        assert question is not None
-        log, topic_id = question.bounds[partition], question.ids.get(partition.topic)
+        found = self._watch.judged
+        assert found is not None
+        log, topic_id = found.bounds[partition], found.ids.get(partition.topic)
         position = self._returned.now().get(partition)
         next_offset = position.next_offset if position is not None else self._commits.get(partition, 0)
         self.facts.replaced(partition, topic_id)

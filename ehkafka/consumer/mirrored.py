@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.mirror import Mirror
+from ehkafka.positions.log_bounds import commits_of
 from ehkafka.positions.mirror_start import MirrorEvidence, MirrorStart
 from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.records import TopicPartition
@@ -98,13 +99,11 @@ class Mirrored:
         """Return the partitions, with offsets for those that begin at the mirror. Raises `EndpointError`."""
         if self._mirror is None or not partitions:
             return list(partitions)
-        asked = [KafkaPartition(p.topic, p.partition) for p in partitions]
-        committed = consumer.committed(asked, timeout=COMMITTED_S)
-        self._commits = {_name(p): p for p in committed if p.offset >= 0}
+        names = [_name(p) for p in partitions]
+        self._commits = commits_of(consumer, names, COMMITTED_S)
         silent = {name: at.offset for name, at in self._commits.items() if not at.metadata}
         self._known = MirrorEvidence(self._mirror).facts(silent) if silent else {}
-        without = [TopicPartition(p.topic, p.partition) for p in committed if p.offset < 0]
-        found = self._start.find(without, ())
+        found = self._start.find([name for name in names if name not in self._commits], ())
         refuse_waiting(found.waiting)
         offsets = found.offsets
         return [

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.positions.log_bounds import commits_of
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _assign: Any = KafkaConsumer.assign
 _incremental_assign: Any = KafkaConsumer.incremental_assign
-_committed: Any = KafkaConsumer.committed
 # How long a guard waits for the group's commits, which librdkafka needs next as well. Without a guard nothing
 # waits: a program that commits within its first moments may have overwritten the old commit by then.
 COMMITTED_S = 2.0
@@ -97,7 +97,7 @@ class Rebalances:
         # What the callback does to its list counts only if it assigns that.
         places = [KafkaPartition(*name, place.offset) for name, place in zip(names, begin_at, strict=True)]
         commits, known = (
-            self._internals.mirror.found() if self._internals.mirror.is_on else self._commits(consumer, names)
+            self._internals.mirror.found() if self._internals.mirror.is_on else self._commits(names)
         )
         self._begin(names)
         self._internals.log_guard.read(commits, known)
@@ -185,16 +185,14 @@ class Rebalances:
         if internals.passed is not None:
             internals.passed.begin(names)
 
-    def _commits(self, consumer: Any, names: list[TopicPartition]) -> _Commits:
+    def _commits(self, names: list[TopicPartition]) -> _Commits:
         """Read the group's commits before another one of ours takes their place: only for the guard."""
         if self._internals.marks is None or not self._internals.log_guard.is_on:
             return {}, {}
-        asked = [KafkaPartition(*name) for name in names]
         try:
-            found = _committed(consumer, asked, timeout=COMMITTED_S)
+            return commits_of(self._internals.bare, names, COMMITTED_S), {}
         except KafkaException:
             return {}, {}  # the asking thread retries
-        return {TopicPartition(p.topic, p.partition): p for p in found if p.offset >= 0 and not p.error}, {}
 
     def _forget(self, names: list[TopicPartition]) -> None:
         internals = self._internals

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.positions.log_asker import LogsQuestion
+    from ehkafka.positions.log_asker import KnownLogs, Question
     from ehkafka.records import TopicPartition
 
 # What no fetch has shown for so long is asked for, and where none is to be expected, so often.
@@ -57,7 +57,7 @@ class LogEnds:
         self._fetches: defaultdict[TopicPartition, int] = defaultdict(int)
         # Since the last look all that the client had was taken at some time: it fetches.
         self.has_drained = False
-        self._question: LogsQuestion | None = None
+        self._question: Question[KnownLogs] | None = None
         # When those are asked for again that have no position, whatever fetches show.
         self._unplaced_s = float("-inf")
         # When a leader was asked last while it was silent.
@@ -117,7 +117,7 @@ class LogEnds:
             return
         self._question = None
         owned = self._context.owned
-        for partition, (start, end, at_s) in question.logs.items():
+        for partition, (start, end, at_s) in question.answer.logs.items():
             if partition in self._context.waiting and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
             elif partition in owned and start is not None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from ehkafka.positions.same_log import disproof
 from ehkafka.positions.topic_ids import ASK_S
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.owned import OwnedPartitions
     from ehkafka.positions.log_asker import LogAsker, Question
-    from ehkafka.positions.same_log import WitnessRecord
+    from ehkafka.positions.same_log import Recognised, WitnessRecord
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
 
@@ -118,10 +117,10 @@ class LogWatch:
         self._again_s = _AGAIN_S
         self._checked_s = clock()
         # The question in flight, and what each partition had finished last when it was asked.
-        self._question: Question | None = None
+        self._question: Question[Recognised] | None = None
         self._samples: Mapping[TopicPartition, WatchedLog] = {}
         # The last one that was judged.
-        self.judged: Question | None = None
+        self.judged: Recognised | None = None
         # The newest leader epoch that was received, by partition and epoch.
         self._leader_epochs: dict[TopicPartition, tuple[int, int]] = {}
 
@@ -134,8 +133,8 @@ class LogWatch:
         if not named:
             return {}
         question = self._asker.ask(named, reads=False)
-        question.has_ids.wait(_WAIT_S)
-        reasons = {p: disproof(one, question.ids.get(p.topic), None) for p, one in named.items()}
+        question.done.wait(_WAIT_S)
+        reasons = {partition: question.answer.disproof(partition) for partition in named}
         return {partition: reason for partition, reason in reasons.items() if reason is not None}
 
     def assigned(self) -> None:
@@ -159,8 +158,8 @@ class LogWatch:
         self._pin()
         found: dict[TopicPartition, str] = {}
         if self._question is not None and self._question.done.is_set():
-            found = self._judge(self._question, now_s)
-            self.judged, self._question = self._question, None
+            self.judged, self._question = self._question.answer, None
+            found = self._judge(self.judged, now_s)
         if self._question is None and now_s >= self._not_before_s and (self._is_due or now_s >= self._next_s):
             self._ask(now_s)
         return found
@@ -181,18 +180,18 @@ class LogWatch:
         self._samples = logs
         self._question = self._asker.ask(facts, wants_bounds=self._wants_bounds)
 
-    def _judge(self, question: Question, now_s: float) -> dict[TopicPartition, str]:
+    def _judge(self, answer: Recognised, now_s: float) -> dict[TopicPartition, str]:
         found = {}
         logs = self._logs.now()
-        for partition, facts in question.facts.items():
+        for partition, facts in answer.facts.items():
             log = logs.get(partition)
             if log is None or log.epoch != self._samples[partition].epoch:
                 continue
-            reason = question.disproof(partition)
+            reason = answer.disproof(partition)
             if reason is None:
-                topic_id, was_read = question.ids.get(partition.topic), partition in question.readings
+                topic_id, was_read = answer.ids.get(partition.topic), partition in answer.readings
                 self._prove(partition, facts, topic_id, now_s, was_read=was_read)
-            elif self._wants_bounds and partition not in question.bounds:
+            elif self._wants_bounds and partition not in answer.bounds:
                 self._ask_later(now_s)
             else:
                 found[partition] = reason

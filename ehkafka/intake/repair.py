@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.membership import Membership
     from ehkafka.intake.unreadable import Halted
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.positions.log_asker import LogsQuestion
+    from ehkafka.positions.log_asker import KnownLogs, Question
     from ehkafka.records import Message
     from ehkafka.settings import OutOfRange
 
@@ -65,7 +65,7 @@ class GapRepair:
         self._stuck: dict[TopicPartition, _Stuck] = {}
         self._not_before_s = 0.0
         # Where the logs begin and end of partitions whose way on is open.
-        self._question: LogsQuestion | None = None
+        self._question: Question[KnownLogs] | None = None
 
     def note(self, error: KafkaError, message: Message) -> None:
         """Remember a partition that reported it. Its batch's records are not received yet: act later."""
@@ -142,12 +142,12 @@ class GapRepair:
             return
         self._question = None
         for partition in open_cases:
-            if (known := question.logs.get(partition)) is not None and known.start is not None:
+            if (known := question.answer.logs.get(partition)) is not None and known.start is not None:
                 wanted = _wanted(
                     consumer, self._stuck[partition].epoch, self._context.unreadable.get(partition)
                 )
                 self._decide_one(partition, wanted, LogBounds(known.start, known.end))
-        for problem in question.problems.values():
+        for problem in question.answer.problems.values():
             self._try_later("_AUTO_OFFSET_RESET", f"where the log begins is not known yet: {problem}")
 
     def _decide_one(self, partition: TopicPartition, wanted: int | None, log: LogBounds) -> None:

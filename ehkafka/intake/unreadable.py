@@ -22,6 +22,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.broker_errors import FailedFetch
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import PartitionReadable, PartitionUnreadable
+from ehkafka.positions.empty_tails import Tails
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.positions.log_asker import TailQuestion
+    from ehkafka.positions.log_asker import Question
     from ehkafka.records import TopicPartition
 
 # Between two attempts to read a batch.
@@ -178,7 +179,7 @@ class SilentBatches:
     def __init__(self, context: IntakeContext, note: Callable[[FailedFetch], None]) -> None:
         self._context = context
         self._note = note
-        self._question: TailQuestion | None = None
+        self._question: Question[Tails] | None = None
         # From where a partition was read last, and when.
         self._read: dict[TopicPartition, tuple[int, float]] = {}
 
@@ -187,8 +188,9 @@ class SilentBatches:
         if self._question is not None and not self._question.done.is_set():
             return
         question, self._question = self._question, None
-        for partition in question.broken if question is not None else ():
-            owned, (begin, _end) = self._context.owned.get(partition), question.tails[partition]  # type: ignore[union-attr]
+        answer = Tails({}) if question is None else question.answer
+        for partition in answer.broken:
+            owned, (begin, _end) = self._context.owned.get(partition), answer.asked[partition]
             if owned is not None and self._begin(owned.epoch) == begin:
                 error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
                 self._note(FailedFetch(partition, begin, error))

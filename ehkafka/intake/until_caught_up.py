@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inboxes import Inboxes
+    from ehkafka.positions.empty_tails import Tails
     from ehkafka.positions.gap import LogBounds
-    from ehkafka.positions.log_asker import LogAsker, TailQuestion
+    from ehkafka.positions.log_asker import LogAsker, Question
     from ehkafka.records import TopicPartition
 
 # An answer is waited for so long (there are two), and the next question comes after so long, doubled each
@@ -106,7 +107,7 @@ class UntilCaughtUp:
         self._fail = fail
         self._catching_up = CatchingUp(settle_s)
         # About logs whose last records may be gone, with what was known when it was put.
-        self._question: TailQuestion | None = None
+        self._question: Question[Tails] | None = None
         # What was answered, by position.
         self._read: dict[TopicPartition, int] = {}
         self._began_s = self._reported_s = context.clock()
@@ -187,9 +188,9 @@ class UntilCaughtUp:
         if question is None or not question.done.is_set():
             return
         self._question = None
-        for partition, (position, _end) in question.tails.items():
+        for partition, (position, _end) in question.answer.asked.items():
             self._read[partition] = position
-            if partition in question.empty and not is_blind:
+            if partition in question.answer.empty and not is_blind:
                 self._catching_up.note_empty(partition, position)
 
     def _asks_for_tails(self, states: list[PartitionState], now_s: float, *, is_blind: bool) -> bool:
@@ -199,7 +200,9 @@ class UntilCaughtUp:
             self._question = self._asker.read_tails(silent) if silent else None
         if self._question is None:
             return False
-        return any(self._read.get(partition) != at for partition, (at, _) in self._question.tails.items())
+        return any(
+            self._read.get(partition) != at for partition, (at, _) in self._question.answer.asked.items()
+        )
 
     def _report(self, states: list[PartitionState], now_s: float) -> None:
         took_s = now_s - self._reported_s

@@ -26,9 +26,10 @@ from ehkafka.offsets.blocking import READ_S, blocking_records, reading_propertie
 from ehkafka.offsets.members import similar_groups
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.same_log import Recognised, facts_of_mirror, judged
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.topic_ids import TopicIds
-from ehkafka.positions.witness import prove, witness_properties
+from ehkafka.positions.witness import recognise, witness_properties
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX, KAFKA_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
@@ -168,11 +169,13 @@ class GroupOffsets:
         if not checkpoints:
             return {}
         named = {TopicPartition(self.topic, n): one for n, one in checkpoints.items()}
-        topics = {self.topic} if any(one.topic_id is not None for one in checkpoints.values()) else set()
         ids = TopicIds(partial(open_admin, admin_properties(self.target.endpoint), logger=_SILENT))
-        with self._reader(witness_properties, "whether the log is the mirror's") as consumer:
-            judged = prove(consumer, named, ids.ask(topics), self.timeout_s)
-        return {one.partition: reason for one, (is_same, reason) in judged.items() if not is_same}
+        found = Recognised({one: facts_of_mirror(known) for one, known in named.items()})
+        found.ids = ids.ask(found.named())
+        reader = partial(self._reader, witness_properties, "whether the log is the mirror's")
+        recognise(found, reader, bounds="all", timeout_s=self.timeout_s)
+        judgements = judged(named, found)
+        return {one.partition: reason for one, (is_same, reason) in judgements.items() if not is_same}
 
     def commit(self, positions: Mapping[int, int], texts: Mapping[int, str] | None = None) -> None:
         """Commit from outside of the group, all partitions in one request, and wait for the answer.

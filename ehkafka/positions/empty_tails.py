@@ -18,7 +18,7 @@ from ehkafka.positions.client_fetches import Silence
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from confluent_kafka import Consumer
 
@@ -29,14 +29,15 @@ _POLL_S: Final = 0.1
 
 
 class Tails(NamedTuple):
-    """What reading them has shown. `empty` have no record; what was not known in time is left out.
+    """What reading `asked`, from one offset up to another, has shown; the rest was not known in time.
 
-    `broken` is the only log that was left to read, where it brought what the client could not parse, again
-    and again, and nothing else.
+    `empty` have no record there. `broken` is the only log that was left to read, where it brought what the
+    client could not parse, again and again, and nothing else.
     """
 
-    empty: set[TopicPartition]
-    broken: set[TopicPartition]
+    asked: Mapping[TopicPartition, tuple[int, int]]
+    empty: Collection[TopicPartition] = ()
+    broken: Collection[TopicPartition] = ()
 
 
 def empty_tails(
@@ -76,4 +77,4 @@ def empty_tails(
         for partition in left.keys() & silent if len(messages) < asked else ():
             empty.add(partition)
             del left[partition]
-    return Tails(empty, set(left) if len(left) == 1 and times > 1 else set())
+    return Tails(tails, empty, set(left) if len(left) == 1 and times > 1 else set())

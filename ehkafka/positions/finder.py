@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
-from ehkafka.positions.log_bounds import known_bounds, log_bounds, log_starts, unanswered
+from ehkafka.positions.log_bounds import commits_of, known_bounds, log_bounds, log_starts, unanswered
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.without_commit import Found
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
@@ -274,14 +274,7 @@ class PositionFinder:
     def _committed(
         self, consumer: Consumer, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, KafkaPartition]:
-        asked = [KafkaPartition(*partition) for partition in partitions]
-        if not asked:
-            return {}
-        answers = consumer.committed(asked, timeout=self.left_s(LOOKUP_TIMEOUT_S))
-        for answer in answers:
-            if answer.error is not None:
-                raise KafkaException(answer.error)
-        return {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
+        return commits_of(consumer, partitions, self.left_s(LOOKUP_TIMEOUT_S)) if partitions else {}
 
     def _known(self, committed: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
         """Return what is known of each commit: what it says, or where it says nothing, what a copy does."""

@@ -1,4 +1,4 @@
-"""Where logs begin and end, asked of the broker. Waits for the answers."""
+"""What the broker is asked and waited for: where logs begin and end, and what a group has committed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from confluent_kafka import Consumer
 
@@ -77,6 +77,18 @@ def offsets_at(
         if isinstance(answer, KafkaError):
             raise KafkaException(answer)
     return found  # type: ignore[return-value]
+
+
+def commits_of(
+    consumer: Consumer, partitions: Iterable[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, KafkaPartition]:
+    """Return what the consumer's group has committed, where it has; errors as `log_bounds`."""
+    asked = [KafkaPartition(*partition) for partition in partitions]
+    answers = consumer.committed(asked, timeout=timeout_s) if asked else []
+    for answer in answers:
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+    return {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
 
 
 def learn_leaders(consumer: Consumer, timeout_s: float) -> None:

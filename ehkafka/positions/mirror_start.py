@@ -18,8 +18,8 @@ from ehkafka.checkpoints.stores.store import StoreUnavailableError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
+from ehkafka.positions.same_log import facts_of_mirror
 from ehkafka.positions.without_commit import Found, WithoutCommit
-from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
 from ehkafka.wording import counted, ended
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.positions.restore import GroupCommit
     from ehkafka.positions.same_log import Judgement
+    from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
     from ehkafka.settings import OnNoGroupOffsets
 
@@ -90,9 +91,7 @@ class MirrorStart(WithoutCommit):
         offsets, unproved = self._verified(
             {p: known[p] for p in partitions if p in known and p not in waiting}
         )
-        facts = {
-            p: LogFacts(one.first_partitions, one.topic_id, one.anchor, one.reset) for p, one in known.items()
-        }
+        facts = {p: facts_of_mirror(one) for p, one in known.items()}
         return Found(offsets, facts, {p: _waits(why) for p, why in (waiting | unproved).items()})
 
     def is_known(self, partitions: Sequence[TopicPartition]) -> bool:
@@ -234,7 +233,7 @@ class MirrorEvidence:
         # The mirror's own thread tells of its store. What is not known disproves nothing.
         found = self._mirror.lookup(list(commits), RESTORE_S)
         return {
-            partition: LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
+            partition: facts_of_mirror(known)
             for partition, known in found.items()
             if isinstance(known, Checkpoint)
             and known.next_offset <= commits[partition]

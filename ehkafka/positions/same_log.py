@@ -7,13 +7,18 @@ records: to go on there by number would skip some. Pure: `topic_ids` and `witnes
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.progress.metadata import LogFacts
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.positions.gap import LogBounds
-    from ehkafka.progress.metadata import LogFacts
+    from ehkafka.records import TopicPartition
 
 # A record by which a log is distinguished from another one: its offset, and its timestamp in ms.
 WitnessRecord = tuple[int, int]
@@ -37,6 +42,33 @@ class Judgement(NamedTuple):
     reason: str
 
 
+@dataclass(slots=True, eq=False)
+class Recognised:
+    """What positions belong to by their facts, and what the broker has said of their logs so far."""
+
+    facts: Mapping[TopicPartition, LogFacts]
+    ids: Mapping[str, bytes] = field(default_factory=dict)
+    readings: Mapping[TopicPartition, Reading] = field(default_factory=dict)
+    bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+
+    def named(self) -> set[str]:
+        """Return the topics whose ids the facts name."""
+        return {partition.topic for partition, one in self.facts.items() if one.topic_id is not None}
+
+    def unproved(self) -> dict[TopicPartition, int]:
+        """Return the witnesses' offsets of those whom no id can tell from others."""
+        return {
+            partition: facts.witness[0]
+            for partition, facts in self.facts.items()
+            if facts.witness is not None and (facts.topic_id is None or partition.topic not in self.ids)
+        }
+
+    def disproof(self, partition: TopicPartition) -> str | None:
+        """Return why a partition's position belongs to another log, None where nothing says so."""
+        topic_id, reading = self.ids.get(partition.topic), self.readings.get(partition)
+        return disproof(self.facts[partition], topic_id, reading)
+
+
 def disproof(facts: LogFacts, topic_id: bytes | None, reading: Reading | None) -> str | None:
     """Return why a position with these facts belongs to another log, None where nothing says so.
 
@@ -56,7 +88,7 @@ def judge(
     checkpoint: Checkpoint, log: LogBounds, reading: Reading | None, topic_id: bytes | None = None
 ) -> Judgement:
     """Tell whether a mirror's checkpoint may decide where its log is read: here it has to be proved."""
-    next_offset, anchor = checkpoint.next_offset, checkpoint.anchor
+    next_offset, facts = checkpoint.next_offset, facts_of_mirror(checkpoint)
     if next_offset == 0:
         return Judgement(is_same=True, reason="nothing had been processed before")
     if next_offset > log.end:
@@ -66,24 +98,38 @@ def judge(
         return Judgement(
             is_same=True, reason=f"the log begins at {log.start}, so nothing in it is passed over"
         )
-    if checkpoint.topic_id is not None and topic_id is not None:
-        if checkpoint.topic_id == topic_id:
-            return Judgement(is_same=True, reason=f"its topic's id is still {id_text(topic_id)}")
-        text = f"its topic had the id {id_text(checkpoint.topic_id)} and has {id_text(topic_id)} now"
-        return Judgement(is_same=False, reason=text)
-    if anchor is None:
+    if (other := disproof(facts, topic_id, reading)) is not None:
+        return Judgement(is_same=False, reason=other)
+    if facts.topic_id is not None and topic_id is not None:
+        return Judgement(is_same=True, reason=f"its topic's id is still {id_text(topic_id)}")
+    if facts.witness is None:
         return Judgement(
             is_same=False, reason="the mirror knows no record's timestamp to recognise the log by"
         )
-    offset, wanted_ms = anchor
-    if reading is not None and (other := _witness_disproof(anchor, reading)) is not None:
-        return Judgement(is_same=False, reason=other)
-    if reading is None or reading.first != anchor:
+    offset, wanted_ms = facts.witness
+    if reading is None or reading.first != facts.witness:
         return Judgement(
             is_same=False,
             reason=f"the record at {offset}, of {_moment(wanted_ms)}, by which to recognise the log, is gone",
         )
     return Judgement(is_same=True, reason=f"the record at {offset} is still of {_moment(wanted_ms)}")
+
+
+def judged(
+    checkpoints: Mapping[TopicPartition, Checkpoint], found: Recognised
+) -> dict[TopicPartition, Judgement]:
+    """Judge checkpoints, but for those whose record was not read in time: nothing is proved of them."""
+    unread = found.unproved().keys() - found.readings.keys()
+    return {
+        p: judge(one, found.bounds[p], found.readings.get(p), found.ids.get(p.topic))
+        for p, one in checkpoints.items()
+        if p not in unread
+    }
+
+
+def facts_of_mirror(known: Checkpoint) -> LogFacts:
+    """Return what a mirror's checkpoint knows of its log and its group."""
+    return LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
 
 
 def id_text(topic_id: bytes) -> str:

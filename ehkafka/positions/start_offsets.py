@@ -8,12 +8,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
-from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
-from ehkafka.positions.log_bounds import log_ends
+from ehkafka.positions.log_bounds import log_ends, offsets_at
 from ehkafka.positions.start import fixed
-from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.positions.start import FixedStart, Start
+    from ehkafka.records import TopicPartition
 
 
 def start_offsets(
@@ -44,7 +43,10 @@ def start_offsets(
         else:
             lookups[partition] = OFFSET_END if position == "latest" else _milliseconds(position)
     if lookups:
-        offsets |= _find(consumer, lookups, timeout_s)
+        found = offsets_at(consumer, lookups, timeout_s)
+        # A time after the last record has no offset: that is the end.
+        past_end = [partition for partition, offset in found.items() if offset < 0]
+        offsets |= found | log_ends(consumer, past_end, timeout_s)
     return offsets
 
 
@@ -55,18 +57,3 @@ def _milliseconds(position: FixedStart) -> int:
         return 0
     assert isinstance(moment, datetime)
     return max(0, int(moment.timestamp() * 1000))
-
-
-def _find(
-    consumer: Consumer, lookups: dict[TopicPartition, int], timeout_s: float
-) -> dict[TopicPartition, int]:
-    asked = [KafkaPartition(*partition, offset) for partition, offset in lookups.items()]
-    found: dict[TopicPartition, int] = {}
-    for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
-        partition = TopicPartition(answer.topic, answer.partition)
-        if answer.error is not None:
-            raise KafkaException(answer.error)
-        # A time after the last record has no offset: that is the end.
-        found[partition] = answer.offset
-    past_end = [p for p, offset in found.items() if offset < 0]
-    return found | log_ends(consumer, past_end, timeout_s)

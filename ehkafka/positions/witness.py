@@ -8,23 +8,25 @@ for nobody that long.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.broker_errors import NO_SUCH_OFFSET, failed_fetch
 from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.positions.same_log import Reading, judge
+from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from confluent_kafka import Consumer, Message
 
-    from ehkafka.checkpoints.checkpoint import Checkpoint
-    from ehkafka.positions.same_log import Judgement
+    from ehkafka.positions.same_log import Recognised
+
+    Bounds = Literal["none", "others", "all"]
 
 READ_S: Final = 5.0
 """How long all records of one look may take together."""
@@ -73,31 +75,35 @@ def read_witnesses(
     return check.found
 
 
-def prove(
-    consumer: Consumer,
-    checkpoints: Mapping[TopicPartition, Checkpoint],
-    topic_ids: Mapping[str, bytes],
+def recognise(
+    found: Recognised,
+    opened: Callable[[], AbstractContextManager[Consumer]],
+    *,
+    reads: bool = True,
+    bounds: Bounds = "none",
     timeout_s: float = READ_S,
-) -> dict[TopicPartition, Judgement]:
-    """Tell of checkpoints whether their logs are still those that they were written for; see `judge`.
+    should_end: Callable[[], bool] = lambda: False,
+) -> Recognised:
+    """Add to the ids that are found what only the logs themselves tell. Raises `KafkaException`.
 
-    Left out are those whose record was not read in time: nothing is proved of them. Raises `KafkaException`.
+    `reads`: records are read where there are no ids. `bounds`: of which logs it is asked where they begin and
+    end, of those that turn out to be others or of all.
     """
-    deadline_s = time.monotonic() + timeout_s
-    logs = log_bounds(consumer, list(checkpoints), timeout_s)
-    wanted = {
-        partition: checkpoint.anchor[0]
-        for partition, checkpoint in checkpoints.items()
-        if checkpoint.anchor is not None
-        and logs[partition].start <= checkpoint.anchor[0] < logs[partition].end
-        and (checkpoint.topic_id is None or partition.topic not in topic_ids)
-    }
-    readings = read_witnesses(consumer, wanted, max(0.1, deadline_s - time.monotonic()))
-    return {
-        partition: judge(checkpoint, logs[partition], readings.get(partition), topic_ids.get(partition.topic))
-        for partition, checkpoint in checkpoints.items()
-        if partition not in wanted or partition in readings
-    }
+
+    def to_ask() -> list[TopicPartition]:
+        return [
+            p
+            for p in found.facts
+            if bounds == "all" or (bounds == "others" and found.disproof(p) is not None)
+        ]
+
+    unproved = found.unproved() if reads else {}
+    if (unproved or to_ask()) and not should_end():
+        with opened() as consumer:
+            found.readings = read_witnesses(consumer, unproved, timeout_s, should_end=should_end)
+            if asked := to_ask():
+                found.bounds = log_bounds(consumer, asked, timeout_s)
+    return found
 
 
 class _Check:

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Mapping
 
+    from confluent_kafka import TopicPartition as KafkaPartition
+
     from ehkafka.checkpoints.checkpoint import MirrorState
     from ehkafka.checkpoints.layout import Layout
     from ehkafka.checkpoints.mirror.mirror import Mirror
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.positions.finder import Evidence
+    from ehkafka.positions.log_asker import Commits, LogAsker, Question
     from ehkafka.positions.mirror_start import MirrorRanges
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.position import Progress
-    from ehkafka.progress.read_back import ReadBack
     from ehkafka.records import TopicPartition
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.options import AppOptions
@@ -38,6 +40,8 @@ FLUSH_LEAST_S = 1.0
 FLUSH_MOST_S = 5.0
 # A question that is under way at a stop is worth no more.
 READ_BACK_S = 1.0
+# A broker that does not answer so often leaves it unknown, for this run.
+READ_BACK_TRIES = 3
 
 
 class MirrorParts(NamedTuple):
@@ -75,7 +79,6 @@ class Mirroring:
             MirrorRanges,
             MirrorStart,
         )
-        from ehkafka.progress.read_back import ReadBack  # noqa: PLC0415
 
         start = MirrorStart(
             settings.on_no_group_offsets,
@@ -85,7 +88,7 @@ class Mirroring:
             prove=logs.asker.prove,
         )
         ranges = MirrorRanges(mirror, self._bus.emit)
-        read_back = self._read_back = ReadBack(logs.open_consumer, mirror.metadata_returned)
+        read_back = self._read_back = ReadBack(logs.asker, mirror.metadata_returned)
 
         def on_acknowledged(stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
             # `waited_s` counts from when the commit was sent whose answer this is.
@@ -111,7 +114,7 @@ class Mirroring:
         """Write what is owed by the deadline, within bounds of our own, and end."""
         if self._mirror is not None:
             if self._read_back is not None:
-                self._read_back.stop(0.0 if at_once else READ_BACK_S)
+                self._read_back.wait(0.0 if at_once else READ_BACK_S)
             left_s = 0.2 if at_once else max(FLUSH_LEAST_S, deadline_s - self._now_s())
             self._mirror.stop(min(left_s, FLUSH_MOST_S))
 
@@ -124,6 +127,45 @@ class Mirroring:
     def problem(self) -> str | None:
         """What is wrong with the mirror for too long."""
         return self._mirror.problem if self._mirror is not None else None
+
+
+class ReadBack:
+    """Finds out, once for a run, whether the broker returns what commits say beside their offsets.
+
+    No document of Event Hubs states it. `report` is called by the asking thread, with the answer; never, if
+    there is none.
+    """
+
+    def __init__(self, asker: LogAsker, report: Callable[[bool], object]) -> None:
+        self._asker = asker
+        self._report = report
+        # The poll thread's.
+        self._tries_left = READ_BACK_TRIES
+        self._question: Question[Commits] | None = None
+        # Written by the asking thread, before its question is done.
+        self._is_answered = False
+
+    def acknowledged(self, stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
+        """Ask for one of these commits, unless that is being done, or is known."""
+        if self._is_answered or not self._tries_left or not self.wait(0.0):
+            return
+        partition = next((p for p, (_, progress) in stored.items() if progress.has_metadata), None)
+        if partition is not None:
+            self._tries_left -= 1
+            next_offset = stored[partition][1].next_offset
+            self._question = self._asker.read_commits(
+                [partition], lambda commits: self._take(commits and commits.get(partition), next_offset)
+            )
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for a question that is under way, at most so long; True where none is."""
+        return self._question is None or self._question.done.wait(timeout_s)
+
+    def _take(self, commit: KafkaPartition | None, next_offset: int) -> None:
+        # Without metadata only the very commit tells: a later one may be somebody else's.
+        if commit is not None and (commit.metadata or commit.offset == next_offset):
+            self._is_answered = True
+            self._report(bool(commit.metadata))
 
 
 def _open_mirror(app: AppOptions, choice: MirrorChoice, bus: EventBus) -> Mirror:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import OFFSET_STORED, KafkaError
@@ -16,7 +17,8 @@ from ehkafka.consumer import log_guard
 from ehkafka.consumer.log_guard import LogGuard
 from ehkafka.consumer.positions import Returned
 from ehkafka.positions.gap import LogBounds
-from ehkafka.positions.log_asker import CommitsQuestion, Question
+from ehkafka.positions.log_asker import Question
+from ehkafka.positions.same_log import Recognised
 from ehkafka.progress.metadata import LogFacts, moved
 from ehkafka.records import TopicPartition
 from tests.kit.mutant import take_out
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from ehkafka.events import LogReplaced
+    from ehkafka.positions.log_asker import Commits
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID, OTHER_ID = b"\x01" * 16, b"\x02" * 16
@@ -39,8 +42,8 @@ class Program:
 
     def __init__(self, *, begins_anew: bool = True, is_on: bool = True, **config: Any) -> None:
         self.now_s = 100.0
-        self.questions: list[Question] = []
-        self.readings: list[CommitsQuestion] = []
+        self.questions: list[Question[Recognised]] = []
+        self.readings: list[tuple[Collection[TopicPartition], Question[Commits]]] = []
         self.reported: list[LogReplaced] = []
         asker = SimpleNamespace(ask=self._ask, read_commits=self._read_commits, stop=lambda: None)
         self.patch.setattr(log_guard, "LogAsker", lambda *_parts: asker)
@@ -51,13 +54,13 @@ class Program:
 
     def _ask(
         self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
-    ) -> Question:
-        self.questions.append(Question(facts, reads, wants_bounds=wants_bounds))
+    ) -> Question[Recognised]:
+        self.questions.append(Question(Recognised(facts), Mock()))
         return self.questions[-1]
 
-    def _read_commits(self, partitions: Collection[TopicPartition]) -> CommitsQuestion:
-        self.readings.append(CommitsQuestion(partitions))
-        return self.readings[-1]
+    def _read_commits(self, partitions: Collection[TopicPartition]) -> Question[Commits]:
+        self.readings.append((partitions, Question(None, Mock())))
+        return self.readings[-1][1]
 
     def check(self, after_s: float = 0.5) -> dict[TopicPartition, int]:
         """Let time pass and the polling thread come round."""
@@ -68,15 +71,15 @@ class Program:
         """Answer the last question for commits: these were made with the topic's first id."""
         text = moved(COMMITTED, LogFacts(topic_id=ID))
         commits = {p: KafkaPartition(*p, COMMITTED, text) for p in partitions}
-        self.readings[-1].commits = commits if can_read else None
-        self.readings[-1].done.set()
+        question = self.readings[-1][1]
+        question.answer = commits if can_read else None
+        question.done.set()
 
     def answer(self, topic_id: bytes, log: LogBounds = LOG) -> None:
         """Answer the last question about logs."""
         question = self.questions[-1]
-        question.ids = {"t": topic_id}
-        question.bounds = dict.fromkeys(question.facts, log)
-        question.has_ids.set()
+        question.answer.ids = {"t": topic_id}
+        question.answer.bounds = dict.fromkeys(question.answer.facts, log)
         question.done.set()
 
     def begin(self, *partitions: TopicPartition) -> None:
@@ -166,7 +169,7 @@ def _commits_of_an_earlier_assignment_are_not_learned() -> None:
     program.check()
     assert program.guard.facts.carried(P0).topic_id is None
     assert program.guard.facts.carried(P1).topic_id is None
-    assert [list(one.partitions) for one in program.readings] == [[P0, P1], [P0]]
+    assert [list(asked) for asked, _ in program.readings] == [[P0, P1], [P0]]
 
 
 def _a_place_of_the_programs_own_belongs_to_no_log() -> None:

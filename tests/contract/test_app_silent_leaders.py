@@ -158,7 +158,7 @@ def test_where_a_log_ends_is_known_as_soon_as_another_broker_leads_it(
     def ends() -> dict[TopicPartition, int]:
         question = asker.read_logs([[moving]])
         assert question.done.wait(10.0)
-        return {partition: log.end for partition, log in question.logs.items()}
+        return {partition: log.end for partition, log in question.answer.logs.items()}
 
     try:
         wait_for(ends)

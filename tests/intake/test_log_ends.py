@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,7 +14,7 @@ from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
-from ehkafka.positions.log_asker import LogsQuestion
+from ehkafka.positions.log_asker import KnownLogs, Question
 from ehkafka.positions.log_book import KnownLog, LogBook
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
@@ -58,17 +59,20 @@ class Asker:
     """Notes what is asked, and answers when a test says so."""
 
     def __init__(self) -> None:
-        self.questions: list[LogsQuestion] = []
+        self.questions: list[Question[KnownLogs]] = []
+        self.groups: list[Any] = []
 
-    def read_logs(self, groups: Any) -> LogsQuestion:
+    def read_logs(self, groups: Any) -> Question[KnownLogs]:
         """Take a question."""
-        self.questions.append(LogsQuestion(groups))
+        self.groups.append(groups)
+        self.questions.append(Question(KnownLogs({}, {}), Mock()))
         return self.questions[-1]
 
     def answer(self, start: int, end: int, at_s: float) -> None:
         """Answer the last one."""
         question = self.questions[-1]
-        question.logs |= {one: KnownLog(start, end, at_s) for group in question.groups for one in group}
+        known = KnownLog(start, end, at_s)
+        question.answer.logs.update({one: known for group in self.groups[-1] for one in group})
         question.done.set()
 
 
@@ -229,7 +233,7 @@ def test_one_that_is_wanted_is_asked_at_once_and_one_question_is_out_at_a_time()
     stand.owned.logs.wanted.add(P0)
     for _ in range(20):
         stand.pass_half_a_second(answers=False)
-    assert [question.groups for question in stand.asker.questions] == [[[P0]]]
+    assert stand.asker.groups == [[[P0]]]
 
 
 def test_silent_leaders_are_asked_last_and_one_at_a_time() -> None:
@@ -243,7 +247,7 @@ def test_silent_leaders_are_asked_last_and_one_at_a_time() -> None:
     for _ in range(4):
         stand.contact.leaders = {**silent, p1: Leader("2", stand.clock.now_s())}
         stand.log_ends.keep()
-        asked.append(stand.asker.questions[-1].groups)
+        asked.append(stand.asker.groups[-1])
         stand.asker.questions[-1].done.set()
         stand.clock.advance(4.0)
     assert asked == [[[p1], [P0, p2]], [[p1], [p3]]] * 2

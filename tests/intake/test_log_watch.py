@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
+from unittest.mock import Mock
 
 import pytest
 
 from ehkafka.intake.log_watch import STANDSTILL_S, LogWatch, OwnedLogs
 from ehkafka.positions.log_asker import Question
-from ehkafka.positions.same_log import Reading
+from ehkafka.positions.same_log import Reading, Recognised
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 from tests.kit.mutant import take_out
@@ -31,7 +32,7 @@ class Member:
     def __init__(self, facts: LogFacts | None = None) -> None:
         self.facts = facts or LogFacts()
         self.now_s = 0.0
-        self.questions: list[Question] = []
+        self.questions: list[Question[Recognised]] = []
         self.epoch = SimpleNamespace(
             number=1, received=SimpleNamespace(anchor=None, marks=SimpleNamespace(last=None))
         )
@@ -45,8 +46,8 @@ class Member:
 
     def _ask(
         self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
-    ) -> Question:
-        self.questions.append(Question(facts, reads, wants_bounds=wants_bounds))
+    ) -> Question[Recognised]:
+        self.questions.append(Question(Recognised(facts), Mock()))
         return self.questions[-1]
 
     def check(self, after_s: float = 0.5) -> dict[TopicPartition, str]:
@@ -57,9 +58,8 @@ class Member:
     def answer(self, topic_id: bytes | None = None, reading: Reading | None = None) -> None:
         """Answer the last question."""
         question = self.questions[-1]
-        question.ids = {} if topic_id is None else {P0.topic: topic_id}
-        question.readings = {} if reading is None else {P0: reading}
-        question.has_ids.set()
+        question.answer.ids = {} if topic_id is None else {P0.topic: topic_id}
+        question.answer.readings = {} if reading is None else {P0: reading}
         question.done.set()
 
     def receive(self, leader_epoch: int) -> None:
@@ -108,7 +108,7 @@ def _a_first_id_behind_a_finished_record_is_not() -> None:
     member.answer(ID)
     member.check()
     assert member.facts == LogFacts(witness=FIRST), "FACT: an id was believed that came after a record"
-    assert member.questions[-1].facts[P0].witness == FIRST
+    assert member.questions[-1].answer.facts[P0].witness == FIRST
     member.answer(ID, Reading(FIRST))
     member.check()
     assert member.facts.topic_id == ID

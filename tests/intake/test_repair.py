@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -19,7 +19,7 @@ from ehkafka.intake.unreadable import Halted
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.outputs.output import Output
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from ehkafka.positions.log_asker import LogsQuestion
+from ehkafka.positions.log_asker import KnownLogs, Question
 from ehkafka.positions.log_book import KnownLog
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
@@ -46,13 +46,14 @@ class Consumer:
         self.leader_epochs: dict[int, int | None] = {}
         self.unassigned: list[int] = []
 
-    def read_logs(self, groups: Any) -> LogsQuestion:
+    def read_logs(self, groups: Any) -> Question[KnownLogs]:
         """Answer with the bounds of each log, at once."""
-        question = LogsQuestion(groups)
+        found = KnownLogs({}, {})
         if self.broken == "read_logs":
-            question.problems |= {one: "no answer" for group in groups for one in group}
+            found.problems.update({one: "no answer" for group in groups for one in group})
         else:
-            question.logs |= {one: KnownLog(*self.logs[one], 0.0) for group in groups for one in group}
+            found.logs.update({one: KnownLog(*self.logs[one], 0.0) for group in groups for one in group})
+        question = Question(found, Mock())
         question.done.set()
         return question
 
@@ -366,7 +367,7 @@ def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
 def test_an_answer_that_an_earlier_epoch_asked_for_decides_nothing(*, is_at_once: bool) -> None:
     """The log has grown meanwhile, by what another member has handled: its end of before is no gap."""
     stage = Stage("latest")
-    late = LogsQuestion([[P0]], {P0: KnownLog(10, 50, 0.0)})
+    late = Question(KnownLogs({P0: KnownLog(10, 50, 0.0)}, {}), Mock())
     with patch.object(stage.consumer, "read_logs", lambda _groups: late):
         stage[P0].received.next_offset = 20
         stage.report(offset=20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -13,7 +14,8 @@ from ehkafka.events import PartitionReadable, PartitionUnreadable
 from ehkafka.intake.contact import Leader
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.unreadable import LASTS_S, RETRY_S, SILENT_S, SilentBatches, UnreadablePartitions
-from ehkafka.positions.log_asker import TailQuestion
+from ehkafka.positions.empty_tails import Tails
+from ehkafka.positions.log_asker import Question
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
@@ -212,10 +214,10 @@ def test_a_silent_leader_does_not_make_a_batch_readable() -> None:
 def test_an_answer_of_the_log_does_not_replace_what_the_client_has_reported_meanwhile() -> None:
     """Else the partition stays paused: only what is noted as paused is tried again."""
     stage = Stage()
-    asked: list[TailQuestion] = []
+    asked: list[Question[Tails]] = []
 
-    def read_tails(tails: Any) -> TailQuestion:
-        asked.append(TailQuestion(tails))
+    def read_tails(tails: Any) -> Question[Tails]:
+        asked.append(Question(Tails(tails), Mock()))
         return asked[-1]
 
     stage.context.asker = SimpleNamespace(read_tails=read_tails)
@@ -226,7 +228,7 @@ def test_an_answer_of_the_log_does_not_replace_what_the_client_has_reported_mean
     silent.check()
     stage.fail()
     assert stage.turn() == ["pause"]
-    asked[0].broken = {P0}
+    asked[0].answer = asked[0].answer._replace(broken={P0})
     asked[0].done.set()
     silent.check()
     assert stage.parts.halts(P0)

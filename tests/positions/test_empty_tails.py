@@ -104,9 +104,9 @@ def test_answers_without_a_record_show_that_there_is_none(clock: VirtualClock) -
 def test_a_fetch_that_is_late_shows_nothing_before_it_is_answered(clock: VirtualClock) -> None:
     """However long it takes: the record comes with its answer."""
     reader = Reader(clock, {0: 10}, (3.0, Found(0)), answers_s=3.0)
-    assert reader.tails((P0, (7, 10))) == Tails(set(), set())
+    assert reader.tails((P0, (7, 10)))[1:] == (set(), set())
     reader = Reader(clock, {0: 10}, answers_s=60.0)
-    assert reader.tails((P0, (7, 10))) == Tails(set(), set())
+    assert reader.tails((P0, (7, 10)))[1:] == (set(), set())
 
 
 def test_an_end_before_the_one_that_is_meant_shows_nothing(clock: VirtualClock) -> None:
@@ -124,7 +124,7 @@ def test_a_batch_that_cannot_be_read_is_no_empty_tail(clock: VirtualClock) -> No
 def test_what_the_client_cannot_parse_is_no_empty_tail(clock: VirtualClock) -> None:
     """It fetches that again and again; a long log's cut answers count as much, and are read no further."""
     reader = Reader(clock, {0: 10}, is_broken=lambda _reader: True)
-    assert reader.tails((P0, (7, 10))) == Tails(set(), {P0})
+    assert reader.tails((P0, (7, 10)))[1:] == (set(), {P0})
     late = clock.now_s() + 0.6
     reader = Reader(clock, {0: 10, 1: 10}, (late, Found(1)), is_broken=lambda r: 1 not in r.paused)
     assert reader.tails((P0, (7, 10)), (P1, (7, 10))).empty == {P0}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
 import pytest
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.errors import EndpointError
+from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from ehkafka.positions.same_log import Recognised
 
 PLACE = TopicPartition("t", 0)
 
@@ -21,12 +25,13 @@ def test_a_proof_that_takes_long_is_there_the_next_time(monkeypatch: pytest.Monk
     """The poll thread does not wait for it to its end; one of other checkpoints is another."""
     may_answer, asked = threading.Event(), list[Any]()
 
-    def slow(_consumer: object, checkpoints: dict[TopicPartition, Checkpoint], _ids: object) -> Any:
-        asked.append(checkpoints)
+    def slow(found: Recognised, *_opened: object, **_how: object) -> Recognised:
+        asked.append(found.facts)
         assert may_answer.wait(10.0)
-        return dict.fromkeys(checkpoints, (True, "it is"))
+        found.bounds = {PLACE: LogBounds(4, 9)}
+        return found
 
-    monkeypatch.setattr("ehkafka.positions.log_asker.prove", slow)
+    monkeypatch.setattr("ehkafka.positions.log_asker.recognise", slow)
     monkeypatch.setattr("ehkafka.positions.log_asker._PROOF_S", 0.2)
     asker = LogAsker(TopicIds(None), lambda *_properties: Mock())
     first, other = {PLACE: Checkpoint(next_offset=3)}, {PLACE: Checkpoint(next_offset=4)}
@@ -36,8 +41,8 @@ def test_a_proof_that_takes_long_is_there_the_next_time(monkeypatch: pytest.Monk
     assert len(asked) == 1
     may_answer.set()
     monkeypatch.setattr("ehkafka.positions.log_asker._PROOF_S", 10.0)
-    assert asker.prove(first) == {PLACE: (True, "it is")}
+    assert asker.prove(first)[PLACE].is_same
     assert len(asked) == 1
-    assert asker.prove(other) == {PLACE: (True, "it is")}
-    assert asked == [first, other]
+    assert asker.prove(other)[PLACE].is_same
+    assert len(asked) == 2
     asker.stop()

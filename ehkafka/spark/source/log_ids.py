@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from ehkafka.positions.log_asker import Question
+    from ehkafka.positions.same_log import Recognised
     from ehkafka.spark.source.options import SourceOptions
 
 FIRST_S: Final = 1.0
@@ -42,7 +43,7 @@ class LogIds:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._asker = LogAsker(TopicIds(self._open_admin), self._open_consumer)
-        self._first: Question | None = None
+        self._first: Question[Recognised] | None = None
         self._first_by_s = 0.0
         self._not_before_s = float("-inf")
 
@@ -56,8 +57,8 @@ class LogIds:
         """Return what the first question brought so far; waits a moment for it, once."""
         if self._first is None:
             return {}
-        self._first.has_ids.wait(max(0.0, self._first_by_s - time.monotonic()))
-        return self._first.ids
+        self._first.done.wait(max(0.0, self._first_by_s - time.monotonic()))
+        return self._first.answer.ids
 
     def now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Ask anew about topics whose ids are known; empty where no answer comes within 5 s."""
@@ -65,18 +66,18 @@ class LogIds:
             return {}
         asked_s = time.monotonic()
         question = self._ask(known)
-        question.has_ids.wait(_WAIT_S)
+        question.done.wait(_WAIT_S)
         now_s = time.monotonic()
         # An answer that does not tell, as while a topic is being recreated, comes sooner.
-        if not question.ids and now_s - asked_s >= ASK_S:
+        if not question.answer.ids and now_s - asked_s >= ASK_S:
             self._not_before_s = now_s + _SILENT_S
-        return question.ids
+        return question.answer.ids
 
     def stop(self) -> None:
         """End the asking thread, without waiting for it."""
         self._asker.stop()
 
-    def _ask(self, known: Mapping[str, bytes | None]) -> Question:
+    def _ask(self, known: Mapping[str, bytes | None]) -> Question[Recognised]:
         # A topic has one id, whichever partition is named.
         facts = {TopicPartition(topic, 0): LogFacts(topic_id=one) for topic, one in known.items()}
         return self._asker.ask(facts, reads=False)

@@ -9,10 +9,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.progress import read_back
+from ehkafka.positions.log_asker import _COMMITTED_S, LogAsker
+from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.progress.position import Progress
-from ehkafka.progress.read_back import TRIES, ReadBack
 from ehkafka.records import TopicPartition
+from ehkafka.run.mirroring import READ_BACK_TRIES, ReadBack
 
 T0 = TopicPartition("t", 0)
 
@@ -26,7 +27,8 @@ class Broker:
         self.reported: list[bool] = []
         self.go = threading.Event()
         self.go.set()
-        self.read_back = ReadBack(self.open, self.reported.append)
+        self.asker = LogAsker(TopicIds(None), self.open)
+        self.read_back = ReadBack(self.asker, self.reported.append)
 
     def open(self) -> Any:
         """Open one."""
@@ -35,7 +37,7 @@ class Broker:
 
     def committed(self, partitions: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
         """Answer for one partition."""
-        assert timeout == read_back.TIMEOUT_S
+        assert timeout in _COMMITTED_S
         assert self.go.wait(10.0)
         answer = self.answers.pop(0)
         if isinstance(answer, KafkaError):
@@ -52,9 +54,13 @@ class Broker:
         self.read_back.acknowledged(
             {T0: (1, Progress(next_offset, None, (), None, has_metadata=has_metadata))}
         )
-        thread = self.read_back._thread
-        if waits and thread is not None:
-            thread.join(10.0)
+        assert not waits or self.read_back.wait(10.0)
+
+
+@pytest.fixture(autouse=True)
+def ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no asking thread outlive its test."""
+    monkeypatch.setattr("ehkafka.positions.log_asker.IDLE_S", 0.01)
 
 
 @pytest.mark.parametrize(
@@ -87,20 +93,19 @@ def test_commits_with_nothing_to_say_ask_nothing() -> None:
 
 def test_a_broker_that_does_not_answer_leaves_it_unknown() -> None:
     """After a few tries it is left alone for this run."""
-    broker = Broker(*[KafkaError(KafkaError._TIMED_OUT)] * 9)
+    broker = Broker(*[KafkaError(KafkaError._TIMED_OUT)] * 27)
     for next_offset in range(9):
         broker.acknowledge(next_offset)
-    assert (broker.reported, broker.opened, broker.closed) == ([], TRIES, TRIES)
+    assert (broker.reported, broker.opened, broker.closed) == ([], READ_BACK_TRIES, READ_BACK_TRIES)
 
 
-def test_one_question_at_a_time_and_none_after_the_stop() -> None:
+def test_one_question_at_a_time() -> None:
     """Commits come faster than answers; a stop waits for the one that is under way."""
     broker = Broker((5, "x"))
     broker.go.clear()
     for next_offset in range(5, 9):
         broker.acknowledge(next_offset, waits=False)
-    broker.read_back.stop(0.0)
+    assert not broker.read_back.wait(0.0)
     broker.go.set()
-    broker.read_back.stop(10.0)
+    assert broker.read_back.wait(10.0)
     assert (broker.reported, broker.opened, broker.closed) == ([True], 1, 1)
-    assert not [thread for thread in threading.enumerate() if thread.name == "ehkafka-read-back"]
