@@ -4,11 +4,11 @@
 consumer is made of, `keywords` what type checkers are shown of its arguments. `consumer` is a real
 `confluent_kafka.Consumer` with some methods of its own, with `deserializing` and `instrumented` on top of
 it; `polling` is the way of every record, with the program's `callbacks` and `rebalances`. `positions` (or
-`marks`, for programs whose threads finish records in any order) knows what may be committed, `passed` what
-holds no record. `committing` reads what is asked for by its `arguments`, `auto_commit` what nobody needs to
-ask for; `commit_requests` and `commits` put it into as few requests as the service takes, `access` says who
-is inside the client meanwhile. `log_guard` sees whose log it is, by `carried_facts`; `anew` moves to a new
-one. `mirrored` is the mirror, `log_lines` what is reported, `ending` the end, with `close` or without.
+`marks`, for programs whose threads finish records in any order) knows what may be committed. `committing`
+reads what is asked for; `commit_requests` and `commits` put it into as few requests as the service takes,
+`access` says who is inside the client meanwhile, `between_polls` does what needs it alone. `log_guard` sees
+whose log it is, by `carried_facts`. `mirrored` is the mirror, `log_lines` what is reported, `ending` the end,
+with `close` or without.
 
 The room must never touch a `Message`, never commit what was not asked for, and never start a thread before a
 commit has to wait. Called by the program, on its own threads; `ehkafka-commits` sends what waits, and

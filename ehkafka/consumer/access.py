@@ -14,6 +14,11 @@ Knows no consumer and no commit. Any thread.
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # confluent-kafka itself cuts longer waits into pieces of this length, to look for signals.
 PIECE_S = 0.2
@@ -82,6 +87,17 @@ class Access:
         self.is_sending = False
         self.changed.notify_all()  # a poller may have seen it
         return False
+
+    @contextmanager
+    def between_polls(self) -> Iterator[bool]:
+        """Enter on the polling thread between two polls; False: somebody sends, the next look will do."""
+        before, self.poller = self.poller, threading.get_ident()
+        try:
+            yield not self.is_sending
+        finally:
+            self.poller = before
+            if before is None and self.waiting_threads:
+                self.poll_is_over()
 
     def wait_for_senders(self) -> None:
         """Wait, on the polling thread, until nobody else sends."""

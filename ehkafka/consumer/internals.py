@@ -16,8 +16,7 @@ from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
 from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.consumer.access import Access
-from ehkafka.consumer.anew import Anew
-from ehkafka.consumer.auto_commit import AutoCommit
+from ehkafka.consumer.between_polls import Anew, Passed
 from ehkafka.consumer.callbacks import Callbacks
 from ehkafka.consumer.commits import Commits
 from ehkafka.consumer.deviations import Deviating
@@ -25,7 +24,6 @@ from ehkafka.consumer.log_guard import LogGuard
 from ehkafka.consumer.log_lines import ConsumerLog
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
-from ehkafka.consumer.passed import Passed
 from ehkafka.consumer.positions import Returned, Stored
 from ehkafka.consumer.program_settings import ProgramSettings, auto_commit_s, flattened, is_true
 from ehkafka.endpoint.client import check_client_version
@@ -134,9 +132,10 @@ class Internals:
         # Answers that `on_commit` is still to hear, oldest first. Any thread appends, the polling one takes.
         self.answers: deque[Answer] = deque()
         self.access = Access()
-        now_s = time.monotonic()
         settings = self.program_settings
-        self.auto = AutoCommit(settings.auto_commit_s, now_s) if settings.auto_commit else None
+        # When the next automatic commit is due, beside those of a revoke and of the end.
+        interval_s = settings.auto_commit_s if settings.auto_commit else None
+        self._next_auto_s = float("inf") if interval_s is None else time.monotonic() + interval_s
         credential = self.endpoint.credential if self.endpoint is not None else None
         self.credential = CredentialWatch(credential, self.log_lines.emit)
         self._next_credential_check_s = 0.0 if credential is not None else float("inf")
@@ -146,7 +145,7 @@ class Internals:
         )
         # When the polling thread has something to look after.
         self.next_check_s = 0.0
-        self.has_checks = self.auto is not None or credential is not None or self.log_guard.is_on
+        self.has_checks = settings.auto_commit or credential is not None or self.log_guard.is_on
         # Confluent-kafka's own view of the consumer, from `join` on.
         self.bare: Any = None
         self.marks: Marks | None = None
@@ -168,7 +167,7 @@ class Internals:
             ledger, clock=time.monotonic, emit=self.log_lines.emit, fatal=lambda _is_in_the_answer: None
         )
         self.log_guard.use(self.properties)
-        self.anew = Anew(bare, self, begin_anew)
+        self.anew = Anew(bare, self.access, self.marks, begin_anew)
         self.mirror.start(committer)
         if self.deviating.has("coalescing"):
             marked = {} if self.marks is None else {"marked": self.marks.position}
@@ -182,12 +181,10 @@ class Internals:
                 facts=self.log_guard.facts,
                 **marked,
             )
-        if self.auto is not None:
-            self.passed = Passed(bare, self.access, self.marks or self._done())
+        if self.program_settings.auto_commit:
+            done = self.returned if self.program_settings.auto_store else self.stored
+            self.passed = Passed(bare, self.access, self.marks or done)
         self.credential.start(bare)
-
-    def _done(self) -> Returned | Stored:
-        return self.returned if self.program_settings.auto_store else self.stored
 
     def close(self) -> None:
         """End everything but the client."""
@@ -218,9 +215,9 @@ class Internals:
         if now_s >= self._next_credential_check_s:
             self._next_credential_check_s = now_s + CREDENTIAL_CHECK_S
             self.credential.apply()
-        is_due = self.auto is not None and self.auto.is_due(now_s)
-        auto_s = float("inf") if self.auto is None else self.auto.next_s
-        self.next_check_s = min(self._next_credential_check_s, auto_s, self.log_guard.next_check_s)
+        if is_due := now_s >= self._next_auto_s:
+            self._next_auto_s = now_s + (self.program_settings.auto_commit_s or 0.0)
+        self.next_check_s = min(self._next_credential_check_s, self._next_auto_s, self.log_guard.next_check_s)
         return is_due
 
     def _emulates(self, contiguous: object) -> bool:
