@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.positions.log_asker import LogAsker
     from ehkafka.progress.committer import Committer
+    from ehkafka.progress.ledger import Position
     from ehkafka.progress.metadata import LogFacts
-    from ehkafka.progress.position import Progress
 
 COMMITTED_S = 10.0
 FLUSH_S = 5.0
@@ -81,10 +81,11 @@ class Mirrored:
         if mirror is None:
             return
 
-        def on_acknowledged(stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
+        def on_acknowledged(stored: Mapping[TopicPartition, Position]) -> None:
             sent_s = time.monotonic() - committer.waited_s()
             with self._lock:
-                ours = {p: (self._epochs[p], what) for p, (_, what) in stored.items() if p in self._epochs}
+                epochs = self._epochs
+                ours = {p: one._replace(epoch=epochs[p]) for p, one in stored.items() if p in epochs}
             mirror.acknowledged(ours, sent_s)
 
         committer.listen(on_acknowledged)

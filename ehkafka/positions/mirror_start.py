@@ -20,7 +20,6 @@ from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
 from ehkafka.positions.same_log import facts_of_mirror
 from ehkafka.positions.without_commit import Found, WithoutCommit
-from ehkafka.progress.position import Progress
 from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
@@ -189,7 +188,9 @@ class MirrorRanges:
         # Of what was asked for last, where the commit's metadata do not say that it is ours.
         self._doubtful: dict[TopicPartition, bool | None] = {}
 
-    def progress_at(self, commits: Mapping[TopicPartition, GroupCommit]) -> Mapping[TopicPartition, Progress]:
+    def progress_at(
+        self, commits: Mapping[TopicPartition, GroupCommit]
+    ) -> Mapping[TopicPartition, Checkpoint]:
         """Return what the mirror has for these very commits; nothing while its store is down."""
         self._doubtful = {one: at.is_ours for one, at in commits.items() if at.is_ours is not True}
         asked = [partition for partition, at in commits.items() if at.is_ours is not False]
@@ -199,7 +200,7 @@ class MirrorRanges:
         found = self._mirror.lookup(asked, RESTORE_S)
         known = {partition: one for partition, one in found.items() if isinstance(one, Checkpoint)}
         return {
-            partition: _progress(one)
+            partition: one
             for partition, one in known.items()
             if self._counts(partition, one, commits[partition])
         }
@@ -245,15 +246,4 @@ def _waits(reason: str) -> str:
     return (
         f"the group has no committed offset there, and the mirror does not answer: {ended(reason)} "
         "To begin at start= without it, set on_no_group_offsets='start'."
-    )
-
-
-def _progress(known: Checkpoint) -> Progress:
-    return Progress(
-        known.next_offset,
-        known.leader_epoch,
-        known.finished,
-        known.last_timestamp_ms,
-        known.anchor,
-        known.finished_leader_epoch,
     )

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
+    from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.events import Event
     from ehkafka.positions.finder import Begin
-    from ehkafka.progress.position import Progress
     from ehkafka.records import TopicPartition
 
 BOUNDS_TIMEOUT_S = 5.0
@@ -50,7 +50,9 @@ class ProgressSource(Protocol):
     # For the log: where it was found.
     name: str
 
-    def progress_at(self, commits: Mapping[TopicPartition, GroupCommit]) -> Mapping[TopicPartition, Progress]:
+    def progress_at(
+        self, commits: Mapping[TopicPartition, GroupCommit]
+    ) -> Mapping[TopicPartition, Checkpoint]:
         """Return what is known of these partitions, whose group stands there.
 
         Called by the poll thread inside an assign callback, so it must be bounded in time, and must not

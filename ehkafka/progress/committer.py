@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from ehkafka.events.history import History
     from ehkafka.progress.commits import Answer, Commits
     from ehkafka.progress.ledger import CommitLedger, Position
-    from ehkafka.progress.position import Progress
     from ehkafka.progress.saving import Locked, ProgressSaver
 
-    OnAcknowledged = Callable[[Mapping[TopicPartition, tuple[int, Progress]]], None]
+    OnAcknowledged = Callable[[Mapping[TopicPartition, Position]], None]
 
 
 class Committer:
@@ -76,7 +75,7 @@ class Committer:
         self.is_transient = True
 
     def listen(self, on_acknowledged: OnAcknowledged) -> None:
-        """Tell a listener of each acknowledgement: by partition, the epoch and the progress stored with it.
+        """Tell a listener of each acknowledgement: by partition, what was stored.
 
         Before the first commit. Called on the poll thread, so it must not block. What it hears includes
         ranges that do not fit into the commit.
@@ -266,7 +265,7 @@ class Committer:
         if self._on_acknowledged is None:
             return
         try:
-            self._on_acknowledged({p: (position.epoch, position.progress()) for p, position in sent.items()})
+            self._on_acknowledged(sent)
         except Exception as error:  # must not escape into librdkafka, which would drop a batch
             self._fatal(EngineError(f"The copy of a commit failed: {error!r}. Please report it."))
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, without_facts
-from ehkafka.progress.position import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,10 +18,12 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """What a commit stores for one partition.
+    """What a commit stores for one partition, and what those hear who keep a copy of it.
 
-    `epoch` is local and not sent. `metadata` says `facts`, and of `finished`, the ranges above `next_offset`,
-    as much as fits; see `Progress` for the others.
+    All offsets below `next_offset` have an outcome or are not in the log. `finished` are half-open ranges at
+    or above it, ascending and apart, whose received records have an outcome, too. `finished_leader_epoch` is
+    the newest leader epoch among these: a record of a newer one is another than the one that finished.
+    `epoch` is local and not sent. `metadata` says `facts`, and of `finished` as much as fits.
     """
 
     epoch: int
@@ -32,22 +33,6 @@ class Position(NamedTuple):
     finished: tuple[tuple[int, int], ...] = ()
     finished_leader_epoch: int | None = None
     facts: LogFacts = NOTHING_KNOWN
-
-    def progress(self) -> Progress:
-        """Return what others hear of it."""
-        first_partitions, topic_id, anchor, reset = self.facts
-        return Progress(
-            self.next_offset,
-            self.leader_epoch,
-            self.finished,
-            anchor[1] if anchor is not None and anchor[0] == self.next_offset - 1 else None,
-            anchor,
-            self.finished_leader_epoch,
-            first_partitions,
-            topic_id,
-            reset,
-            bool(self.metadata),
-        )
 
 
 @dataclass(frozen=True, slots=True)

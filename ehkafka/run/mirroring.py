@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.positions.log_asker import Commits, LogAsker, Question
     from ehkafka.positions.mirror_start import MirrorRanges
     from ehkafka.progress.committer import Committer
-    from ehkafka.progress.position import Progress
+    from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.options import AppOptions
@@ -90,7 +90,7 @@ class Mirroring:
         ranges = MirrorRanges(mirror, self._bus.emit)
         read_back = self._read_back = ReadBack(logs.asker, mirror.metadata_returned)
 
-        def on_acknowledged(stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
+        def on_acknowledged(stored: Mapping[TopicPartition, Position]) -> None:
             # `waited_s` counts from when the commit was sent whose answer this is.
             mirror.acknowledged(stored, time.monotonic() - committer.waited_s())
             read_back.acknowledged(stored)
@@ -145,14 +145,14 @@ class ReadBack:
         # Written by the asking thread, before its question is done.
         self._is_answered = False
 
-    def acknowledged(self, stored: Mapping[TopicPartition, tuple[int, Progress]]) -> None:
+    def acknowledged(self, stored: Mapping[TopicPartition, Position]) -> None:
         """Ask for one of these commits, unless that is being done, or is known."""
         if self._is_answered or not self._tries_left or not self.wait(0.0):
             return
-        partition = next((p for p, (_, progress) in stored.items() if progress.has_metadata), None)
+        partition = next((p for p, position in stored.items() if position.metadata), None)
         if partition is not None:
             self._tries_left -= 1
-            next_offset = stored[partition][1].next_offset
+            next_offset = stored[partition].next_offset
             self._question = self._asker.read_commits(
                 [partition], lambda commits: self._take(commits and commits.get(partition), next_offset)
             )

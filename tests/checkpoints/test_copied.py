@@ -10,7 +10,7 @@ from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint
 from ehkafka.checkpoints.mirror.book import MirrorBook, Seen
 from ehkafka.checkpoints.mirror.foreign import is_copy
-from ehkafka.progress.position import Progress
+from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -79,7 +79,7 @@ def test_they_are_taken_out_also_where_our_first_commit_was_quicker_than_the_loo
     """A commit that was asked for before the blob was read overwrites nobody else's otherwise."""
     book = MirrorBook("me", interval_s=10.0)
     book.assigned(T0, 1, 5, is_ours=None)
-    book.acknowledged(T0, 1, Progress(5, None, (), None, has_metadata=True), requested_s=1.0, now_s=1.5)
+    book.acknowledged(T0, Position(1, 5, None, "said"), requested_s=1.0, now_s=1.5)
     book.was_read(T0, 1, Seen("1", copy(), 2.0))
     assert book.to_write(2.0) == [T0]
 
@@ -100,16 +100,16 @@ def test_other_ranges_stay(checkpoint: Checkpoint, *, is_ours: bool | None, comm
 
 @pytest.mark.parametrize(
     ("metadata", "returned", "is_owed"),
-    [(True, None, False), (False, None, True), (True, False, True), (None, None, False)],
+    [("said", None, False), (None, None, True), ("said", False, True)],
 )
 def test_what_was_owed_is_owed_still_where_a_bare_commit_may_be_ours(
-    *, metadata: bool | None, returned: bool | None, is_owed: bool
+    *, metadata: str | None, returned: bool | None, is_owed: bool
 ) -> None:
     """Without metadata, or with a service that gives none back, each of our commits looks bare."""
     book = MirrorBook("me", interval_s=10.0, metadata_returned=returned)
     book.assigned(T0, 1)
-    done = Progress(5, None, RANGES, None, has_metadata=metadata)
-    book.acknowledged(T0, 1, done, requested_s=1.0, now_s=1.0)
+    done = Position(1, 5, None, metadata, RANGES)
+    book.acknowledged(T0, done, requested_s=1.0, now_s=1.0)
     book.ended(T0, 1, 1.0)
     book.assigned(T0, 2, 5, is_ours=None)
     book.was_read(T0, 2, Seen(None, None, 2.0))
@@ -121,12 +121,12 @@ def test_a_commit_that_says_more_or_less_than_the_one_before_is_written() -> Non
     book = MirrorBook("me", interval_s=0.0)
     book.assigned(T0, 1)
     book.was_read(T0, 1, Seen(None, None, 0.0))
-    for number, has_metadata in enumerate((False, True, False), start=1):
-        done = Progress(5, None, RANGES, None, has_metadata=has_metadata)
-        book.acknowledged(T0, 1, done, requested_s=number, now_s=number)
+    for number, metadata in enumerate((None, "said", None), start=1):
+        done = Position(1, 5, None, metadata, RANGES)
+        book.acknowledged(T0, done, requested_s=number, now_s=number)
         write = book.write(T0, 0)
         assert write is not None
-        assert write.checkpoint.commit_metadata == ("ours" if has_metadata else "none")
+        assert write.checkpoint.commit_metadata == ("ours" if metadata else "none")
         book.was_written(T0, write, str(number), number)
         assert book.to_write(99.0) == []
 
@@ -136,7 +136,7 @@ def test_what_was_found_out_is_written_where_it_matters() -> None:
     book = MirrorBook("me", interval_s=0.0)
     book.assigned(T0, 1)
     book.was_read(T0, 1, Seen(None, None, 0.0))
-    book.acknowledged(T0, 1, Progress(5, None, RANGES, None, has_metadata=True), 1.0, 1.0)
+    book.acknowledged(T0, Position(1, 5, None, "said", RANGES), 1.0, 1.0)
     first = book.write(T0, 0)
     assert first is not None
     assert first.checkpoint.metadata_returned is None
@@ -151,7 +151,7 @@ def test_what_was_found_out_is_written_where_it_matters() -> None:
     later = MirrorBook("later", interval_s=0.0)
     later.assigned(T0, 1)
     later.was_read(T0, 1, Seen("2", second.checkpoint, 4.0))
-    later.acknowledged(T0, 1, Progress(6, None, RANGES, None, has_metadata=True), 5.0, 5.0)
+    later.acknowledged(T0, Position(1, 6, None, "said", RANGES), 5.0, 5.0)
     third = later.write(T0, 0)
     assert third is not None
     assert third.checkpoint.metadata_returned is False

@@ -26,7 +26,7 @@ from ehkafka.checkpoints.mirror.work import MirrorWork
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.checkpoints.stores.store import StoredBlob
 from ehkafka.events import MirrorForeign
-from ehkafka.progress.position import Progress
+from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from tests.kit.waiting import wait_until
 
@@ -124,7 +124,7 @@ def mirror(store: Any, group: str, reported: list[Event], owner: str) -> Mirror:
 
 def acknowledge(mirror: Mirror, partition: TopicPartition, next_offset: int) -> None:
     """Let the broker acknowledge a commit."""
-    mirror.acknowledged({partition: (1, Progress(next_offset, None, (), None))}, time.monotonic())
+    mirror.acknowledged({partition: Position(1, next_offset)}, time.monotonic())
 
 
 def test_no_store_lets_two_spellings_share_a_blob(store: CheckpointStore) -> None:

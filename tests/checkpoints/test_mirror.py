@@ -20,7 +20,7 @@ from ehkafka.events import (
     MirrorUnavailable,
     MirrorWritten,
 )
-from ehkafka.progress.position import Progress
+from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from tests.kit.bad_store import BadStore
 from tests.kit.events import Events
@@ -50,8 +50,8 @@ class Run:
         self, next_offset: int, *finished: tuple[int, int], partition: TopicPartition = T0
     ) -> None:
         """Let the broker acknowledge a commit that was sent just now."""
-        done = Progress(next_offset, None, finished, None, None, None)
-        self.mirror.acknowledged({partition: (1, done)}, time.monotonic())
+        done = Position(1, next_offset, finished=finished)
+        self.mirror.acknowledged({partition: done}, time.monotonic())
 
     def mirrored(self, partition: TopicPartition = T0) -> int | None:
         """The next_offset that the store has."""
@@ -171,7 +171,7 @@ def test_the_write_of_a_process_that_slept_is_refused(run: Run) -> None:
     assert blob is not None
     run.store.write(NAME, metadata={}, body=newer, expected=blob.version)
     # Acknowledged before the sleep, heard of only now.
-    run.mirror.acknowledged({T0: (1, Progress(7, None, (), None))}, time.monotonic() - 60.0)
+    run.mirror.acknowledged({T0: Position(1, 7)}, time.monotonic() - 60.0)
     wait_until(lambda: run.reported.of(MirrorContested))
     [contest] = run.reported.of(MirrorContested)
     assert (contest.owner, contest.their_next_offset, contest.our_next_offset) == ("other", 50, 7)

@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.mirror.book import ENDED_S, FOREIGN_CHECK_S, MirrorBook, Seen
-from ehkafka.progress.position import Progress
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 
 T0 = TopicPartition("t", 0)
 NOTHING = Seen(None, None, 0.0)
 
 
-def progress(next_offset: int, *finished: tuple[int, int], anchor: tuple[int, int] | None = None) -> Progress:
+def progress(next_offset: int, *finished: tuple[int, int], anchor: tuple[int, int] | None = None) -> Position:
     """Return what a commit stored."""
-    return Progress(next_offset, 7, finished, None, anchor, None)
+    return Position(1, next_offset, 7, finished=finished, facts=LogFacts(witness=anchor))
 
 
 def seen(
@@ -38,7 +39,7 @@ def book() -> MirrorBook:
 def test_nothing_is_written_before_the_blob_was_read(book: MirrorBook) -> None:
     """Who does not know what is there cannot know whether it moves back."""
     assert book.to_read(0.0) == [(T0, 1)]
-    book.acknowledged(T0, 1, progress(5), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5), requested_s=1.0, now_s=1.0)
     assert book.to_write(1.0) == []
     book.was_read(T0, 1, NOTHING)
     assert book.to_write(1.0) == [T0]
@@ -48,7 +49,7 @@ def test_nothing_is_written_before_the_blob_was_read(book: MirrorBook) -> None:
 def test_what_was_acknowledged_is_written_whole(book: MirrorBook) -> None:
     """Offset, ranges, epochs, owner and the record that tells the log."""
     book.was_read(T0, 1, NOTHING)
-    book.acknowledged(T0, 1, progress(5, (7, 9), anchor=(4, 99)), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5, (7, 9), anchor=(4, 99)), requested_s=1.0, now_s=1.0)
     write = book.write(T0, written_at_ms=123)
     assert write is not None
     assert write.expected is None
@@ -56,34 +57,36 @@ def test_what_was_acknowledged_is_written_whole(book: MirrorBook) -> None:
         next_offset=5,
         finished=((7, 9),),
         leader_epoch=7,
+        last_timestamp_ms=99,
         anchor=(4, 99),
         epoch=1,
         owner="me",
         written_at_ms=123,
         group="g",
         topic="t",
+        commit_metadata="none",
     )
 
 
 def test_an_unmoved_partition_is_not_written_again(book: MirrorBook) -> None:
     """The same position costs no request; new ranges above it do."""
     book.was_read(T0, 1, seen(5))
-    book.acknowledged(T0, 1, progress(5), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5), requested_s=1.0, now_s=1.0)
     assert book.to_write(1.0) == []
     assert book.behind() == []
-    book.acknowledged(T0, 1, progress(5, (8, 9)), requested_s=2.0, now_s=2.0)
+    book.acknowledged(T0, progress(5, (8, 9)), requested_s=2.0, now_s=2.0)
     assert book.to_write(2.0) == [T0]
 
 
 def test_writes_of_one_partition_keep_their_distance(book: MirrorBook) -> None:
     """Only the newest position is written, an interval after the last one; in a hurry at once."""
     book.was_read(T0, 1, NOTHING)
-    book.acknowledged(T0, 1, progress(5), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5), requested_s=1.0, now_s=1.0)
     done = book.write(T0, 0)
     assert done is not None
     book.was_written(T0, done, "2", 1.0)
     for next_offset in (6, 7):
-        book.acknowledged(T0, 1, progress(next_offset), requested_s=2.0, now_s=2.0)
+        book.acknowledged(T0, progress(next_offset), requested_s=2.0, now_s=2.0)
     assert book.to_write(10.9) == []
     assert book.next_due_s() == 11.0
     assert book.to_write(2.0, hurry=True) == [T0]
@@ -96,17 +99,17 @@ def test_writes_of_one_partition_keep_their_distance(book: MirrorBook) -> None:
 def test_a_mirror_that_is_ahead_waits_for_a_commit_that_came_after_the_look(book: MirrorBook) -> None:
     """An operator's rewind gets into the mirror, and an old owner's late acknowledgement does not."""
     book.was_read(T0, 1, seen(100, at_s=5.0))
-    book.acknowledged(T0, 1, progress(40), requested_s=4.9, now_s=5.1)
+    book.acknowledged(T0, progress(40), requested_s=4.9, now_s=5.1)
     assert book.to_write(99.0) == []
     assert book.behind() == [T0]
-    book.acknowledged(T0, 1, progress(41), requested_s=5.2, now_s=5.3)
+    book.acknowledged(T0, progress(41), requested_s=5.2, now_s=5.3)
     assert book.to_write(99.0) == [T0]
 
 
 def test_the_same_offset_of_another_owner_is_left_alone_without_proof(book: MirrorBook) -> None:
     """He may know more of what is finished above it."""
     book.was_read(T0, 1, seen(40, finished=((50, 60),), at_s=5.0))
-    book.acknowledged(T0, 1, progress(40), requested_s=4.0, now_s=5.0)
+    book.acknowledged(T0, progress(40), requested_s=4.0, now_s=5.0)
     assert book.to_write(99.0) == []
     book.was_read(T0, 1, seen(40, owner="me", at_s=5.0, finished=((50, 60),)))
     assert book.to_write(99.0) == [T0]
@@ -114,7 +117,7 @@ def test_the_same_offset_of_another_owner_is_left_alone_without_proof(book: Mirr
 
 def test_a_foreign_blob_is_never_overwritten(book: MirrorBook) -> None:
     """An SDK's checkpoint has no body of ours: it is looked at again later, and taken when it has gone."""
-    book.acknowledged(T0, 1, progress(40), requested_s=9.0, now_s=9.0)
+    book.acknowledged(T0, progress(40), requested_s=9.0, now_s=9.0)
     book.was_read(T0, 1, Seen("1", None, 1.0))
     assert book.to_write(99.0, hurry=True) == []
     assert book.to_read(1.0 + FOREIGN_CHECK_S - 0.1) == []
@@ -138,14 +141,14 @@ def test_answers_of_other_epochs_count_for_nothing(book: MirrorBook) -> None:
     """What was read or acknowledged before the last assignment says nothing about this one."""
     book.assigned(T0, 2)
     book.was_read(T0, 1, NOTHING)
-    book.acknowledged(T0, 1, progress(5), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5), requested_s=1.0, now_s=1.0)
     assert book.to_read(0.0) == [(T0, 2)]
     assert book.behind() == []
 
 
 def reassigned(book: MirrorBook, committed: int | None) -> None:
     """Give a partition back that owes its commit at 5, and whose group stands at `committed` by then."""
-    book.acknowledged(T0, 1, progress(5, (7, 9), anchor=(4, 99)), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5, (7, 9), anchor=(4, 99)), requested_s=1.0, now_s=1.0)
     book.ended(T0, 1, 1.0)
     book.assigned(T0, 2, committed)
     assert book.to_write(2.0) == []
@@ -188,7 +191,7 @@ def test_what_was_owed_is_forgotten_where_another_owner_has_written_it(book: Mir
 def test_what_an_ended_epoch_owes_is_written_once_and_only_forward(book: MirrorBook) -> None:
     """The last commit of a revoke is still mirrored, unless the next owner was quicker."""
     book.was_read(T0, 1, NOTHING)
-    book.acknowledged(T0, 1, progress(5), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5), requested_s=1.0, now_s=1.0)
     book.ended(T0, 1, 1.0)
     assert book.to_write(1.0) == [T0]
     assert book.was_refused(T0) == 1
@@ -199,7 +202,7 @@ def test_what_an_ended_epoch_owes_is_written_once_and_only_forward(book: MirrorB
 
 def test_an_ended_epoch_is_given_up_after_a_while(book: MirrorBook) -> None:
     """A store that was away for long finds the next owner's writes, not ours."""
-    book.acknowledged(T0, 1, progress(5), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5), requested_s=1.0, now_s=1.0)
     book.ended(T0, 1, 1.0)
     book.forget_ended(1.0 + ENDED_S)
     assert book.behind() == [T0]
@@ -210,7 +213,7 @@ def test_an_ended_epoch_is_given_up_after_a_while(book: MirrorBook) -> None:
 def test_the_record_that_tells_the_log_is_kept_while_no_newer_one_is_known(book: MirrorBook) -> None:
     """After a restart without a record the mirror must not forget it."""
     book.was_read(T0, 1, seen(40, anchor=(39, 1000)))
-    book.acknowledged(T0, 1, progress(41), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(41), requested_s=1.0, now_s=1.0)
     write = book.write(T0, 0)
     assert write is not None
     assert write.checkpoint.anchor == (39, 1000)
@@ -220,8 +223,8 @@ def test_how_far_behind_it_is(book: MirrorBook) -> None:
     """Since the oldest acknowledgement that is not mirrored."""
     book.was_read(T0, 1, NOTHING)
     assert book.behind_s(9.0) == 0.0
-    book.acknowledged(T0, 1, progress(5), requested_s=1.0, now_s=2.0)
-    book.acknowledged(T0, 1, progress(6), requested_s=3.0, now_s=4.0)
+    book.acknowledged(T0, progress(5), requested_s=1.0, now_s=2.0)
+    book.acknowledged(T0, progress(6), requested_s=3.0, now_s=4.0)
     assert book.behind_s(9.0) == 7.0
     done = book.write(T0, 0)
     assert done is not None
@@ -282,7 +285,9 @@ class Group:
         """An answer arrives, however late."""
         if self.acks[who]:
             epoch, next_offset, requested_s = self.acks[who].pop(0)
-            self.books[who].acknowledged(T0, epoch, progress(next_offset), requested_s, self.now_s)
+            self.books[who].acknowledged(
+                T0, progress(next_offset)._replace(epoch=epoch), requested_s, self.now_s
+            )
 
     def read(self, who: int, _forward: int) -> None:
         """The blob is read."""

@@ -18,7 +18,7 @@ from tests.kit.events import Events
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.progress.position import Progress
+    from ehkafka.progress.ledger import Position
 
 T0 = ehkafka.TopicPartition("t", 0)
 TEN = "k0 k1 k2 k3 k4 k5 k6 k7 k8 k9"
@@ -340,24 +340,22 @@ def test_with_a_limit_of_zero_commits_say_nothing(lab: Any, recorder: Any, wait_
 
 
 def test_a_listener_hears_what_each_acknowledgement_stored(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """The copy of the commits gets epoch and progress: also the ranges that do not fit into the commit."""
-    noted: list[dict[Any, tuple[int, Progress]]] = []
+    """The copy of the commits gets all of a position: also the ranges that do not fit into the commit."""
+    noted: list[dict[Any, Position]] = []
     gate = recorder.block(lambda record: record.offset() in {2, 4})
     app = lab.app(recorder, commit_metadata_bytes_max=0)
     lab.produce(TEN)
     app.start()
     wait_for(lambda: app._runtime is not None)
     app._runtime.context.committer.listen(noted.append)
-    wait_for(lambda: noted and noted[-1][T0][1].finished == ((3, 4), (5, 10)))
-    epoch, progress = noted[-1][T0]
-    assert (epoch, progress.next_offset, progress.leader_epoch) == (1, 2, 0)
+    wait_for(lambda: noted and noted[-1][T0].finished == ((3, 4), (5, 10)))
+    assert noted[-1][T0][:3] == (1, 2, 0)
     gate.set()
-    wait_for(lambda: noted[-1][T0][1].next_offset == 10)
-    last = noted[-1][T0][1]
+    wait_for(lambda: noted[-1][T0].next_offset == 10)
+    last = noted[-1][T0]
     assert last.finished == ()
     # Of the first commit until a look at the log has proved it: of record 0 where that came alone.
-    assert last.anchor is not None
-    offset, timestamp_ms = last.anchor
+    assert last.facts.witness is not None
+    _offset, timestamp_ms = last.facts.witness
     assert recorder.records[0].timestamp()[1] <= timestamp_ms
-    assert last.last_timestamp_ms == (timestamp_ms if offset == 9 else None)
     app.stop()

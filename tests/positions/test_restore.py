@@ -8,16 +8,18 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.restore import GroupCommit, Restore, stored
 from ehkafka.progress.metadata import MOVED, ON_SPARK, LogFacts, encode
-from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ehkafka.progress.ranges import Ranges
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FEW = ((11, 13),)
@@ -43,16 +45,23 @@ class Logs:
         return [KafkaPartition(p.topic, p.partition, ends.get(p.offset, self.end)) for p in asked]
 
 
+def copied(next_offset: int, finished: Ranges, leader_epoch: int | None = None) -> Checkpoint:
+    """Return what a copy says."""
+    return Checkpoint(next_offset=next_offset, finished=finished, finished_leader_epoch=leader_epoch)
+
+
 class Source:
     """Another place that knows progress."""
 
     name = "a test's copy"
 
-    def __init__(self, **known: Progress) -> None:
+    def __init__(self, **known: Checkpoint) -> None:
         self.known = {TopicPartition("t", int(name[1:])): progress for name, progress in known.items()}
         self.asked: list[dict[TopicPartition, GroupCommit]] = []
 
-    def progress_at(self, commits: Mapping[TopicPartition, GroupCommit]) -> Mapping[TopicPartition, Progress]:
+    def progress_at(
+        self, commits: Mapping[TopicPartition, GroupCommit]
+    ) -> Mapping[TopicPartition, Checkpoint]:
         """Return all it knows, whatever was asked."""
         self.asked.append(dict(commits))
         return self.known
@@ -98,11 +107,11 @@ def test_a_source_is_asked_first_where_the_commit_says_that_there_is_more() -> N
 def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> None:
     """The mirror saves what the limit dropped; where it knows less, the commit is believed."""
     long = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
-    fuller = Source(p0=Progress(10, 0, long, None, None, 4))
+    fuller = Source(p0=copied(10, long, 4))
     cut = begin(P0, long, 25)
     found = find(Restore(sources=[fuller]), Logs(), cut)[P0]
     assert (found.finished, found.source, found.leader_epoch, found.text) == (long, "a test's copy", 4, None)
-    poorer = Source(p0=Progress(10, 0, long[:1], None))
+    poorer = Source(p0=copied(10, long[:1]))
     found = find(Restore(sources=[poorer]), Logs(), cut)[P0]
     assert found.source == "the group's commit"
     assert poorer.asked == [{P0: GroupCommit(10, is_ours=True)}]
@@ -111,9 +120,7 @@ def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> N
 def test_what_either_place_knows_is_restored() -> None:
     """A record that was skipped from outside is in the commit alone, though the mirror knows more."""
     text = encode(10, LogFacts(), ((20, 21),), 7, 1000, is_complete=False).text or ""
-    found = find(
-        Restore(sources=[Source(p0=Progress(10, 0, FEW, None, None, 4))]), Logs(), begin(P0, text=text)
-    )
+    found = find(Restore(sources=[Source(p0=copied(10, FEW, 4))]), Logs(), begin(P0, text=text))
     assert (found[P0].finished, found[P0].leader_epoch) == (((11, 13), (20, 21)), 7)
     assert found[P0].source == "the group's commit and a test's copy"
     assert found[P0].text is None, "the next commit says all of it"
@@ -122,7 +129,7 @@ def test_what_either_place_knows_is_restored() -> None:
 @pytest.mark.parametrize("next_offset", [9, 11])
 def test_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None:
     """Older or newer than the group's commit: the commit decides."""
-    source = Source(p0=Progress(next_offset, 0, MORE, None), p1=Progress(10, 0, MORE, None))
+    source = Source(p0=copied(next_offset, MORE), p1=copied(10, MORE))
     assert find(Restore(sources=[source]), Logs(), begin(P0)) == {}
 
 
@@ -181,7 +188,7 @@ def test_what_is_stored_is_what_was_understood() -> None:
 def test_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
     """An operator moved it to the very offset of an old copy: all from there on is handled again."""
     reported: list[Any] = []
-    source = Source(p0=Progress(10, 0, MORE, None))
+    source = Source(p0=copied(10, MORE))
     restore = Restore(reported.append, sources=[source])
     assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
     assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.runs.-.host-1")) == {}
@@ -196,14 +203,14 @@ def test_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
 )
 def test_a_commit_that_is_not_ours_restores_nothing_from_anywhere(text: str) -> None:
     """A tool's words, a newer version's, broken ones, ours of another offset: somebody else stands there."""
-    source = Source(p0=Progress(10, 0, MORE, None))
+    source = Source(p0=copied(10, MORE))
     assert find(Restore(sources=[source]), Logs(), begin(P0, text=text)) == {}
     assert source.asked == [{P0: GroupCommit(10, is_ours=False)}]
 
 
 def test_a_source_that_the_group_begins_at_is_its_own_proof() -> None:
     """Without a commit the copy decides where to begin, and what is finished above."""
-    source = Source(p0=Progress(10, 0, MORE, None))
+    source = Source(p0=copied(10, MORE))
     found = find(Restore(sources=[source]), Logs(), Begin(P0, 10, is_mirrored=True))
     assert found[P0].finished == MORE
     assert source.asked == [{P0: GroupCommit(10, is_ours=True)}]

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.positions.log_asker import _COMMITTED_S, LogAsker
 from ehkafka.positions.topic_ids import TopicIds
-from ehkafka.progress.position import Progress
+from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.run.mirroring import READ_BACK_TRIES, ReadBack
 
@@ -51,9 +51,7 @@ class Broker:
 
     def acknowledge(self, next_offset: int, *, has_metadata: bool = True, waits: bool = True) -> None:
         """Let a commit be acknowledged, and the question be answered."""
-        self.read_back.acknowledged(
-            {T0: (1, Progress(next_offset, None, (), None, has_metadata=has_metadata))}
-        )
+        self.read_back.acknowledged({T0: Position(1, next_offset, None, "said" if has_metadata else None)})
         assert not waits or self.read_back.wait(10.0)
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.mirror.foreign import is_copy
-from ehkafka.progress.position import Progress
+from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import LogFacts
 
 if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import CommitMetadata
@@ -48,7 +49,7 @@ class Seen(NamedTuple):
 class Owed(NamedTuple):
     """What the broker acknowledged, and when that commit was asked for."""
 
-    progress: Progress
+    position: Position
     requested_s: float
 
 
@@ -116,23 +117,21 @@ class MirrorBook:
         self._entries[partition] = entry
         if before is None or before.owed is None or before.behind_since_s is None:
             return
-        owed = before.owed.progress
+        owed = before.owed.position
         # A commit that says nothing is ours if ours said nothing, or nothing is returned.
-        may_be_that = is_ours or (
-            is_ours is None and (owed.has_metadata is False or self.metadata_returned is False)
-        )
+        may_be_that = is_ours or (is_ours is None and (not owed.metadata or self.metadata_returned is False))
         if may_be_that and owed.next_offset == committed:
             entry.owed, entry.behind_since_s, entry.is_inherited = before.owed, before.behind_since_s, True
             entry.seen_before = before.seen
 
     def acknowledged(
-        self, partition: TopicPartition, epoch: int, progress: Progress, requested_s: float, now_s: float
+        self, partition: TopicPartition, position: Position, requested_s: float, now_s: float
     ) -> None:
         """Take what the broker stored; the newest replaces what was not written yet."""
         entry = self._entries.get(partition)
-        if entry is None or entry.epoch != epoch:
+        if entry is None or entry.epoch != position.epoch:
             return
-        entry.owed, entry.is_inherited = Owed(progress, requested_s), False
+        entry.owed, entry.is_inherited = Owed(position, requested_s), False
         self._note_behind(entry, now_s)
 
     def ended(self, partition: TopicPartition, epoch: int, now_s: float) -> None:
@@ -174,23 +173,24 @@ class MirrorBook:
             return None
         assert entry.owed is not None
         assert entry.seen is not None
-        progress, known = entry.owed.progress, entry.seen.checkpoint
+        position, known = entry.owed.position, entry.seen.checkpoint
+        first_partitions, topic_id, witness, reset = position.facts
         checkpoint = Checkpoint(
-            next_offset=progress.next_offset,
-            finished=progress.finished,
-            finished_leader_epoch=progress.finished_leader_epoch,
-            leader_epoch=progress.leader_epoch,
-            last_timestamp_ms=progress.last_timestamp_ms,
-            anchor=_anchor(progress) or _kept_anchor(known, progress.next_offset),
+            next_offset=position.next_offset,
+            finished=position.finished,
+            finished_leader_epoch=position.finished_leader_epoch,
+            leader_epoch=position.leader_epoch,
+            last_timestamp_ms=witness[1] if witness and witness[0] == position.next_offset - 1 else None,
+            anchor=witness or _kept_anchor(known, position.next_offset),
             epoch=entry.epoch,
             owner=self.owner,
             written_at_ms=written_at_ms,
             group=self.group,
             topic=partition.topic,
-            first_partitions=progress.first_partitions,
-            topic_id=progress.topic_id,
-            reset=progress.reset,
-            commit_metadata=_metadata_of(progress),
+            first_partitions=first_partitions,
+            topic_id=topic_id,
+            reset=reset,
+            commit_metadata=_metadata_of(position),
             metadata_returned=self._metadata_returned(known),
         )
         return Write(entry.epoch, checkpoint, entry.seen.version)
@@ -255,7 +255,7 @@ class MirrorBook:
     def owed_offset(self, partition: TopicPartition) -> int | None:
         """Return the next_offset that is to be written, None if nothing is."""
         entry = self._entries.get(partition)
-        return entry.owed.progress.next_offset if entry is not None and entry.owed is not None else None
+        return entry.owed.position.next_offset if entry is not None and entry.owed is not None else None
 
     def behind(self) -> list[TopicPartition]:
         """Return the partitions whose mirror is older than their commit."""
@@ -309,11 +309,11 @@ def _is_owed(entry: _Entry) -> bool:
     if entry.owed is None:
         return False
     known = entry.seen.checkpoint if entry.seen is not None else None
-    wanted = entry.owed.progress
+    wanted = entry.owed.position
     if known is None or (known.next_offset, known.finished) != (wanted.next_offset, wanted.finished):
         return True
     # Reported once, as soon as it is known: what a commit without metadata belongs to, only the mirror says.
-    if wanted.topic_id not in (None, known.topic_id):
+    if wanted.facts.topic_id not in (None, known.topic_id):
         return True
     # Without ranges it is no matter who made the commit.
     return entry.owes_answer or (bool(known.finished) and known.commit_metadata != _metadata_of(wanted))
@@ -327,8 +327,8 @@ def _may_write(entry: _Entry, owner: str) -> bool:
     if there is None or owed.requested_s > seen.at_s:
         return True
     if there.owner == owner or entry.is_overruled:
-        return there.next_offset <= owed.progress.next_offset
-    return there.next_offset < owed.progress.next_offset
+        return there.next_offset <= owed.position.next_offset
+    return there.next_offset < owed.position.next_offset
 
 
 def _overrule(entry: _Entry, there: Checkpoint | None) -> None:
@@ -341,30 +341,16 @@ def _overrule(entry: _Entry, there: Checkpoint | None) -> None:
         entry.owed = Owed(_without_ranges(there), float("-inf"))
 
 
-def _without_ranges(there: Checkpoint) -> Progress:
-    return Progress(
-        there.next_offset,
-        there.leader_epoch,
-        (),
-        there.last_timestamp_ms,
-        there.anchor,
-        first_partitions=there.first_partitions,
-        topic_id=there.topic_id,
-        reset=there.reset,
-        has_metadata=False,
-    )
+def _without_ranges(there: Checkpoint) -> Position:
+    witness = there.anchor
+    if there.last_timestamp_ms is not None:
+        witness = there.next_offset - 1, there.last_timestamp_ms
+    facts = LogFacts(there.first_partitions, there.topic_id, witness, there.reset)
+    return Position(there.epoch, there.next_offset, there.leader_epoch, facts=facts)
 
 
-def _metadata_of(progress: Progress) -> CommitMetadata | None:
-    if progress.has_metadata is None:
-        return None
-    return "ours" if progress.has_metadata else "none"
-
-
-def _anchor(progress: Progress) -> tuple[int, int] | None:
-    if progress.last_timestamp_ms is not None:
-        return progress.next_offset - 1, progress.last_timestamp_ms
-    return progress.anchor
+def _metadata_of(position: Position) -> CommitMetadata:
+    return "ours" if position.metadata else "none"
 
 
 def _kept_anchor(known: Checkpoint | None, next_offset: int) -> tuple[int, int] | None:

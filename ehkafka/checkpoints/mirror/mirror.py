@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.mirror.foreign import Foreign
     from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.events import Event
-    from ehkafka.progress.position import Progress
+    from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
 
 # A mirror that is behind for longer is a problem that health names; a store's short outage is none.
@@ -90,12 +90,12 @@ class Mirror:
             self._owners.assigned(partition, epoch)
             self._changed.notify()
 
-    def acknowledged(self, stored: Mapping[TopicPartition, tuple[int, Progress]], requested_s: float) -> None:
-        """The broker has stored this, by epoch, in answer to a commit sent at `requested_s`."""
+    def acknowledged(self, stored: Mapping[TopicPartition, Position], requested_s: float) -> None:
+        """The broker has stored this in answer to a commit sent at `requested_s`."""
         now_s = self._clock()
         with self._changed:
-            for partition, (epoch, progress) in stored.items():
-                self._book.acknowledged(partition, epoch, progress, requested_s, now_s)
+            for partition, position in stored.items():
+                self._book.acknowledged(partition, position, requested_s, now_s)
             self._changed.notify()
 
     def ended(self, partition: TopicPartition, epoch: int) -> None:
