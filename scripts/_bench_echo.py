@@ -25,7 +25,7 @@ class Echo(asyncio.Protocol):
 
 
 async def main() -> None:
-    """Serve until nobody needs it any more."""
+    """Serve until the benchmark ends."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Echo, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)

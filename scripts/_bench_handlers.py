@@ -120,7 +120,7 @@ def _io() -> Callable[[Any], None]:
 
 
 def _async_io() -> Callable[[Any], Awaitable[None]]:
-    """Return the same for tasks; whoever finds no free connection opens one more."""
+    """Return the same for tasks; a task that finds no free connection opens one more."""
     port = start_echo()
     free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 

@@ -108,7 +108,7 @@ def engine_overload(
     app = make_app(bootstrap, topic, handle, start="latest", **options)
     app.add_hook(pauses)
     _run_live(app, seconds)
-    share = app._runtime.context.flow.share(len(app.snapshot().partitions))[0]  # noqa: SLF001 - no one tells it
+    share = app._runtime.context.flow.share(len(app.snapshot().partitions))[0]  # noqa: SLF001 - no snapshot has it
     stop_now(app)
     home, began_s = hot[0] if hot else (-1, 0.0)
     result = _percentiles([age_s for partition, age_s in latencies if partition != home])

@@ -84,7 +84,7 @@ def run_bare() -> None:
     handle, handled, partitions = gate.handle, 0, 0
     report(gate, lambda: handled, lambda: partitions)
     while True:
-        if not gate.is_open:  # asked here: another thread would wait until nobody is in `consume`
+        if not gate.is_open:  # asked here: another thread would wait until `consume` is free
             partitions = len(consumer.assignment())
         messages: list[Any] = consumer.consume(_bench_bare.BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
         for message in messages:

@@ -1,4 +1,4 @@
-"""Rows of the benchmark: what it costs to be watched, beside the same app with nobody looking."""
+"""Rows of the benchmark: what it costs to be watched, compared with the same app unwatched."""
 
 from __future__ import annotations
 

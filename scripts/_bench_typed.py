@@ -60,7 +60,7 @@ def engine_typed(bootstrap: str, topic: str, records: int, *, decoder: str) -> d
 def bare_typed(bootstrap: str, topic: str, records: int, *, decoder: str) -> dict[str, Any]:
     """One loop that decodes each value and calls the same handler with it.
 
-    It reads key and offset, as whoever keeps order and commits does.
+    It reads key and offset, as code that keeps order and commits does.
     """
     decode: Callable[[Any], Any] = {
         "orjson": orjson.loads,

@@ -18,7 +18,7 @@ PROCESSES_MAX = 8
 # Tests start hundreds of Python programs: none compiles again what another has, on machines either that let
 # no program write beside the sources.
 COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".venv" / "bytecode")}
-# Where the linters' run leaves what it knows; nobody writes there once it has ended, which the mark says.
+# The linters' caches; nothing is written there once the run has ended, which the mark shows.
 MYPY_CACHE = ROOT / ".mypy_cache"
 LINTED = MYPY_CACHE / "linted"
 # The engine's core, its contract on the embedded broker, and the drop-in.

@@ -108,7 +108,7 @@ def _run_all(chosen: list[Row], options: argparse.Namespace) -> int:
             # What it found stands in no file: it was ended, or a test could not even be loaded.
             long_run.broke(f"seed {seed}: pytest ended with {codes[-1]}, and no test of a row is red")
         lines = [seen[row.number].cells(row) for row in chosen]
-        # After each run: a long series that somebody ends has a table, too.
+        # After each run: a long series that is interrupted has a table, too.
         if not is_soak:
             _write(long_run, lines, options)
     _show(lines)

@@ -38,7 +38,7 @@ TOPIC = "readings"
 PARTITIONS = 8
 KEYS = [b"home-%d" % number for number in range(1000)]
 VALUE = b"x" * 200
-# A gap longer than this under a steady load means that somebody was without a token.
+# A gap longer than this under a steady load means that a client was without a token.
 GAP_S_MAX = 2.0
 # Of the second half: caches, thread stacks and the allocator's own have settled by then.
 GROWTH_MB_MAX = 20.0

@@ -1,7 +1,7 @@
 """The simulator: a process that produces as many readings as it is asked for, and answers what was stored.
 
 A process of its own, so that it takes no processor time from the app that the demo measures. It stands for
-somebody else's producer, so it uses the plain client. Down its pipe come orders, then numbers of readings;
+another program's producer, so it uses the plain client. Down its pipe come orders, then numbers of readings;
 up comes an answer to each. The pipe's end ends it at once, so it never outlives the demo.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ORDER_RECORDS: Final = 4_000
 UNFINISHED_RECORDS_MAX: Final = 28_000
 # Idempotence keeps the order of a home's readings when the client sends again. A broker that does not take
-# them must be noticed while somebody is watching. What goes wrong is reported, so nothing need be logged.
+# them must be noticed while a person watches. What goes wrong is reported, so nothing need be logged.
 PRODUCER: Final = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 10_000, "log_level": 0}
 FLUSH_S: Final = 15.0
 

@@ -26,7 +26,7 @@ class Order:
 def split(order: Order) -> list[ehkafka.Send]:
     """Return a line for each item, and the sum; an order without a price for each item raises."""
     lines = [
-        # By its item: whoever packs has each item's lines in their order.
+        # By its item: the packers get each item's lines in order.
         ehkafka.Send({"order": order.number, "item": item, "count": count}, key=item)
         for item, count in order.counts.items()
     ]

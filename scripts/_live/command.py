@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace, found: Given, folder: Path, probes: Sequen
     try:
         run.go()
     finally:
-        # Also after what nobody foresaw: nothing may be left because of it.
+        # Also after an unforeseen error: nothing may be left because of it.
         progress.close()
         left = _cleaned(site)
         signal.signal(signal.SIGTERM, before)

@@ -1,7 +1,7 @@
 """The metrics of the catalogue as instruments of OpenTelemetry, observed whenever a reader collects.
 
 Nothing is kept here: what counts is counted in the engine, and a callback reads it off a snapshot. On the
-reader's thread; an error in here is logged by the SDK and fails nobody.
+reader's thread; an error in here is logged by the SDK and fails nothing else.
 """
 
 from __future__ import annotations

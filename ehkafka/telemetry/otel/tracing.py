@@ -92,7 +92,7 @@ class _Afterwards:
         if isinstance(event, RecordDeadLettered):
             self._send(event, "")
             self._attempts.failed.pop((*event.partition, event.offset), None)
-        # One that nobody refused is waited for: its end comes as an event of its own.
+        # One that the broker has not refused is waited for: its end comes as an event of its own.
         elif isinstance(event, DeadLetterFailed) and event.retry_s != 0:
             self._send(event, _name_of(event.error))
         elif isinstance(event, CommitAcknowledged):

@@ -1,7 +1,7 @@
 """The blobs of one partition, written by the local engine so that each record is counted exactly once.
 
 Each blob is named after its first record's offset and says in its metadata which offset was its last; the
-next one begins behind it. A name can be written once. So whoever writes a range that another process has
+next one begins behind it. A name can be written once. So a process that writes a range which another has
 written already (after a crash, or because it was paused and its partition has another owner now) is refused
 by the store, looks where the chain ends, and passes over what is in it.
 
@@ -54,7 +54,7 @@ class Chain:
             try:
                 self._write(first, last, layout.encode(rows_of(fresh)))
             except ResourceExistsError:
-                self._end = None  # somebody else did, or an earlier try of ours whose answer got lost
+                self._end = None  # another process did, or an earlier try of ours whose answer got lost
                 continue
             self._end = last
             return len(fresh)

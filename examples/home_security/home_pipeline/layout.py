@@ -105,7 +105,7 @@ def encode(rows: Iterable[Row]) -> bytes:
 
 
 def check_size(name: str, size: int) -> None:
-    """Refuse a blob that nobody of us wrote, before it is read. Raises `LayoutError`."""
+    """Refuse a blob that this pipeline did not write, before it is read. Raises `LayoutError`."""
     if size > BLOB_BYTES_MAX:
         raise LayoutError(f"blob {name}: {size} bytes, at most {BLOB_BYTES_MAX} are read")
 
@@ -147,7 +147,7 @@ def named_in(manifest: bytes, name: str) -> list[str]:
 
 
 def next_after(name: str, metadata: Mapping[str, str]) -> Guess | None:
-    """Return what will come after a blob that was read, None if nobody can tell."""
+    """Return what will come after a blob that was read, None if it is unknown."""
     if batch := _NUMBERED_BATCH.fullmatch(name):
         return Guess(batch[1], f"{batch[1]}{int(batch[2]) + 1:012d}/{MANIFEST}")
     last = metadata.get(LAST_OFFSET, "")

@@ -67,7 +67,7 @@ class Ledger:
         )
 
     def write(self, path: Path) -> None:
-        """Replace the file; whoever reads it meanwhile sees the old one or the new one."""
+        """Replace the file; a reader sees the old one or the new one."""
         content = {
             "detailed_homes": self.detailed_homes,
             "sent": self.sent,

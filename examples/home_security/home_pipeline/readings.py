@@ -91,7 +91,7 @@ def smoke(draw: random.Random, _home: int, _at_s: float) -> float:
 
 
 def yes_or_no(draw: random.Random, _home: int, _at_s: float) -> float:
-    """Say whether somebody moves, or a door is open."""
+    """Return whether a person moves, or a door is open."""
     return float(draw.randrange(2))
 
 

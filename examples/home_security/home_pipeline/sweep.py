@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def old(blobs: Iterable[tuple[str, datetime]], bound: datetime) -> list[str]:
-    """Return which of these blobs (name, last written) are older than the bound and needed by nobody."""
+    """Return which of these blobs (name, last written) are older than the bound and no longer needed."""
     newest: dict[str, str] = {}
     listed = sorted(blobs)
     for name, _written in listed:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parent / "static"
 HOST = "127.0.0.1"
-# A name that somebody else's DNS points at this address is refused.
+# A name that a foreign DNS points at this address is refused.
 NAMES = [HOST, "localhost"]
 HEADERS = {
     "content-security-policy": (
@@ -78,7 +78,7 @@ def make_page(table: Table, follower: Follower, late_s: float | None = None) -> 
         is_late = answers.is_late(table, answer, late_s)
         return JSONResponse(answer | {"problem": follower.problem, "is_late": is_late})
 
-    # Plain functions: starlette runs them on its own threads, so that a query holds nobody up.
+    # Plain functions: starlette runs them on its own threads, so that a query delays no other request.
     def overview(_request: Request) -> Response:
         return shown(answers.overview(table, time.time()))
 
