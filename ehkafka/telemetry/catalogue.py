@@ -2,7 +2,7 @@
 
 Base units are written out at the end of a name. All metrics have the label `group`, and with a supervisor
 `member`; none has a key for a label, for there are millions. What is not known is None, and has no series: a
-lag of 0 in place of an unknown one would hide the worst. `docs/metrics.md` has the same list, with when to worry.
+false lag of 0 would hide the worst. `docs/metrics.md` has the same list, with when to worry.
 """
 
 from __future__ import annotations
