@@ -6,21 +6,33 @@ On the main thread. Knows nothing of what a step does; never prints anything but
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import orjson
+import typer
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ehkafka.checks import Status, run_checks
-from ehkafka.cli.unread import PipedConsole, quiet_pipe
+from ehkafka.cli.command_line import CommandLine
+from ehkafka.cli.options import (
+    ClientId,
+    Config,
+    Credential,
+    Endpoint,
+    Json,
+    Mirror,
+    Timeout,
+    topic_names,
+)
+from ehkafka.cli.output import PipedConsole, put_json
+from ehkafka.cli.target import chosen_target, with_mirror
 from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ehkafka.checks import CheckResult, Report, Target
+    from ehkafka.checks import CheckResult, Report
 
 MARKS: Final = {Status.OK: "✓", Status.FAILED: "✗", Status.SKIPPED: "–", Status.NOT_MEASURED: "–"}
 # For a terminal or a pipe that has no such signs.
@@ -33,13 +45,55 @@ STYLES: Final = {
 }
 NAME_WIDTH: Final = 10
 
+cli = CommandLine()
 
-def check(target: Target, *, timeout_s: float, as_json: bool) -> int:
-    """Run the checks, show them on stdout and return the exit code."""
+
+@cli.command("check")
+def check(
+    app: Annotated[
+        str | None, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to check for.")
+    ] = None,
+    *,
+    endpoint: Endpoint = None,
+    group: Annotated[str | None, typer.Option(help="The consumer group.")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option(help="A topic; may be given several times.", callback=topic_names)
+    ] = None,
+    mirror: Mirror = None,
+    credential: Credential = None,
+    client_id: ClientId = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    r"""Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
+
+    Each step that fails says why and what to do. It changes nothing of yours: it joins no group, commits only
+    in its own group ehkafka-check, and writes only its own blob ehkafka/check into a mirror.
+
+    \b
+    Examples:
+      ehkafka check shop.orders:app                  what that app would use
+      ehkafka check --endpoint localhost:9092 --topic orders --group shop
+      ehkafka check --topic orders                   the endpoint that the environment names
+      ehkafka check --topic orders --mirror checkpoints    and the container of the mirror
+      ehkafka check shop.orders --json               for programs
+
+    \b
+    Environment:
+      EHKAFKA_CONNECTION_STRING, EHKAFKA_CONNECTION_STRING_FILE, EHKAFKA_NAMESPACE or EHKAFKA_BOOTSTRAP,
+      when neither an app nor --endpoint is given
+      EHKAFKA_MIRROR_…   names the mirror when neither an app nor --mirror is given; with
+      EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE --mirror takes a container's
+      name
+
+    """
+    target = chosen_target(app, endpoint, group=group, topics=topic or (), config=config)
+    if mirror is not None or app is None:
+        target = with_mirror(target, mirror, credential=credential, client_id=client_id)
     if as_json:
         report = run_checks(target, timeout_s=timeout_s)
-        with quiet_pipe():
-            sys.stdout.buffer.write(orjson.dumps(report.as_dict(), option=orjson.OPT_INDENT_2) + b"\n")
+        put_json(report.as_dict())
         return report.exit_code
     console = PipedConsole(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
     show = show_row if console.is_terminal else show_line

@@ -2,24 +2,30 @@
 
 Knows no command. A mistake in the arguments is one line on stderr and exit code 2, found before any
 command's own code runs. Called on the main thread, by typer.
+
+A command is a function: its docstring is the help, its parameters are the options. A parameter of a dataclass
+stands for that one's fields, which are options that several commands take. `--debug` comes by itself.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ehkafka.cli.exits import INTERRUPTED, say_line
+from ehkafka.cli.exits import INTERRUPTED, reported, say_line
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from typer.models import CommandFunctionType
+    Function = Callable[..., int | None]
 
 TEXT_BYTES_MAX: Final = 32_767
 """The longest text that Kafka's protocol carries; no path of Linux is as long either."""
@@ -30,6 +36,7 @@ _KEYS: Final = frozenset({"key"})
 _PLACES: Final = frozenset({"mirror", "source", "to"})
 # Whatever bytes a path has are the path's.
 _PATHS: Final = frozenset({"app", "checkpoint", "config", "key", "mirror", "source", "to"})
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 # The end of every parser's error: typer has no name for it that all its releases know.
 _UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
@@ -82,9 +89,9 @@ class Commands(TyperGroup):
 class CommandLine(typer.Typer):
     """A typer whose commands are all `Command`."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, cls: type[Commands] = Commands, **settings: Any) -> None:
         super().__init__(
-            cls=Commands,
+            cls=cls,
             no_args_is_help=True,
             add_completion=False,
             # Tracebacks are decided on in `exits`; rich's could show local variables, and secrets with them.
@@ -95,11 +102,54 @@ class CommandLine(typer.Typer):
             **settings,
         )
 
-    def command(
-        self, name: str | None = None, **settings: Any
-    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """Declare a command, as typer's."""
-        return super().command(name, cls=Command, **settings)
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:  # type: ignore[override]
+        """Declare a command. What its function raises is reported; what it returns is the exit code."""
+
+        def declare(function: Function) -> Function:
+            # click keeps the lines of a paragraph apart that begins with this.
+            settings.setdefault("help", inspect.getdoc(function).replace("\\b", "\b"))  # type: ignore[union-attr]
+            super(CommandLine, self).command(name, cls=Command, **settings)(_spread(function))
+            return function
+
+        return declare
+
+
+def _spread(function: Function) -> Callable[..., None]:
+    """Return the function with the fields of its groups in the place of the groups."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+
+    @wraps(function)
+    def spread(*, debug: bool, **given: Any) -> None:
+        made = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        with reported(debug=debug):
+            code = function(**given, **made)
+        if code:
+            raise typer.Exit(code)
+
+    signature = inspect.signature(function)
+    parameters = list(_parameters(signature, hints, groups))
+    spread.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return spread
+
+
+def _parameters(
+    signature: inspect.Signature, hints: dict[str, Any], groups: dict[str, Any]
+) -> Iterator[inspect.Parameter]:
+    for name, parameter in signature.parameters.items():
+        if name not in groups:
+            yield parameter.replace(annotation=hints[name])
+            continue
+        options = get_type_hints(groups[name], include_extras=True)
+        for field in fields(groups[name]):
+            default = parameter.empty if field.default is MISSING else field.default
+            yield inspect.Parameter(
+                field.name, parameter.KEYWORD_ONLY, default=default, annotation=options[field.name]
+            )
+    yield inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
 
 
 def _each(value: Any) -> Iterable[Any]:

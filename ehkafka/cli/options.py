@@ -1,8 +1,12 @@
-"""Options that several commands share: one name, one meaning, one help text. Read by typer alone."""
+"""Options that several commands share: one name, one meaning, one help text. Read by typer alone.
+
+A group is a dataclass whose fields are options: a command that has a parameter of it takes them all.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -57,7 +61,6 @@ Credential = Annotated[
         help="For a container's URL: default, managed_identity, workload_identity, service_principal or cli.",
     ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Endpoint = Annotated[
     str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
 ]
@@ -80,3 +83,31 @@ TokenFile = Annotated[
     ),
 ]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.", callback=topic_names)]
+Partition = Annotated[
+    list[int] | None,
+    typer.Option(min=0, max=PARTITION_MAX, help="Only this partition; may be given several times."),
+]
+Yes = Annotated[bool, typer.Option("--yes/--dry-run", help="Do it, or only say what would be done.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfEndpoint:
+    """Which broker is meant, and how the command tells what it found."""
+
+    as_json: Json = False
+    app: App = None
+    endpoint: Endpoint = None
+    timeout_s: Timeout = 10.0
+    config: Config = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfGroup:
+    """Which group on which broker is meant, and how the command tells what it found."""
+
+    group: Group = None
+    app: AppOfGroup = None
+    endpoint: Endpoint = None
+    timeout_s: Timeout = 10.0
+    config: Config = None
+    as_json: Json = False

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from ehkafka.cli.columns import columns
-from ehkafka.cli.offsets.output import put_json, put_text
+import typer
+
+from ehkafka.cli.command_line import CommandLine
+from ehkafka.cli.options import ClientId, Credential, Mirror, OfGroup, Topic
+from ehkafka.cli.output import columns, put_json, put_text
+from ehkafka.cli.target import group_offsets
 from ehkafka.offsets.members import members_of
 from ehkafka.offsets.owners import SILENT_S, owner_rows, read_owners
+from ehkafka.offsets.source import mirror_of_target, open_source
 from ehkafka.wording import counted, seconds
 
 if TYPE_CHECKING:
-    from ehkafka.offsets import GroupOffsets
     from ehkafka.offsets.owners import OwnerRow
-    from ehkafka.offsets.source import CheckpointStore
 
 HEADERS = ("NAMESPACE", "HUB", "GROUP", "OWNER", "PARTITION", "LAST MODIFIED", "LAG", "")
 
@@ -28,15 +31,48 @@ NOTES = {
     "released": "released",
 }
 
+cli = CommandLine()
 
-def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *, as_json: bool) -> None:
-    """Print a row for each partition; without a store only what the broker tells."""
+
+@cli.command("owners")
+def owners(
+    topic: Topic,
+    *,
+    mirror: Mirror = None,
+    credential: Credential = None,
+    client_id: ClientId = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="As the mirror names it. Default: the endpoint's host name."),
+    ] = None,
+    of: OfGroup,
+) -> None:
+    r"""Show who owns which partition, when they last reported it, and how far each is behind.
+
+    Owners report beside the mirror, even for idle partitions. Without a mirror, the broker's list of members
+    is shown.
+
+    \b
+    Examples:
+      ehkafka owners readings --group shop --mirror checkpoints
+      ehkafka owners readings --app shop.readings:app --json
+
+    \b
+    Environment:
+      EHKAFKA_MIRROR_…   names the mirror when neither --mirror nor the app does
+
+    """
+    group = group_offsets(topic, of)
+    store, named = mirror_of_target(group.target)
+    if mirror is not None:
+        store = open_source(mirror, credential=credential, client_id=client_id)
+    namespace = namespace or named
     written = {} if store is None else read_owners(store, namespace, group.group, group.topic)
     with group:
         views = group.views()
         members = members_of(group.target, group.group, group.topic, group.timeout_s)
     rows = owner_rows(views, written, members, int(time.time() * 1000))
-    if as_json:
+    if of.as_json:
         place = {"namespace": namespace, "hub": group.topic, "group": group.group}
         put_json(
             {**place, "broker_reported": members is not None, "partitions": [_as_dict(row) for row in rows]}

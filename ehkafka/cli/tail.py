@@ -1,7 +1,7 @@
-"""`ehkafka tail`: prints records as they come, until enough have come, Ctrl-C, or nobody reads them any more.
+"""`ehkafka tail`: prints records as they come, until enough have come, Ctrl-C, or stdout's reader has gone.
 
-On the main thread. Joins no group and commits nothing. What a person should know beside the records goes to
-stderr, so that stdout can be piped.
+On the main thread. Joins no group and commits nothing. What a person should know of them goes to stderr, so
+that stdout can be piped. A line for eyes has every control character escaped; JSON has, too.
 """
 
 from __future__ import annotations
@@ -9,58 +9,86 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from ehkafka.checks import printable
-from ehkafka.cli.tail_text import as_json, as_text
-from ehkafka.cli.unread import quiet_pipe
+from ehkafka.checks import TopicReader
+from ehkafka.cli.command_line import CommandLine
+from ehkafka.cli.options import App, Config, Endpoint, Partition, Timeout, Topic
+from ehkafka.cli.output import in_json, notice, quiet_pipe, shown
+from ehkafka.cli.target import chosen_target, parse_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ehkafka import Record
-    from ehkafka.checks import TopicReader
+
+CHARACTERS_MAX = 300
+"""A longer value, key or header is cut and its size reported."""
+
+cli = CommandLine()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TailView:
-    """What is printed of the records, and how: `count` of them, or all that will ever come."""
+@cli.command("tail")
+def tail(
+    topic: Topic,
+    *,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="earliest, latest, an offset, -N records, -10m, or a moment."
+        ),
+    ] = "latest",
+    partition: Partition = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many records.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only records of this key or partition key.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object a line, nothing cut.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
+    app: App = None,
+    endpoint: Endpoint = None,
+    timeout_s: Timeout = 10.0,
+    config: Config = None,
+) -> None:
+    r"""Print the records of a topic as they come.
 
-    count: int | None = None
-    key: str | None = None
-    as_json: bool = False
-    full: bool = False
+    Joins no group and commits nothing. Ctrl-C ends it. What is not printable in a record is escaped.
 
+    \b
+    Examples:
+      ehkafka tail orders --app shop.orders:app      with that app's endpoint
+      ehkafka tail orders --endpoint localhost:9092 --from -10m
+      ehkafka tail orders --from -5 --count 20       the last 5 of each partition; ends after 20
+      ehkafka tail orders --json | jq .value         one JSON object a line
 
-def tail(reader: TopicReader, view: TailView) -> None:
-    """Print until there is a reason to stop; Ctrl-C and a closed pipe are good ones."""
-    write = _json_writer() if view.as_json else _text_writer(full=view.full)
+    """
+    reader = TopicReader(
+        chosen_target(app, endpoint, topics=[topic], config=config),
+        topic,
+        begin=parse_from(begin),
+        partitions=partition or (),
+        timeout_s=timeout_s,
+        notice=notice,
+    )
+    write = _json_writer() if as_json else _text_writer(full=full)
     with quiet_pipe(), suppress(KeyboardInterrupt), reader:
-        _print(reader, view, write)
-
-
-def notice(text: str) -> None:
-    """Say on stderr what is not a record."""
-    typer.echo(f"ehkafka: {printable(text)}", err=True)
-
-
-def _print(reader: TopicReader, view: TailView, write: Callable[[Record], None]) -> None:
-    left = view.count
-    # The bytes that were typed, whether they are UTF-8 or not.
-    wanted = None if view.key is None else os.fsencode(view.key)
-    for batch in reader.batches():
-        for record in batch:
-            if wanted is not None and wanted != record.key() and view.key != record.partition_key:
-                continue
+        for number, record in enumerate(_of_key(reader.batches(), key), 1):
             write(record)
-            if left is not None:
-                left -= 1
-                if not left:
-                    return
+            if number == count:
+                return
+
+
+def _of_key(batches: Iterable[Iterable[Record]], key: str | None) -> Iterator[Record]:
+    # The bytes that were typed, whether they are UTF-8 or not.
+    wanted = None if key is None else os.fsencode(key)
+    for batch in batches:
+        for record in batch:
+            if wanted is None or wanted == record.key() or key == record.partition_key:
+                yield record
         # What has come is shown now, though stdout may be a pipe.
         sys.stdout.flush()
 
@@ -69,7 +97,7 @@ def _json_writer() -> Callable[[Record], None]:
     out = sys.stdout.buffer
 
     def write(record: Record) -> None:
-        out.write(as_json(record) + b"\n")
+        out.write(record_as_json(record) + b"\n")
 
     return write
 
@@ -85,3 +113,33 @@ def _text_writer(*, full: bool) -> Callable[[Record], None]:
         out.write(f"{as_text(record, full=full).plain}\n".encode(encoding, "backslashreplace"))
 
     return write
+
+
+def as_text(record: Record, *, full: bool = False) -> Text:
+    """Return time, partition@offset, key, value and properties in one line."""
+    limit = None if full else CHARACTERS_MAX
+    time = record.time
+    stamp = time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if time else "-"
+    text = Text()
+    text.append(f"{stamp} ", "dim").append(f"{record.partition()}@{record.offset()} ", "cyan")
+    text.append(f"{shown(record.partition_key, limit)} ", "green").append(shown(record.value(), limit))
+    if properties := record.properties:
+        pairs = (f"{shown(name, limit)}={shown(value, limit)}" for name, value in properties.items())
+        text.append(f"  {' '.join(pairs)}", "magenta")
+    return text
+
+
+def record_as_json(record: Record) -> bytes:
+    """Return one line; bytes that are no UTF-8 become `{"base64": "…"}`. Nothing is cut."""
+    fields: dict[str, Any] = {
+        "topic": record.topic(),
+        "partition": record.partition(),
+        "offset": record.offset(),
+        "time": record.time,
+        "key": record.key(),
+        "partition_key": record.partition_key,
+        "value": record.value(),
+        "properties": record.properties,
+        "system_properties": record.system_properties,
+    }
+    return in_json(fields)

@@ -164,9 +164,16 @@ def test_an_idle_member_loads_and_keeps_little(broker: EmbeddedBroker) -> None:
     assert memory_kib <= MEMORY_KIB_MAX
 
 
-def test_the_commands_help_loads_no_engine() -> None:
-    """Whoever asks what a command takes waits for none of it."""
+def test_the_root_of_the_commands_loads_none_of_them() -> None:
+    """Each loads what it needs when it is asked for: `--version` waits for no engine, `run` for no table."""
     program = "import json, sys; before = set(sys.modules)\nimport ehkafka.cli.commands" + LIST_MODULES
     parts = ("app", "endpoint", "events", "run", "checks", "spark", "testing", "cli.settings")
     rooms = tuple(f"ehkafka.{part}" for part in parts)
     assert loaded(ran(program), ("confluent_kafka", "pydantic_settings", "rich", *rooms)) == []
+
+
+def test_a_run_loads_nothing_of_other_commands() -> None:
+    """Nor what is only for a terminal."""
+    program = "import json, sys; before = set(sys.modules)\nimport ehkafka.cli.run" + LIST_MODULES
+    rooms = ("ehkafka.offsets", "ehkafka.redrive", "ehkafka.spark", "ehkafka.cli.output")
+    assert loaded(ran(program), ("rich", "textual", "watchfiles", "pyspark", *rooms)) == []

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from ehkafka import App, Endpoint
-from ehkafka.cli import config_view
+from ehkafka.cli import config
 from ehkafka.cli.config import effective
 from ehkafka.cli.settings.given import Given
 from ehkafka.endpoint.environment import KEYS
@@ -62,8 +62,8 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, **options: Any) -
     def console(**_given: Any) -> Console:
         return Console(file=screen, width=columns, force_terminal=True, color_system=None, highlight=False)
 
-    monkeypatch.setattr(config_view, "PipedConsole", console)
-    config_view.show(effective(None, Given.read(**options)), as_json=False)
+    monkeypatch.setattr(config, "PipedConsole", console)
+    config.show(effective(None, Given.read(**options)), as_json=False)
     return screen.getvalue().splitlines()
 
 
@@ -169,7 +169,7 @@ def test_what_steers_a_terminal_is_escaped(monkeypatch: pytest.MonkeyPatch) -> N
     assert "\\x1b[2J\\u202e" in " ".join(lines)
     assert "\x1b[2J" not in " ".join(lines)
     shown = effective(None, Given.read()).values
-    assert all(line.isprintable() for line in config_view.lines(shown))
+    assert all(line.isprintable() for line in config.lines(shown))
 
 
 def test_what_a_start_would_refuse_is_refused(
@@ -241,5 +241,5 @@ def outcome() -> str:
         shown = effective(None, Given.read())
     except Exception as error:
         return f"{error!r} {error.__cause__!r} {error.__context__!r}"
-    config_view.show(shown, as_json=False)
-    return f"{list(config_view.lines(shown.values))} {shown!r} {app.settings!r} {Endpoint!r}"
+    config.show(shown, as_json=False)
+    return f"{list(config.lines(shown.values))} {shown!r} {app.settings!r} {Endpoint!r}"

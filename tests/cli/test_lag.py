@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 import ehkafka
 from ehkafka.checks.target import Target
-from ehkafka.cli.lag_text import KEY_CHARACTERS_MAX, age_of, lag_as_dict, lag_as_text
+from ehkafka.cli.lag import KEY_CHARACTERS_MAX, age_of, lag_as_dict, lag_as_text
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError
 from ehkafka.offsets import GroupOffsets, LagReport, PartitionView

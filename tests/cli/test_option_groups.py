@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.commands import cli
-from ehkafka.cli.option_groups import grouped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +24,15 @@ class Place:
 def program() -> tuple[typer.Typer, list[tuple[str, Place]]]:
     """Return a program of one command, and what that was called with."""
     calls: list[tuple[str, Place]] = []
-    found = typer.Typer()
+    found = CommandLine()
 
     def go(name: Annotated[str, typer.Argument()], *, place: Place) -> None:
+        """Go."""
         calls.append((name, place))
 
     # Its annotations name what only this function knows.
     go.__annotations__ = {"name": Annotated[str, typer.Argument()], "place": Place, "return": None}
-    found.command()(grouped(go))
+    found.command()(go)
     return found, calls
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka import TopicPartition
-from ehkafka.cli.progress_view import Distance, clock_of
+from ehkafka.cli.run_view import Distance, clock_of
 from ehkafka.telemetry import PartitionSnapshot, Snapshot
 from tests.kit.terminal import Terminal
 from tests.kit.waiting import wait_until

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from ehkafka.cli.commands import cli
-from ehkafka.cli.tail_from import parse_from
+from ehkafka.cli.target import parse_from
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.cli.members_view import HEADS, table_of
+from ehkafka.cli.run_view import HEADS, table_of
 from ehkafka.telemetry.snapshot import MemberSnapshot, Snapshot
 from tests.kit.terminal import Terminal
 from tests.kit.waiting import wait_until

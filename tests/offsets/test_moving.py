@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.cli.offsets.text import plan_as_text
+from ehkafka.cli.offsets.plans import plan_as_text
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import Member
 from ehkafka.offsets.moving import move

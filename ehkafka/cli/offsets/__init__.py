@@ -1,5 +1,4 @@
 """`ehkafka offsets`: positions of groups shown and moved.
 
-`commands` has options and help, `offsets` does it and `skip` plans its part, `text` writes it and
-`output` puts it out.
+`moves` are its commands by hand, `checkpoints` those about other clients; `plans` is what both use.
 """

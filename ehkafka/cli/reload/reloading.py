@@ -13,8 +13,11 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
 
 from ehkafka.cli.exits import note
 from ehkafka.errors import ConfigurationError, describe
@@ -35,6 +38,51 @@ _MAIN: Final = (
 )
 _FLAGS: Final = ("--reload",)
 _WITH_VALUE: Final = ("--reload-dir",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """What was given for a reload."""
+
+    reload: Annotated[
+        bool, typer.Option("--reload", help="For development: start again when a Python file changes.")
+    ] = False
+    reload_dirs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--reload-dir",
+            metavar="DIR",
+            help="Watch this folder instead of the current one; may be given several times.",
+        ),
+    ] = None
+
+    def check(self, *, members: str | None, on_spark: bool) -> None:
+        """Refuse what cannot be together. Raises `ConfigurationError`."""
+        if not self.reload:
+            if self.reload_dirs:
+                raise ConfigurationError("--reload-dir is for --reload: add that, or leave it out.")
+            return
+        if members is not None:
+            raise ConfigurationError(
+                "--reload and --members exclude each other: leave one out. Members are replaced one by one, "
+                "with new code, at a SIGHUP."
+            )
+        if on_spark:
+            raise ConfigurationError(
+                "--reload and --engine spark exclude each other: leave one out. A session takes longer to "
+                "start than an app to stop, so try the app without Spark first."
+            )
+        for folder in self.reload_dirs or ():
+            if not folder.is_dir():
+                raise ConfigurationError(f"--reload-dir {folder}: there is no such folder.")
+
+    def watched(self, app: str) -> tuple[Path, ...]:
+        """Return the folders to watch: the given ones, else the current one and that of the app's file."""
+        if self.reload_dirs:
+            return tuple(self.reload_dirs)
+        here, file = Path.cwd(), Path(app.partition(":")[0])
+        own = file.resolve().parent
+        return (here,) if file.suffix != ".py" or own.is_relative_to(here) else (here, own)
 
 
 def run_reloading(folders: Sequence[Path], words: Sequence[str]) -> int:

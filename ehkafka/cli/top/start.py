@@ -1,4 +1,4 @@
-"""Starts `ehkafka top`: finds the app and its token, asks once, and only then takes the terminal."""
+"""`ehkafka top`: finds the app and its token, asks once, and only then takes the terminal."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import http.client
 import importlib.util
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import typer
+
+from ehkafka.cli.app_path import load_app
+from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.door import Door
 from ehkafka.cli.exits import note
+from ehkafka.cli.options import TokenFile
+from ehkafka.cli.settings.given import Given
 from ehkafka.cli.top.asked import Asked
 from ehkafka.errors import ConfigurationError, EndpointError, MissingExtraError
 from ehkafka.http import Http
 from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ehkafka import App
     from ehkafka.cli.door import Answer
     from ehkafka.cli.top.here import AppHere
@@ -27,11 +31,48 @@ ANSWER_S: Final = 5.0
 _NAMED: Final = re.compile(r"(?!\w+://).*(?:\.py|:[^\W\d]\w*)", re.DOTALL)
 # An address that stands for all of a machine's: here it is asked at this one.
 _ALL: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is read here, nothing is bound
+USUAL_URL: Final = "http://127.0.0.1:8080"
 HERE_NOTE: Final = "The app runs in this process: q stops it."
 
 
-def top(where: str, token_file: Path | None) -> None:
-    """Show an app until `q`. Raises what is wrong before the terminal is taken."""
+cli = CommandLine()
+
+
+@cli.command("top")
+def top(
+    where: Annotated[
+        str, typer.Argument(metavar="[URL|MODULE:APP]", help="Where the app answers, or which it is.")
+    ] = USUAL_URL,
+    *,
+    token_file: TokenFile = None,
+) -> None:
+    r"""Watch a running app in the terminal, and steer it: which key holds a commit, and a hand on each.
+
+    It shows what the app's page shows, and asks the same HTTP interface of an app that was started with
+    --http. Actions say first what they will do, and need the token. Needs the extra [top].
+
+    MODULE:APP instead of a URL: an app with http= in its code is asked there, by its own token. Any other one
+    is started here, in the same process, joins its group and consumes, until q stops it.
+
+    \b
+    Keys:
+      1 to 7   what holds it up, partitions, errors, dead letters, events, members, process
+      r s d    retry, skip, dead letter           p u      pause, resume
+      x b      stop, start a handler              l g      read, redrive dead letters
+      o        partitions by name, lag or age     n        dead letters of the next topic
+      t        light or dark                      q        quit
+
+    \b
+    Examples:
+      ehkafka top                                 what answers at http://127.0.0.1:8080
+      ehkafka top http://10.0.0.7:8080 --token-file /mnt/secrets/token
+      ehkafka top shop.orders:app                 the app of a module, or of a file: shop/orders.py:app
+
+    \b
+    Environment:
+      EHKAFKA_HTTP_TOKEN   the token, where there is no --token-file
+
+    """
     if importlib.util.find_spec("textual") is None:
         raise MissingExtraError(f"ehkafka top needs textual. Run: {install('top')}")
     if not _NAMED.fullmatch(where):
@@ -51,9 +92,6 @@ def top(where: str, token_file: Path | None) -> None:
 
 
 def _loaded(where: str) -> App:
-    from ehkafka.cli.app_path import load_app  # noqa: PLC0415 - a URL needs no engine
-    from ehkafka.cli.settings.given import Given  # noqa: PLC0415 - likewise
-
     given = Given.read(None)
     app = load_app(where)
     given.apply(app)

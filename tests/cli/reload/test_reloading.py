@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.cli.reload import reloading
-from ehkafka.cli.reload.options import ReloadGiven
-from ehkafka.cli.reload.reloading import run_reloading, without_reload
-from ehkafka.cli.spark_options import Engine
+from ehkafka.cli.reload.reloading import Reload, run_reloading, without_reload
 from ehkafka.errors import ConfigurationError
 from tests.kit.running import Running
 from tests.kit.terminal import Terminal
@@ -196,25 +194,20 @@ def test_the_app_gets_all_other_arguments(arguments: str, left: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "engine", "members", "shown"),
+    ("given", "on_spark", "members", "shown"),
     [
-        ({"is_wanted": True}, Engine.LOCAL, "2", "--reload and --members exclude each other"),
-        ({"is_wanted": True}, Engine.SPARK, None, "--reload and --engine spark exclude each other"),
-        ({"is_wanted": False, "folders": (Path(),)}, Engine.LOCAL, None, "--reload-dir is for --reload"),
-        (
-            {"is_wanted": True, "folders": (Path("/none"),)},
-            Engine.LOCAL,
-            None,
-            "/none: there is no such folder",
-        ),
+        ({"reload": True}, False, "2", "--reload and --members exclude each other"),
+        ({"reload": True}, True, None, "--reload and --engine spark exclude each other"),
+        ({"reload_dirs": [Path()]}, False, None, "--reload-dir is for --reload"),
+        ({"reload": True, "reload_dirs": [Path("/none")]}, False, None, "/none: there is no such folder"),
     ],
 )
 def test_what_cannot_be_together_is_refused_by_name(
-    given: dict[str, Any], engine: Engine, members: str | None, shown: str
+    given: dict[str, Any], *, on_spark: bool, members: str | None, shown: str
 ) -> None:
     """Before anything is started."""
     with pytest.raises(ConfigurationError, match=shown):
-        ReloadGiven(**{"folders": (), **given}).check(engine, members)
+        Reload(**given).check(members=members, on_spark=on_spark)
 
 
 def test_the_command_refuses_it_with_its_code(
@@ -250,10 +243,10 @@ def test_a_folder_that_cannot_be_watched_is_a_setting(monkeypatch: pytest.Monkey
 def test_the_apps_own_folder_is_watched_wherever_it_is(tmp_path: Path) -> None:
     """The current one; for a file elsewhere that one's, too; and only the named ones if there are any."""
     elsewhere = tmp_path.parent / "elsewhere"
-    given = ReloadGiven(is_wanted=True, folders=())
+    given = Reload(reload=True)
     assert given.watched("shop.orders:app") == given.watched("inner/app.py") == (tmp_path,)
     assert given.watched(f"{elsewhere}/app.py:app") == (tmp_path, elsewhere.resolve())
-    assert ReloadGiven(is_wanted=True, folders=(Path("src"),)).watched("shop") == (Path("src"),)
+    assert Reload(reload=True, reload_dirs=[Path("src")]).watched("shop") == (Path("src"),)
 
 
 class Child:

@@ -1,4 +1,4 @@
-"""What `check` and `tail` look at: an app's endpoint, an address, or what environment and file say.
+"""What a command looks at: an app's broker and group, an address, or what environment and file say.
 
 Called once, on the main thread. A connection string is never an option: the command line is not a place for a
 key, and the endpoint's own parser refuses it there without repeating it.
@@ -6,19 +6,33 @@ key, and the endpoint's own parser refuses it there without repeating it.
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ehkafka import Endpoint
-from ehkafka.checks import Target
+from ehkafka.checks import LastRecords, Target
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.settings.given import Given
+from ehkafka.cli.settings.text import start_position
 from ehkafka.errors import ConfigurationError
+from ehkafka.offsets import GroupOffsets
 from ehkafka.offsets.source import mirror_of_environment, named_mirror
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from ehkafka.cli.options import OfEndpoint, OfGroup
+    from ehkafka.positions.start import FixedStart
+
+FORMS = (
+    "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m for the last"
+    " 10 minutes (s, m, h, d), or a moment such as 2026-01-31T12:00:00Z"
+)
+_LAST = re.compile(r"-(?P<count>\d{1,9})", re.ASCII)
 
 
 def chosen_target(
@@ -62,3 +76,32 @@ def with_mirror(
     if place is None:
         return replace(target, mirror=mirror_of_environment())
     return replace(target, mirror=named_mirror(place, credential=credential, client_id=client_id))
+
+
+def target_of(topic: str, of: OfEndpoint) -> Target:
+    """Return the broker that the options of a command on a topic mean. Raises `ConfigurationError`."""
+    return chosen_target(of.app, of.endpoint, topics=[topic], config=of.config)
+
+
+def group_offsets(topic: str, of: OfGroup) -> GroupOffsets:
+    """Return the group on the topic that the options mean. Raises `ConfigurationError`."""
+    target = chosen_target(of.app, of.endpoint, group=of.group, topics=[topic], config=of.config)
+    return GroupOffsets(target, topic, timeout_s=of.timeout_s)
+
+
+def parse_from(text: str, *, option: str = "--from") -> FixedStart | LastRecords:
+    """Return the place to begin. Raises `ConfigurationError`."""
+    if found := _LAST.fullmatch(text):
+        return LastRecords(int(found["count"]))
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(text) if "-" in text[1:] else None
+        # Whoever types a moment without a zone means the clock on the wall.
+        if moment is not None and moment.tzinfo is None:
+            return moment.astimezone()
+    try:
+        place: FixedStart = start_position(text)
+        if isinstance(place, timedelta):
+            _ = datetime.now(UTC) - place  # further back than there are dates?
+    except (ValueError, OverflowError):
+        raise ConfigurationError(f"{option} {text!r} is not a place to begin; give {FORMS}.") from None
+    return place

@@ -1,11 +1,11 @@
-"""Options of `ehkafka run --engine spark`, what they may not be together, and the run: on the main thread."""
+"""`ehkafka run --engine spark`: its options, what they may not be together, and the run."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -13,6 +13,8 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ehkafka import App
 
 
@@ -23,67 +25,58 @@ class Engine(enum.Enum):
     SPARK = "spark"
 
 
-EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="Run in this process, or inside the tasks of a Spark query.")
-]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL", help="Spark's master. Default: its configuration's, else this machine's cores."
-    ),
-]
-Checkpoint = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR", help="Where Spark keeps positions. Without, each start begins where the group stands."
-    ),
-]
-NewCheckpoint = Annotated[
-    bool, typer.Option("--new-checkpoint", help="Begin where the group stands, whatever DIR says.")
-]
-AvailableNow = Annotated[
-    bool, typer.Option("--available-now", help="End when what is there at the start is handled.")
-]
-IntervalS = Annotated[
-    float | None,
-    typer.Option("--batch-interval", metavar="SECONDS", help="Time from batch to batch.", min=0.0),
-]
-BatchRecords = Annotated[
-    int | None, typer.Option("--batch-records", metavar="N", help="Records of a batch at most.", min=1)
-]
-SparkConf = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--spark-conf", metavar="NAME=VALUE", help="A property of Spark's; may be given several times."
-    ),
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkGiven:
+class Spark:
     """What was given for Spark."""
 
-    master: str | None
-    checkpoint: str | None
-    new_checkpoint: bool
-    available_now: bool
-    interval_s: float | None
-    batch_records: int | None
-    conf: tuple[str, ...]
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Run in this process, or inside the tasks of a Spark query.")
+    ] = Engine.LOCAL
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Spark's master. Default: its configuration's, else this machine's cores.",
+        ),
+    ] = None
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Where Spark keeps positions. Without, each start begins where the group stands.",
+        ),
+    ] = None
+    new_checkpoint: Annotated[
+        bool, typer.Option("--new-checkpoint", help="Begin where the group stands, whatever DIR says.")
+    ] = False
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="End when what is there at the start is handled.")
+    ] = False
+    interval_s: Annotated[
+        float | None,
+        typer.Option("--batch-interval", metavar="SECONDS", help="Time from batch to batch.", min=0.0),
+    ] = None
+    batch_records: Annotated[
+        int | None, typer.Option("--batch-records", metavar="N", help="Records of a batch at most.", min=1)
+    ] = None
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--spark-conf", metavar="NAME=VALUE", help="A property of Spark's; may be given several times."
+        ),
+    ] = None
 
-    def check(self, engine: Engine) -> None:
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it runs on Spark."""
+        return self.engine is Engine.SPARK
+
+    def check(self) -> None:
         """Refuse Spark's options for another engine, and without each other. Raises `ConfigurationError`."""
-        given = {
-            "--master": self.master,
-            "--checkpoint": self.checkpoint,
-            "--new-checkpoint": self.new_checkpoint,
-            "--available-now": self.available_now,
-            "--batch-interval": self.interval_s,
-            "--batch-records": self.batch_records,
-            "--spark-conf": self.conf,
-        }
-        named = [name for name, value in given.items() if value]
-        if engine is Engine.LOCAL and named:
+        named = given_options(self, ("engine",))
+        if not self.is_wanted and named:
             raise ConfigurationError(
                 f"{', '.join(named)}: only with --engine spark. Add that, or leave them out."
             )
@@ -99,7 +92,7 @@ class SparkGiven:
     def properties(self) -> dict[str, str]:
         """Return Spark's properties by name. Raises `ConfigurationError`."""
         found = {}
-        for one in self.conf:
+        for one in self.spark_conf or ():
             name, equals, value = one.partition("=")
             if not equals or not name.startswith("spark."):
                 raise ConfigurationError(f"--spark-conf {name!r}: write it as spark.some.name=value.")
@@ -117,7 +110,14 @@ class SparkGiven:
         }
 
 
-def run_on_spark(app: App, path: str, given: SparkGiven) -> None:
+def given_options(group: Any, but: Collection[str] = ()) -> list[str]:
+    """Return the options of a group that were given, as they are typed."""
+    hints = get_type_hints(type(group), include_extras=True)
+    asked = [one for one in fields(group) if one.name not in but and getattr(group, one.name) != one.default]
+    return [hints[one.name].__metadata__[0].param_decls[0] for one in asked]
+
+
+def run_on_spark(app: App, path: str, given: Spark) -> None:
     """Run an app on Spark until a signal stops it or it ends: a session, the query, and what it did.
 
     Raises what ended it.

@@ -1,0 +1,320 @@
+"""`ehkafka offsets import`, `export` and `diff`: a group's offsets and other clients' checkpoints."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ehkafka.cli.lag import view_as_dict
+from ehkafka.cli.offsets.plans import Moving, carry_out, cli, place_of
+from ehkafka.cli.options import ClientId, Credential, OfGroup, Partition, Topic, Yes
+from ehkafka.cli.output import columns, notice, put_json, put_text
+from ehkafka.cli.target import group_offsets
+from ehkafka.errors import ConfigurationError, OffsetGapError
+from ehkafka.offsets.checkpoints import (
+    ExportPlace,
+    compared,
+    exports,
+    running_owners,
+    wanted_positions,
+    write_exports,
+)
+from ehkafka.offsets.compare import compare
+from ehkafka.offsets.plan import planned
+from ehkafka.offsets.source import (
+    WRITTEN,
+    Format,
+    Wanted,
+    choose,
+    mirrored_positions,
+    namespace_of_target,
+    open_source,
+    read_store,
+)
+from ehkafka.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ehkafka.offsets.checkpoints import Export
+    from ehkafka.offsets.compare import Compared
+    from ehkafka.offsets.source import CheckpointStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Where another client's checkpoints lie, and which are meant."""
+
+    source: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="A container's name or URL, a folder, or a list.")
+    ]
+    credential: Credential = None
+    client_id: ClientId = None
+    from_namespace: Annotated[
+        str | None,
+        typer.Option("--from-namespace", metavar="NAME", help="The namespace of the checkpoints."),
+    ] = None
+    from_hub: Annotated[
+        str | None, typer.Option("--from-hub", metavar="NAME", help="Their event hub. Default: the topic.")
+    ] = None
+    from_group: Annotated[
+        str | None,
+        typer.Option("--from-group", metavar="NAME", help="Their consumer group, such as $Default."),
+    ] = None
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="sdk, eph, functions, eph-python, go, dapr or ehkafka. Default: any.",
+        ),
+    ] = None
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="TEXT", help="What the blobs' names begin with.")
+    ] = ""
+
+    def opened(self, topic: str) -> tuple[CheckpointStore, Wanted]:
+        """Return where checkpoints lie and whose the options mean. Raises `ConfigurationError`."""
+        wanted = Wanted(
+            hub=self.from_hub or topic,
+            namespace=self.from_namespace,
+            group=self.from_group,
+            format=None if self.form is None else _format(self.form, tuple(Format)),
+            prefix=self.prefix,
+        )
+        return open_source(self.source, credential=self.credential, client_id=self.client_id), wanted
+
+
+@cli.command("import")
+def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving, of: OfGroup) -> None:
+    r"""Move a group to where another client's checkpoints stand: sequence number + 1.
+
+    Reads those of the current Azure SDKs (.NET, Python, JavaScript, Java, Go), of EventProcessorHost (.NET
+    and Python 1.x), of Azure Functions, of the Go SDK before 1.0, of Dapr, and ehkafka's own mirror. Without
+    --yes it only says what it would do. Stop the consumers of the other client and of the group first.
+
+    \b
+    Examples:
+      ehkafka offsets import readings --group shop --from checkpoints                 a container; a preview
+      ehkafka offsets import readings --group shop --from checkpoints --yes
+      ehkafka offsets import readings --group shop --from https://me.blob.core.windows.net/checkpoints
+      ehkafka offsets import readings --group shop --from ./copied --from-group '$Default'
+
+    \b
+    Environment:
+      EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
+      --from is a container's name. For a container's URL, ehkafka signs in with Entra ID: see --credential.
+
+    """
+    store, wanted = checkpoints.opened(topic)
+    group = group_offsets(topic, of)
+    chosen = choose(read_store(store, wanted.prefix), wanted, store.name)
+    with group:
+        views = group.views()
+        found = wanted_positions(chosen, views, moving.partition or ())
+        found.refuse_other_logs(group.other_logs(found.to_verify(chosen, views)))
+        plan = planned(views, found.positions, clamp=moving.clamp, notes=found.notes, refused=found.refused)
+        origin = chosen.origin
+        if origin.namespace and origin.hub and origin.group:
+            _report_owners(store, origin.namespace, origin.hub, origin.group)
+        if origin.hub is None and origin.format is not Format.DAPR:
+            notice(
+                f"the names of these blobs do not say which hub they belong to: make sure it is {wanted.hub}."
+            )
+        headline = f"{group.where}\nfrom {origin} in {store.name}"
+        carry_out(group, plan, moving, as_json=of.as_json, headline=headline)
+
+
+@cli.command("export")
+def export_checkpoints(
+    topic: Topic,
+    *,
+    to: Annotated[str, typer.Option("--to", metavar="PLACE", help="A container's name or URL, or a folder.")],
+    form: Annotated[str, typer.Option("--format", metavar="NAME", help="sdk, eph or functions.")] = "sdk",
+    credential: Credential = None,
+    client_id: ClientId = None,
+    to_namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--to-namespace",
+            metavar="HOST",
+            help="Default: the mirror's, else the endpoint's host.",
+        ),
+    ] = None,
+    to_group: Annotated[
+        str, typer.Option("--to-group", metavar="NAME", help="The hub's consumer group.")
+    ] = "$Default",
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="TEXT", help="What stands before the group, with eph.")
+    ] = "",
+    partition: Partition = None,
+    yes: Yes = False,
+    of: OfGroup,
+) -> None:
+    r"""Write a group's offsets as checkpoints of another client.
+
+    Without --yes it only says what it would do. Kafka does not know the SDK's own offset, so the checkpoints
+    have none. .NET's current SDK and Functions extension can read them (KEDA only those of the sdk format);
+    the SDKs of Python, JavaScript, Java and Go cannot.
+
+    \b
+    Examples:
+      ehkafka offsets export readings --group shop --to checkpoints                    a container; a preview
+      ehkafka offsets export readings --group shop --to ./copied --format eph --yes    files in a folder
+
+    \b
+    Environment:
+      EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
+      --to is a container's name
+
+    """
+    group = group_offsets(topic, of)
+    written_as = ExportPlace(
+        form=_format(form, WRITTEN),
+        namespace=to_namespace or namespace_of_target(group.target),
+        hub=topic,
+        group=to_group,
+        prefix=prefix,
+    )
+    store, only = (
+        open_source(to, credential=credential, client_id=client_id, new_folder=True),
+        partition or (),
+    )
+    with group:
+        views = group.views()
+    missing = sorted(set(only) - set(views))
+    if missing:
+        numbers = ", ".join(map(str, missing))
+        raise OffsetGapError(f"{group.where}: the topic has no partition {numbers}. Nothing was written.")
+    found = compared(exports(views, written_as, only=only), store)
+    if any(one.version is not None for one in found):
+        _report_owners(store, written_as.namespace, topic, to_group)
+    back = write_exports(found, store) if yes else None
+    if of.as_json:
+        checkpoints = exports_as_dict(found, back)
+        put_json({**place_of(group), "dry_run": not yes, "checkpoints": checkpoints})
+        return
+    put_text(f"{group.where}\nto {store.name}, as {written_as.form}\n\n{exports_as_text(found, back)}")
+    written = "they were written" if yes else "they would be written"
+    notice(
+        f"{written} without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
+        " extension read these (KEDA the sdk form), the SDKs of Python, JavaScript, Java and Go do not."
+    )
+    put_text(f"\n{'Written and read back.' if yes else 'Nothing was written. Add --yes to do it.'}")
+
+
+@cli.command("diff")
+def diff(topic: Topic, *, checkpoints: Checkpoints, of: OfGroup) -> None:
+    r"""Compare a group's offsets with its mirror and with another client's checkpoints.
+
+    \b
+    Examples:
+      ehkafka offsets diff readings --group shop --from checkpoints
+      ehkafka offsets diff readings --group shop --from checkpoints --json
+
+    """
+    store, wanted = checkpoints.opened(topic)
+    group = group_offsets(topic, of)
+    found = list(read_store(store, wanted.prefix))
+    mirror = mirrored_positions(group.target, group.topic, group.group, found)
+    others = [one for one in found if one.origin.format.value != "ehkafka"]
+    chosen = choose(others, wanted, store.name) if others else None
+    with group:
+        rows = compare(group.views(), mirror, chosen.positions if chosen else {})
+    if of.as_json:
+        put_json(
+            {**place_of(group), "sdk": chosen and str(chosen.origin), "partitions": compared_as_dict(rows)}
+        )
+        return
+    origin = f", SDK: {chosen.origin}" if chosen else ", no checkpoints of an SDK"
+    differing = sum(row.differs for row in rows)
+    put_text(f"{group.where}\nin {store.name}{origin}\n\n{compared_as_text(rows)}")
+    put_text(
+        f"{differing} of {counted(len(rows), 'partition')} differ"
+        if differing
+        else "all that is there agrees"
+    )
+
+
+def _report_owners(store: CheckpointStore, namespace: str, hub: str, group: str) -> None:
+    owned = running_owners(store, namespace, hub, group, int(time.time() * 1000))
+    if owned:
+        numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"
+        notice(
+            f"consumers of {namespace}/{hub}/{group} still own {numbers} and will keep moving"
+            " their checkpoints: stop them before anything is moved, else both handle events."
+        )
+
+
+def _format(name: str, among: Sequence[Format]) -> Format:
+    if name not in set(among):
+        raise ConfigurationError(f"--format {name!r} is none of {', '.join(among)}.")
+    return Format(name)
+
+
+def exports_as_text(planned: Sequence[Export], back: Mapping[int, int | None] | None = None) -> str:
+    """Return which checkpoint is written where; with `back`, what was read back."""
+    headers = ["PARTITION", "NOW", "THEN", "BLOB", ""]
+    rows: list[list[object]] = [
+        [one.partition, one.before, _then(one), one.written.name if one.written else None, one.note]
+        for one in planned
+    ]
+    if back is not None:
+        headers.insert(3, "READ BACK")
+        for row, one in zip(rows, planned, strict=True):
+            row.insert(3, back.get(one.partition))
+    return columns(headers, rows)
+
+
+def exports_as_dict(
+    planned: Sequence[Export], back: Mapping[int, int | None] | None = None
+) -> list[dict[str, Any]]:
+    """Return the same for JSON."""
+    return [
+        {
+            "partition": one.partition,
+            "before": one.before,
+            "after": _then(one),
+            "read_back": None if back is None else back.get(one.partition),
+            "blob": one.written.name if one.written else None,
+            "note": one.note or None,
+        }
+        for one in planned
+    ]
+
+
+def compared_as_text(rows: Sequence[Compared]) -> str:
+    """Return group, mirror and SDK side by side."""
+    table = [
+        (
+            row.view.partition,
+            f"{row.view.log.start}–{row.view.log.end}",
+            row.view.committed,
+            row.mirror,
+            row.other,
+            row.note,
+        )
+        for row in rows
+    ]
+    return columns(("PARTITION", "LOG", "GROUP", "MIRROR", "SDK", ""), table)
+
+
+def compared_as_dict(rows: Sequence[Compared]) -> list[dict[str, Any]]:
+    """Return the same for JSON."""
+    return [
+        {
+            **view_as_dict(row.view),
+            "mirror": row.mirror,
+            "sdk": row.other,
+            "differs": row.differs,
+            "note": row.note or None,
+        }
+        for row in rows
+    ]
+
+
+def _then(export: Export) -> int | None:
+    return export.next_offset if export.written is not None else None

@@ -1,0 +1,221 @@
+"""`ehkafka offsets show`, `reset` and `skip`: where a group stands, and moved by hand."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ehkafka import TopicPartition
+from ehkafka.checks import LastRecords
+from ehkafka.cli.lag import record_text
+from ehkafka.cli.offsets.plans import (
+    Applying,
+    Moving,
+    carry_out,
+    cli,
+    place_of,
+    report_as_dict,
+    report_as_text,
+)
+from ehkafka.cli.options import OfGroup, Topic
+from ehkafka.cli.output import put_json, put_text
+from ehkafka.cli.target import group_offsets, parse_from
+from ehkafka.errors import ConfigurationError
+from ehkafka.offsets import LagReport
+from ehkafka.offsets.blocking import unverified_properties
+from ehkafka.offsets.plan import NO_PARTITION, Plan, planned
+from ehkafka.offsets.skipping import Skip, check_skip, skipping
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from ehkafka.offsets import GroupOffsets, PartitionView
+
+_OF_PARTITION = re.compile(r"(?P<partition>\d{1,9})=(?P<place>.+)", re.ASCII)
+# As commands write a record, and as the log does: `orders/2@1207`, `orders[2]@1207`.
+_PLACE = re.compile(
+    r"(?P<topic>[^/\[\]@]+)(?:/(?P<one>\d{1,9})|\[(?P<other>\d{1,9})\])@(?P<first>\d{1,18})(?:-(?P<last>\d{1,18}))?",
+    re.ASCII,
+)
+
+
+@cli.command("show")
+def show(topic: Topic, *, of: OfGroup) -> None:
+    r"""Show where a group stands in each partition of a topic.
+
+    Joins no group and moves nothing.
+
+    \b
+    Examples:
+      ehkafka offsets show readings --app shop.readings:app
+      ehkafka offsets show readings --group shop --endpoint localhost:9092 --json
+
+    """
+    group = group_offsets(topic, of)
+    with group:
+        report = LagReport.of(group.views())
+    if of.as_json:
+        put_json({**place_of(group), **report_as_dict(report)})
+    else:
+        hint = "" if report.has_commits else f"\n\n{group.without_commits}"
+        put_text(f"{group.where}\n\n{report_as_text(report)}{hint}")
+
+
+@cli.command("reset")
+def reset(
+    topic: Topic,
+    *,
+    to: Annotated[
+        list[str],
+        typer.Option(
+            "--to",
+            metavar="PLACE",
+            help="earliest, latest, an offset, -N records, -10m, or a moment; N=PLACE for one partition.",
+        ),
+    ],
+    moving: Moving,
+    of: OfGroup,
+) -> None:
+    r"""Move a group to a time, an offset, or an end of the log.
+
+    Without --yes it only says what it would do. Stop the group's consumers first: the broker refuses to move
+    a group that has members, and ehkafka watches for 7 to 65 s (--watch-for) whether somebody commits. A
+    position outside of the log is refused; --clamp takes the nearest end instead. The result is read back and
+    shown.
+
+    \b
+    Examples:
+      ehkafka offsets reset readings --group shop --to 2026-01-31T12:00:00Z    a preview
+      ehkafka offsets reset readings --group shop --to -10m --yes              10 minutes back
+      ehkafka offsets reset readings --group shop --to earliest --partition 3 --yes
+      ehkafka offsets reset readings --group shop --to 0=1200 --to 1=latest --yes
+
+    """
+    group, only = group_offsets(topic, of), moving.partition or ()
+    chosen = _places(to, only)
+    with group:
+        views = group.views()
+        named = {*only, *(n for n in chosen if n is not None)}
+        refused = {n: NO_PARTITION for n in named if n not in views}
+        wanted = _wanted(group, views, chosen, only)
+        plan = planned(views, wanted, clamp=moving.clamp, refused=refused, anew=True)
+        carry_out(group, plan, moving, as_json=of.as_json, headline=group.where)
+
+
+@cli.command("skip")
+def skip(
+    place: Annotated[
+        str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="The record, or all with @FROM-TO.")
+    ],
+    *,
+    applying: Applying,
+    of: OfGroup,
+) -> None:
+    r"""Skip a record that a group cannot get past, such as one whose handler never returns.
+
+    The group's commit then says that the record is finished, next to what was finished above it before. Where
+    the commit waits for this record, its position moves on over all that is finished behind it. Of a batch
+    that cannot be read, name its first offset: the next one that can be read is found. Without --yes it only
+    says what it would do. Stop the group's consumers first, as for a reset.
+
+    \b
+    Examples:
+      ehkafka offsets skip readings/2@1207 --group shop             a preview
+      ehkafka offsets skip readings/2@1207 --group shop --yes
+      ehkafka offsets skip readings/2@1207-1219 --group shop --yes  these 13
+
+    """
+    asked = parse_skip(place)
+    group = group_offsets(asked.partition.topic, of)
+    number = asked.partition.partition
+    with group:
+        before, views = group.commits(), group.views()
+        check_skip(views.get(number), asked)
+        found = _looked_up(group, views[number], asked)
+        move = skipping(views[number], before[number][1], found, group.text_bytes_max)
+        moves = [move if one.partition == number else one for one in planned(views, {}).moves]
+        plan = Plan(tuple(moves))
+        carry_out(group, plan, applying, as_json=of.as_json, headline=group.where, before=before)
+
+
+def _places(texts: Sequence[str], only: Collection[int]) -> dict[int | None, Any]:
+    """Return places by partition; None stands for all that are not named."""
+    places: dict[int | None, Any] = {}
+    for given in texts:
+        named = _OF_PARTITION.fullmatch(given)
+        partition = int(named["partition"]) if named else None
+        if partition in places:
+            raise ConfigurationError(
+                f"--to is given twice for {'all' if partition is None else partition}: leave one out."
+            )
+        if only and partition is not None and partition not in only:
+            raise ConfigurationError(
+                f"--to names partition {partition}, which is not among --partition: leave one of them out."
+            )
+        places[partition] = parse_from(named["place"] if named else given, option="--to")
+    return places
+
+
+def _wanted(
+    group: GroupOffsets,
+    views: Mapping[int, PartitionView],
+    places: Mapping[int | None, Any],
+    only: Collection[int],
+) -> dict[int, int]:
+    wanted: dict[int, int] = {}
+    for partition, place in places.items():
+        others = [n for n in views if n not in places and (not only or n in only)]
+        numbers = others if partition is None else [partition] if partition in views else []
+        if isinstance(place, LastRecords):
+            wanted |= {n: max(views[n].log.start, views[n].log.end - place.count) for n in numbers}
+        elif numbers:
+            wanted |= group.offsets_at(place, numbers)
+    return wanted
+
+
+def parse_skip(text: str) -> Skip:
+    """Return what a text names. Raises `ConfigurationError`."""
+    named = _PLACE.fullmatch(text)
+    if named is None:
+        raise ConfigurationError(
+            f"{text!r} names no record: give TOPIC/PARTITION@OFFSET, or TOPIC/PARTITION@FROM-TO for all of"
+            " these."
+        )
+    first, last = int(named["first"]), int(named["last"] or named["first"])
+    if last < first:
+        raise ConfigurationError(f"{text!r} ends before it begins: give the lower offset first.")
+    partition = TopicPartition(named["topic"], int(named["one"] or named["other"]))
+    return Skip(partition, first, last + 1)
+
+
+def _looked_up(group: GroupOffsets, view: PartitionView, asked: Skip) -> Skip:
+    """Return it with what the log says of it. Raises `OffsetGapError` where no record has that offset."""
+    number, offset, committed = view.partition, asked.start, view.committed or 0
+    if asked.end <= committed:
+        return asked
+    if asked.end > offset + 1:
+        last = group.records_at({number: asked.end - 1}, unverified_properties).get(number)
+        return asked._replace(leader_epoch=last and last.leader_epoch)
+    readable = group.next_readable(number, offset)
+    if readable is None:
+        raise asked.refused(
+            "where it ends was not found: there was no time for it, or librdkafka cannot read on behind it."
+            f" Give the last of its offsets, too: {asked.partition.topic}/{number}@{offset}-LAST"
+        )
+    if readable.passed:
+        # Of the client's report its code: the rest is a line of its own.
+        reason = readable.passed[0][1].partition(" (")[0]
+        what = f"what lies up to {readable.offset - 1} cannot be read ({reason})"
+        first = group.next_readable(number, committed) if committed < offset else readable
+        start = committed if first is not None and first.offset >= offset else offset
+        return asked._replace(start=start, end=readable.offset, unreadable=True, note=what)
+    if readable.offset > offset:
+        is_last = readable.offset >= view.log.end
+        then = "No record lies behind it yet" if is_last else f"The next record is {readable.offset}"
+        raise asked.refused(f"no record has this offset: a transaction's, or compaction removed it. {then}")
+    found = group.records_at({number: offset}).get(number)
+    note = f"record {record_text(found, time.time()) or ''}".strip()
+    return asked._replace(leader_epoch=found and found.leader_epoch, note=note)

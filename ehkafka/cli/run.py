@@ -1,0 +1,234 @@
+"""`ehkafka run`: its options, what they may not be together, and the run. On the main thread."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ehkafka.cli.app_path import load_app
+from ehkafka.cli.command_line import CommandLine
+from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
+from ehkafka.cli.options import Assignments, Config
+from ehkafka.cli.reload.reloading import Reload, run_reloading
+from ehkafka.cli.run_spark import Spark, given_options, run_on_spark
+from ehkafka.cli.run_view import members_shown, progress_shown
+from ehkafka.cli.settings.given import Given
+from ehkafka.errors import ConfigurationError
+from ehkafka.events import AppStopping, Draining
+from ehkafka.http import Http
+from ehkafka.members.count import count_from_text
+
+if TYPE_CHECKING:
+    from ehkafka.events import Event
+
+cli = CommandLine()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Until:
+    """What was given for the end of a run."""
+
+    until_caught_up: Annotated[
+        bool,
+        typer.Option(
+            "--until-caught-up",
+            help="End with 0 when all up to where the logs end now is done and committed.",
+        ),
+    ] = False
+    settle_for_s: Annotated[
+        float | None,
+        typer.Option(
+            "--settle-for",
+            metavar="SECONDS",
+            min=0.1,
+            help="How long records may wait (held, for a retry, paused) before that ends with 4.",
+            show_default="60",
+        ),
+    ] = None
+
+    def arguments(self, *, on_spark: bool) -> dict[str, Any]:
+        """Return what `App.run` is given. Raises `ConfigurationError`."""
+        if self.until_caught_up and on_spark:
+            raise ConfigurationError(
+                "--until-caught-up: not with --engine spark, where --available-now does the same."
+            )
+        if self.settle_for_s is not None and not self.until_caught_up:
+            raise ConfigurationError("--settle-for is for --until-caught-up: add that, or leave it out.")
+        if not self.until_caught_up:
+            return {}
+        settle_s = {} if self.settle_for_s is None else {"settle_s": self.settle_for_s}
+        return {"until": "caught_up", **settle_s}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """What was given for members."""
+
+    members: Annotated[
+        str | None,
+        typer.Option("--members", metavar="N", help="Run the app in N processes; auto: one for each core."),
+    ] = None
+    members_min: Annotated[
+        int | None,
+        typer.Option("--members-min", metavar="N", help="With fewer members that are ready, /ready fails."),
+    ] = None
+    hung_s: Annotated[
+        float | None,
+        typer.Option(
+            "--hung-s", metavar="SECONDS", help="Kill and restart a member that is not live so long."
+        ),
+    ] = None
+    health_file: Annotated[
+        Path | None,
+        typer.Option("--health-file", metavar="FILE", help="Touch it every few seconds while all is live."),
+    ] = None
+
+    def arguments(self, *, on_spark: bool) -> dict[str, Any]:
+        """Return what `App.run` is given. Raises `ConfigurationError`."""
+        if on_spark and (named := given_options(self)):
+            raise ConfigurationError(
+                f"{', '.join(named)}: not with --engine spark, where tasks on executors do the work and "
+                "Spark starts them again. Leave it out, or run without --engine spark."
+            )
+        if self.members is None and not (self.hung_s is None and self.members_min is None):
+            raise ConfigurationError(
+                "--hung-s and --members-min are for members: add --members 2, or leave them out."
+            )
+        count = None if self.members is None else count_from_text(self.members)
+        return {**asdict(self), "members": count}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What was given for HTTP."""
+
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="HOST:PORT", help="Serve probes, metrics, the page and actions there."
+        ),
+    ] = None
+    http_token_file: Annotated[
+        Path | None,
+        typer.Option("--http-token-file", metavar="FILE", help="The file with the token for actions."),
+    ] = None
+    http_host: Annotated[
+        list[str] | None,
+        typer.Option("--http-host", metavar="NAME", help="A further name by which browsers reach the page."),
+    ] = None
+    http_advertise: Annotated[
+        str | None,
+        typer.Option("--http-advertise", metavar="URL", help="Where other members' pages find this one."),
+    ] = None
+    http_values: Annotated[
+        bool, typer.Option("--http-values/--no-http-values", help="Show the begin of values on the page.")
+    ] = True
+
+    def options(self, *, on_spark: bool) -> Http | None:
+        """Return what `App.run` is given. Raises `ConfigurationError`."""
+        more = [self.http_token_file, self.http_host, self.http_advertise]
+        if self.http is None:
+            if any(one is not None for one in more) or not self.http_values:
+                raise ConfigurationError(
+                    "--http-… options are for --http HOST:PORT; add it, or leave them out."
+                )
+            return None
+        if on_spark:
+            raise ConfigurationError("--http: not with --engine spark, which has a page of its own.")
+        return Http(
+            address=self.http,
+            token_file=self.http_token_file,
+            hosts=tuple(self.http_host or ()),
+            shows_values=self.http_values,
+            advertise=self.http_advertise,
+        )
+
+
+@cli.command("run")
+def run(
+    app: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to run.")],
+    *,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    config: Config = None,
+    assignments: Assignments = None,
+    reset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Move the group to start= first, once for each NAME. It must have no members.",
+        ),
+    ] = None,
+    until: Until,
+    members: Members,
+    served: Served,
+    reload: Reload,
+    spark: Spark,
+) -> int | None:
+    r"""Run an app until a signal stops it, an error ends it, or it has caught up.
+
+    The first Ctrl-C (or SIGTERM) stops receiving, finishes the records that have started (with --set
+    drain=all, all that were received) and commits. The second stops at once and names what will be handled
+    again.
+
+    \b
+    Examples:
+      ehkafka run shop.orders:app             the name app in the module shop/orders.py
+      ehkafka run shop.orders                 the same: app is the default name
+      ehkafka run examples/quickstart/app.py  a file
+      ehkafka run shop.orders --log-level debug
+      ehkafka run shop.orders --config prod.toml --set drain_s=20
+      ehkafka run shop.orders --members auto  in a process for each core
+      ehkafka run shop.orders --http 127.0.0.1:8080   with probes, metrics and a page
+      ehkafka run shop.orders --until-caught-up
+      ehkafka run shop.orders --reload        again when a Python file changes
+      ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
+
+    """
+    log_to_stderr(log_level, log_format)
+    on_spark = spark.is_wanted
+    spark.check()
+    reload.check(members=members.members, on_spark=on_spark)
+    if reload.reload:
+        return run_reloading(reload.watched(app), sys.argv)
+    arguments = until.arguments(on_spark=on_spark) | members.arguments(on_spark=on_spark)
+    http = served.options(on_spark=on_spark)
+    named = () if reset is None else (f"reset={reset}",)
+    given = Given.read(config, (*(assignments or ()), *named))
+    found = load_app(app)
+    given.apply(found)
+    for_eyes = log_format is LogFormat.TEXT
+    if for_eyes:
+        found.add_hook(StopNotice(log_level.number))
+    if on_spark:
+        run_on_spark(found, app, spark)
+        return None
+    in_members = members.members is not None
+    with (
+        members_shown(found, is_wanted=for_eyes and in_members),
+        progress_shown(found, is_wanted=for_eyes and not in_members, to_end=until.until_caught_up),
+    ):
+        found.run(**arguments, http=http)
+    return None
+
+
+class StopNotice:
+    """A hook: says how to exit at once; counts down where the log level hides the log's own countdown."""
+
+    def __init__(self, log_level: int) -> None:
+        self._log_shows_it = log_level <= logging.INFO
+
+    def on_event(self, event: Event, /) -> None:
+        """Write a line for the two events that matter here."""
+        if isinstance(event, AppStopping) and event.drain != "running" and event.reason == "SIGINT":
+            what = "received" if event.drain == "all" else "started"
+            typer.echo(
+                f"Finishing the records that were {what}; press Ctrl-C again to stop at once.", err=True
+            )
+        elif isinstance(event, Draining) and not self._log_shows_it:
+            typer.echo(event.sentence(), err=True)

@@ -1,0 +1,258 @@
+"""What a terminal shows below the log lines of a run: its members, or how far it is behind.
+
+Drawn once a second on a thread of its own, from the app's snapshot. Log lines and what handlers and members
+print go through the same console, so that nothing writes over the picture.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import deque
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from ehkafka import App
+    from ehkafka.telemetry import MemberSnapshot, PartitionSnapshot, Snapshot
+
+EVERY_S: Final = 1.0
+# A rate is the mean over so many looks.
+RATE_SAMPLES: Final = 10
+# An app is behind when it has so many seconds of its own rate before it, and this many records at least; it
+# is no more when a tenth of either is left.
+BEHIND_S: Final = 5.0
+BEHIND_RECORDS: Final = 500
+CAUGHT_UP_PART: Final = 0.1
+HEADS: Final = (
+    "member", "process", "state", "partitions", "records/s", "lag", "backlog", "oldest s", "restarts",
+)  # fmt: skip
+_STYLES: Final = {"waiting": "red", "starting": "yellow", "stopping": "yellow"}
+
+
+@contextmanager
+def members_shown(app: App, *, is_wanted: bool) -> Iterator[None]:
+    """Show the members of the app while the block runs it, if that is wanted and stderr is a terminal."""
+    before: dict[int, int] = {}
+    before_s = 0.0
+
+    def picture(snapshot: Snapshot, _console: Console) -> Table | None:
+        nonlocal before, before_s
+        if not snapshot.members:
+            return None
+        table = table_of(snapshot, before, snapshot.taken_at_s - before_s)
+        before, before_s = {one.number: finished(one) for one in snapshot.members}, snapshot.taken_at_s
+        return table
+
+    with _drawn(app, picture, is_wanted=is_wanted):
+        yield
+
+
+@contextmanager
+def progress_shown(app: App, *, is_wanted: bool, to_end: bool) -> Iterator[None]:
+    """Show how far the app is behind while it is, and the block runs it, if stderr is a terminal."""
+    distance = Distance(to_end)
+
+    def picture(snapshot: Snapshot, console: Console) -> Text | None:
+        distance.take(snapshot)
+        return bar_of(distance, console.width) if distance.is_behind else None
+
+    # The bar says the same as these lines, all the time.
+    handlers = logging.getLogger().handlers if is_wanted and to_end and sys.stderr.isatty() else []
+    for handler in handlers:
+        handler.addFilter(_is_no_progress)
+    try:
+        with _drawn(app, picture, is_wanted=is_wanted):
+            yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_is_no_progress)
+
+
+def _is_no_progress(record: logging.LogRecord) -> bool:
+    return getattr(record, "event", "") != "AppCatchingUp"
+
+
+@contextmanager
+def _drawn(app: App, picture: Callable[[Snapshot, Console], Any], *, is_wanted: bool) -> Iterator[None]:
+    """Draw what `picture` returns once a second, on the view's thread, while there is something to draw."""
+    if not (is_wanted and sys.stderr.isatty()):
+        yield
+        return
+    # A container's log needs none of it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+    from rich.logging import RichHandler  # noqa: PLC0415
+
+    ended = threading.Event()
+    logs = (one.console for one in logging.getLogger().handlers if isinstance(one, RichHandler))
+    console = next(logs, None) or Console(stderr=True)
+    to_terminal = sys.stdout.isatty()
+    live: Live | None = None
+
+    def draw() -> None:
+        nonlocal live
+        while not ended.wait(EVERY_S):
+            found = picture(app.snapshot(), console)
+            with suppress(OSError):  # the terminal has gone, or takes nothing just now
+                if found is None:
+                    remove()
+                elif live is None:
+                    live = Live(
+                        found,
+                        console=console,
+                        auto_refresh=False,
+                        transient=True,
+                        redirect_stdout=to_terminal,
+                    )
+                    live.start()
+                else:
+                    live.update(found, refresh=True)
+
+    def remove() -> None:
+        nonlocal live
+        shown, live = live, None
+        if shown is not None:
+            shown.stop()
+
+    thread = threading.Thread(target=draw, name="ehkafka-view", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(4 * EVERY_S)
+        with suppress(OSError):  # as above
+            remove()
+
+
+@dataclass(slots=True)
+class Distance:
+    """How far an app is behind, look by look. Pure.
+
+    `to_end`: the way ends where the logs ended at the start, else where they end now. What is left is None
+    while nobody knows anything of it, and too little while not `is_all`; `per_s` is None at the first look.
+    """
+
+    to_end: bool
+    left_records: int | None = None
+    is_all: bool = False
+    done_records: int = 0
+    per_s: float | None = None
+    is_behind: bool = False
+    _samples: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RATE_SAMPLES))
+    # What was finished when the app began to be behind.
+    _from_records: int = 0
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Take one look."""
+        ended = snapshot.finished_records + snapshot.skipped_records + snapshot.dead_lettered_records
+        self._samples.append((snapshot.uptime_s, ended))
+        first_s, first = self._samples[0]
+        took_s = snapshot.uptime_s - first_s
+        self.per_s = (ended - first) / took_s if took_s > 0 else None
+        lefts = [self._left_of(one) for one in snapshot.partitions]
+        known = [left for left in lefts if left is not None]
+        self.is_all = len(known) == len(lefts)
+        self.left_records = sum(known) if known and not snapshot.is_cut_off else None
+        if snapshot.state != "running":
+            self.is_behind = False
+        elif self.left_records is not None:
+            was_behind, self.is_behind = self.is_behind, self._is_behind(self.left_records)
+            if self.is_behind and not was_behind:
+                self._from_records = first
+        self.done_records = ended - self._from_records
+
+    def _left_of(self, partition: PartitionSnapshot) -> int | None:
+        return partition.catch_up_records if self.to_end else partition.lag_records
+
+    def _is_behind(self, left_records: int) -> bool:
+        if self.to_end:
+            return left_records > 0
+        if self.per_s is None:
+            return False
+        limit = max(BEHIND_RECORDS, BEHIND_S * self.per_s)
+        return left_records > (limit * CAUGHT_UP_PART if self.is_behind else limit)
+
+    @property
+    def left_s(self) -> float | None:
+        """Return how long it takes at this rate; None where nobody can tell."""
+        if self.left_records is None or not self.is_all or not self.per_s:
+            return None
+        return self.left_records / self.per_s
+
+
+def bar_of(distance: Distance, width: int) -> Text:
+    """Return a line of that width. It is drawn again below each line that is printed meanwhile."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    left, done = distance.left_records or 0, distance.done_records
+    # Without all ends there is no share.
+    share = done / max(1, done + left) if distance.is_all else 0.0
+    per_s = "–" if distance.per_s is None else f"{distance.per_s:,.0f}"
+    amount = (
+        f"{share:>4.0%} {per_s} records/s {left:,}"
+        if distance.is_all
+        else f"{per_s} records/s {left:,} or more"
+    )
+    words = f" {amount} left {clock_of(distance.left_s)}"
+    room = max(0, width - len("catching up ") - len(words))
+    bar = (("━" * int(room * share), "green"), ("━" * (room - int(room * share)), "dim"))
+    return Text.assemble("catching up ", *bar, words, no_wrap=True, overflow="crop", end="")
+
+
+def clock_of(time_s: float | None) -> str:
+    """Return a time as a clock shows it, without one that nobody can tell."""
+    if time_s is None or time_s > 99 * 86_400:
+        return "-:--:--"
+    minutes, second = divmod(round(time_s), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"
+
+
+def finished(member: MemberSnapshot) -> int:
+    """Return how many records a member's process has finished."""
+    return 0 if member.snapshot is None else member.snapshot.finished_records
+
+
+def table_of(snapshot: Snapshot, before: dict[int, int], took_s: float) -> Table:
+    """Return the picture. `before` are the finished records of each member, `took_s` seconds ago."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for head in HEADS:
+        table.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
+    rates = []
+    for one in snapshot.members:
+        # A process that was started again counts from 0.
+        gone = finished(one) - before.get(one.number, 0)
+        rate = gone / took_s if gone >= 0 and one.number in before else None
+        rates.append(rate or 0.0)
+        state = one.state if one.is_live or one.state != "running" else "not live"
+        cells = [str(one.number), _text(one.pid), state, *_amounts(one.snapshot, rate), str(one.restarts)]
+        table.add_row(*cells, style=_STYLES.get(state, "red" if state == "not live" else ""))
+    total = _amounts(snapshot, sum(rates))
+    restarts = sum(one.restarts for one in snapshot.members)
+    table.add_row("all", "", snapshot.state, *total, str(restarts), style="bold")
+    return table
+
+
+def _amounts(snapshot: Snapshot | None, rate: float | None) -> list[str]:
+    if snapshot is None:
+        return ["–"] * 5
+    oldest_s = max((p.oldest.age_s for p in snapshot.partitions if p.oldest is not None), default=None)
+    found = (rate, snapshot.lag_records, snapshot.backlog_records)
+    oldest = "–" if oldest_s is None else f"{oldest_s:.1f}"
+    return [str(len(snapshot.partitions)), *map(_text, found), oldest]
+
+
+def _text(number: float | None) -> str:
+    return "–" if number is None else f"{number:.0f}"
