@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.broker import LEADERLESS_FIX
-from ehkafka.checks.inspection import CLOSE_S, close_within, problem
+from ehkafka.checks.inspection import CLOSE_S, Overdue, close_within, problem
 from ehkafka.checks.result import Finding, NotMeasured, Problem
 from ehkafka.checks.target import OWN_GROUP, as_own_group
 from ehkafka.endpoint.properties.limits import GROUP_NAME_CHARACTERS_MAX
@@ -190,16 +190,9 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
     no live group is disturbed; always the same name, because Event Hubs counts groups.
     """
     wanted = _to_commit(inspection)
-    answers: list[KafkaError | None] = []
-    consumer = inspection.open(
-        as_own_group(inspection.properties),
-        on_commit=lambda error, _partitions: answers.append(error),
-    )
-    try:
-        took_s = _committed(inspection, consumer, wanted, answers)
-        kept = read_commits(inspection, consumer, [KafkaPartition(wanted.topic, wanted.partition)])[0]
-    finally:
-        close_within(consumer, CLOSE_S)
+    with OutsideCommits(inspection, as_own_group(inspection.properties)) as outside:
+        _commit(inspection, outside, wanted)
+        kept = read_commits(inspection, outside.consumer, [KafkaPartition(wanted.topic, wanted.partition)])[0]
     if kept.offset != wanted.offset:
         raise Problem(
             f"committed {wanted.offset} in group {OWN_GROUP}, but {kept.offset} was read back",
@@ -210,8 +203,8 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
         "came back intact" if intact else "did not come back as it was, so it cannot carry finished ranges"
     )
     return Finding(
-        f"in {took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {words}",
-        {"commit_s": round(took_s, 4), "metadata_intact": intact, "group": OWN_GROUP},
+        f"in {outside.took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {words}",
+        {"commit_s": round(outside.took_s, 4), "metadata_intact": intact, "group": OWN_GROUP},
     )
 
 
@@ -222,43 +215,68 @@ def _to_commit(inspection: Inspection) -> KafkaPartition:
     raise NotMeasured("no partition to commit on; add --topic")
 
 
-def _committed(
-    inspection: Inspection, consumer: Consumer, wanted: KafkaPartition, answers: list[KafkaError | None]
-) -> float:
-    """Commit until it is acknowledged; return how long the last try took."""
-    while True:
-        began_s = time.monotonic()
-        answer = _answer(inspection, consumer, wanted, answers)
-        if answer is None:
-            return time.monotonic() - began_s
-        if answer.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+def _commit(inspection: Inspection, outside: OutsideCommits, wanted: KafkaPartition) -> None:
+    try:
+        refusals = outside.commit([wanted])
+    except Overdue:
+        raise Problem(
+            f"no answer within {seconds(inspection.timeout_s)}",
+            "The group's coordinator does not answer, or throttles: look at its health and quota.",
+        ) from None
+    for refusal in refusals.values():
+        if refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise NotMeasured(f"the credential may not use the group {OWN_GROUP}, so it was not tried")
-        if answer.code() == KafkaError.UNKNOWN_MEMBER_ID:
+        if refusal.code() == KafkaError.UNKNOWN_MEMBER_ID:
             raise NotMeasured(
                 f"somebody consumes with the group {OWN_GROUP}, which is ours: use another there"
             )
-        if answer.code() not in NOT_YET or inspection.is_over:
-            raise problem("the commit was refused", answer)
-        inspection.listen(consumer, COMMIT_PAUSE_S)
+        raise problem("the commit was refused", refusal)
 
 
-def _answer(
-    inspection: Inspection, consumer: Consumer, wanted: KafkaPartition, answers: list[KafkaError | None]
-) -> KafkaError | None:
-    # Asynchronous: librdkafka's synchronous commit has no time-out.
-    answers.clear()
-    try:
-        consumer.commit(offsets=[wanted], asynchronous=True)
-    except KafkaException as error:
-        at_once: KafkaError = error.args[0]
-        return at_once
-    while not answers:
-        if inspection.is_over:
-            raise Problem(
-                f"no answer within {seconds(inspection.timeout_s)}",
-                "The group's coordinator does not answer, or throttles: look at its health and quota.",
-            )
-        inspection.listen(consumer, COMMIT_PAUSE_S)
-        if (refusal := inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
-            return refusal
-    return answers[0]
+class OutsideCommits:
+    """Commits to a group without joining it, by a consumer of its own; a context manager."""
+
+    def __init__(self, inspection: Inspection, properties: dict[str, Any]) -> None:
+        self._inspection = inspection
+        self._answers: list[tuple[KafkaError | None, list[KafkaPartition]]] = []
+        self.consumer = inspection.open(properties, on_commit=lambda *answer: self._answers.append(answer))
+        # How long the last try took.
+        self.took_s = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        close_within(self.consumer, CLOSE_S)
+
+    def commit(self, wanted: list[KafkaPartition]) -> dict[int, KafkaError]:
+        """Commit until waiting does not help any more; return what was refused then, by partition.
+
+        Raises `Overdue` without an answer within the step's time.
+        """
+        while True:
+            began_s = time.monotonic()
+            refusals = self._commit_once(wanted)
+            self.took_s = time.monotonic() - began_s
+            waits = any(error.code() in NOT_YET for error in refusals.values())
+            if not waits or self._inspection.is_over:
+                return refusals
+            self._inspection.listen(self.consumer, COMMIT_PAUSE_S)
+
+    def _commit_once(self, wanted: list[KafkaPartition]) -> dict[int, KafkaError]:
+        numbers = [one.partition for one in wanted]
+        self._answers.clear()
+        try:
+            # Asynchronous: librdkafka's synchronous commit has no time-out.
+            self.consumer.commit(offsets=wanted, asynchronous=True)
+        except KafkaException as at_once:
+            return dict.fromkeys(numbers, at_once.args[0])
+        while not self._answers:
+            if self._inspection.is_over:
+                raise Overdue("commit")
+            self._inspection.listen(self.consumer, COMMIT_PAUSE_S)
+            if (refusal := self._inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
+                return dict.fromkeys(numbers, refusal)
+        error, each = self._answers[0]
+        refused = {one.partition: one.error for one in each if one.error is not None}
+        return dict.fromkeys(numbers, error) if error is not None and not refused else refused

@@ -20,9 +20,8 @@ from ehkafka.endpoint.broker_errors import failed_fetch
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.events.partition import way_past
-from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.log_bounds import log_bounds, start_offsets
 from ehkafka.positions.start import check_start
-from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.records import TopicPartition, record_type
 from ehkafka.wording import ended, seconds
 

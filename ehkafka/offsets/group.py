@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.group import NOT_YET, read_bounds, read_commits
-from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
+from ehkafka.checks.group import OutsideCommits, read_bounds, read_commits
+from ehkafka.checks.inspection import CLOSE_S, Inspection, Overdue, close_within
 from ehkafka.checks.reach import enter, reach_topic, reported
 from ehkafka.checks.result import Problem
 from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
@@ -25,9 +25,8 @@ from ehkafka.offsets.apart import next_readable_apart
 from ehkafka.offsets.blocking import READ_S, blocking_records, reading_properties
 from ehkafka.offsets.members import similar_groups
 from ehkafka.offsets.view import PartitionView
-from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.log_bounds import log_bounds, start_offsets
 from ehkafka.positions.same_log import Recognised, facts_of_mirror, judged
-from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import recognise, witness_properties
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     # Makes a reader's properties of a client's.
     Properties = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-_PAUSE_S = 0.005
 # For a hint.
 LISTING_S = 3.0
 _SILENT = ClientLog(lambda _event: None)
@@ -194,22 +192,17 @@ class GroupOffsets:
             KafkaPartition(self.topic, number, offset, metadata=texts[number])
             for number, offset in positions.items()
         ]
-        answers: list[tuple[KafkaError | None, list[KafkaPartition]]] = []
         self._inspection.begin_step()
-        consumer = self._inspection.open(
-            self._inspection.properties, on_commit=lambda error, each: answers.append((error, each))
-        )
-        try:
-            while True:
-                refusals = self._refusals(consumer, wanted, answers)
-                if not refusals:
-                    return
-                later = any(error.code() in NOT_YET for error in refusals.values())
-                if not later or self._inspection.is_over:
-                    raise self._refused(refusals)
-                self._inspection.listen(consumer, _PAUSE_S)
-        finally:
-            close_within(consumer, CLOSE_S)
+        with OutsideCommits(self._inspection, self._inspection.properties) as outside:
+            try:
+                refusals = outside.commit(wanted)
+            except Overdue:
+                raise EndpointError(
+                    f"{self.where}: the commit was not answered within {seconds(self.timeout_s)}: it is not "
+                    "known whether it was made. Look before you try again: ehkafka offsets show"
+                ) from None
+        if refusals:
+            raise self._refused(refusals)
 
     @property
     def _consumer(self) -> Consumer:
@@ -231,33 +224,6 @@ class GroupOffsets:
         except Problem as problem:
             raise reported(self._inspection, problem) from None
         return {one.partition: one for one in found}
-
-    def _refusals(
-        self,
-        consumer: Consumer,
-        wanted: list[KafkaPartition],
-        answers: list[tuple[KafkaError | None, list[KafkaPartition]]],
-    ) -> dict[int, KafkaError]:
-        """Commit once; return what was refused, by partition."""
-        answers.clear()
-        try:
-            # Asynchronous: librdkafka's synchronous commit has no time-out.
-            consumer.commit(offsets=wanted, asynchronous=True)
-        except KafkaException as at_once:
-            return {one.partition: at_once.args[0] for one in wanted}
-        while not answers:
-            if self._inspection.is_over:
-                raise EndpointError(
-                    f"{self.where}: the commit was not answered within {seconds(self.timeout_s)}: it "
-                    "is not known"
-                    " whether it was made. Look before you try again: ehkafka offsets show"
-                )
-            self._inspection.listen(consumer, _PAUSE_S)
-        error, each = answers[0]
-        reported_each = {one.partition: one.error for one in each if one.error is not None}
-        if error is not None and not reported_each:
-            return {one.partition: error for one in wanted}
-        return reported_each
 
     def _refused(self, refusals: Mapping[int, KafkaError]) -> EndpointError | GroupInUseError:
         numbers = ", ".join(map(str, sorted(refusals)))

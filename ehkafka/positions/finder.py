@@ -18,8 +18,14 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
-from ehkafka.positions.log_bounds import commits_of, known_bounds, log_bounds, log_starts, unanswered
-from ehkafka.positions.start_offsets import start_offsets
+from ehkafka.positions.log_bounds import (
+    commits_of,
+    known_bounds,
+    log_bounds,
+    log_starts,
+    start_offsets,
+    unanswered,
+)
 from ehkafka.positions.without_commit import Found
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition

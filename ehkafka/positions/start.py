@@ -17,7 +17,7 @@ Times are looked up by the records' timestamps as the broker has them: on Event 
 have `LogAppendTime`, the time at which the broker took the record; elsewhere what producers wrote, which
 need not ascend. A time before the first record is the log's start, one after the last is its end.
 
-Values and their checks, which each app needs when it is made; `start_offsets` looks them up.
+Values and their checks, which each app needs when it is made; `log_bounds.start_offsets` looks them up.
 """
 
 from __future__ import annotations

@@ -3,5 +3,5 @@
 On the poll thread. `saving` turns assignments into positions at the commit tick, with what `known` (pure)
 says of finished records above them; `metadata` over `ranges` and `ranges_forms` (pure) is what a commit says
 beside its offset. `ledger` (pure) plans what is dirty, at the pace of `pacing`; `committer` sends it by
-`commits`, and `commit_errors` says what an error means.
+`commits`, which says what an error means.
 """

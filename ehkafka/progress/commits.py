@@ -1,7 +1,8 @@
-"""How positions reach the broker: by the consumer, or what else carries commits out."""
+"""How positions reach the broker: by the consumer, or what else carries commits out; what a refusal means."""
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
@@ -91,3 +92,40 @@ def as_offset(partition: TopicPartition, position: Position) -> KafkaPartition:
     if position.leader_epoch is not None:
         optional["leader_epoch"] = position.leader_epoch
     return KafkaPartition(partition.topic, partition.partition, position.next_offset, **optional)
+
+
+class CommitError(enum.Enum):
+    """What a refused commit means for the partitions in it."""
+
+    # The coordinator is busy, moving or away, or the reason is unknown: stay dirty, try again later.
+    RETRY = "retry"
+    # The group rebalances, and this member may have the next generation soon: stay dirty, try again after
+    # the join. If it does not rebalance, librdkafka reports the partitions as lost.
+    REJOIN = "rejoin"
+    # The group no longer knows this member: librdkafka rejoins, the partitions are lost.
+    LOST = "lost"
+    # Another process took our `group.instance.id`: stop.
+    FENCED = "fenced"
+    # The metadata is longer than the broker takes: commit without it.
+    METADATA = "metadata"
+    # We may not commit: stop, waiting does not fix it.
+    DENIED = "denied"
+
+
+_CLASSES = {
+    KafkaError.REBALANCE_IN_PROGRESS: CommitError.REJOIN,
+    KafkaError.ILLEGAL_GENERATION: CommitError.REJOIN,
+    KafkaError.UNKNOWN_MEMBER_ID: CommitError.LOST,
+    KafkaError._ASSIGNMENT_LOST: CommitError.LOST,  # noqa: SLF001 - librdkafka's own codes start with _
+    KafkaError.FENCED_INSTANCE_ID: CommitError.FENCED,
+    KafkaError._FENCED: CommitError.FENCED,  # noqa: SLF001
+    KafkaError.OFFSET_METADATA_TOO_LARGE: CommitError.METADATA,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: CommitError.DENIED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: CommitError.DENIED,
+    KafkaError.INVALID_GROUP_ID: CommitError.DENIED,
+}
+
+
+def classify(error: KafkaError) -> CommitError:
+    """Return the class of an error; what is not known is worth another try."""
+    return _CLASSES.get(error.code(), CommitError.RETRY)

@@ -14,8 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, FencedError
 from ehkafka.events import CommitAcknowledged, CommitFailed
-from ehkafka.progress.commit_errors import CommitError, classify
-from ehkafka.progress.commits import CONSUMER_COMMITS
+from ehkafka.progress.commits import CONSUMER_COMMITS, CommitError, classify
 from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
 

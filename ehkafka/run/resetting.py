@@ -22,7 +22,7 @@ from ehkafka.errors import ConfigurationError, GroupInUseError
 from ehkafka.events import GroupReset, GroupWatched
 from ehkafka.offsets.group import GroupOffsets
 from ehkafka.offsets.members import members_of
-from ehkafka.offsets.watch import UNREPORTED_S
+from ehkafka.offsets.watch import UNREPORTED_S, checks
 from ehkafka.positions.start import OFFSET_MAX
 from ehkafka.progress.metadata import CLAIM, LogFacts, claim, encode, facts_of, moved
 from ehkafka.progress.saving import metadata_bytes_max
@@ -215,10 +215,8 @@ class _Reset:
         if self._watch_s and any(commit.offset is not None for commit in commits.values()):
             seconds = self._watch_s
             self._emit(GroupWatched(self._any.group, seconds))
-        ends_s = time.monotonic() + seconds
-        while (left_s := ends_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, SETTLE_S))
-            if check() is False:
+        for found in checks(check, seconds):
+            if found is False:
                 return
 
     def _refuse_changes(self, before: _Commits, now: _Commits) -> None:

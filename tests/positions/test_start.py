@@ -10,8 +10,8 @@ from confluent_kafka import OFFSET_BEGINNING
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.positions.log_bounds import start_offsets
 from ehkafka.positions.start import check_start, check_start_topics
-from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.records import TopicPartition
 
 P0, P1, Q0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.group import LIVE
-from ehkafka.progress.commit_errors import CommitError, classify
+from ehkafka.progress.commits import CommitError, classify
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN
 from ehkafka.spark.engine.group.advance import is_another_log, position_after
