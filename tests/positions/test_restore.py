@@ -191,7 +191,7 @@ def test_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
     source = Source(p0=copied(10, MORE))
     restore = Restore(reported.append, sources=[source])
     assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
-    assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.runs.-.host-1")) == {}
+    assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.-.host-1")) == {}
     assert reported == []
     # A source hears of it all the same: it may hold ranges that are to go.
     assert source.asked == [{P0: GroupCommit(10, is_ours=False)}] * 2

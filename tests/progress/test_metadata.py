@@ -190,6 +190,6 @@ def test_facts_are_no_reason_for_a_commit() -> None:
     assert without_facts(encode(1_000, FULL, (), None, 1_023).text) == without_facts(None) == b""
     assert without_facts("theirs") == b"theirs"
     word = facts_word(1_000, FULL)
-    marks = [f"{ON_SPARK}{one}.runs.-.host" for one in (word, "-")]
+    marks = [f"{ON_SPARK}{one}.-.host" for one in (word, "-")]
     assert without_facts(marks[0]) == without_facts(marks[1]) != without_facts(MOVED)
-    assert without_facts(marks[0]) != without_facts(f"{ON_SPARK}{word}.ended.-.host")
+    assert without_facts(marks[0]) != without_facts(f"{ON_SPARK}{word}.c1.host")

@@ -1,6 +1,6 @@
 """Follows a running query: commits what its finished batches reached, ends it in order, says of what it died.
 
-On the run's own thread (`run_thread`) on the driver. It reads the query's progress instead of hearing a
+On the run's own thread on the driver. It reads the query's progress instead of hearing a
 `StreamingQueryListener`: Spark's events come late, may be dropped when many wait, and the last ones may come
 after the query has stopped, while the progress is there from the moment at which its batch counts.
 """
@@ -47,7 +47,7 @@ _BEGINNING = "Initializing"
 class Follower:
     """What the run's thread does. `request_stop` from any thread; `done` is set when all has ended.
 
-    `answer` until there is a query, `begin`, then `run` to the end; or `cut_off` if the start is broken off.
+    `begin`, then `run` to the end; or `cut_off` if the start is broken off.
     """
 
     def __init__(
@@ -98,17 +98,15 @@ class Follower:
         self._batch_lines = BatchLines(time.monotonic())
         self._ends_s = 0.0
 
-    def answer(self, timeout_s: float = CHECK_S) -> None:
-        """Answer for the group for a moment, whatever else has failed. Never raises."""
-        try:
-            self._serve(timeout_s)
-        except BaseException as error:
-            self.fail(_failure("The group's client", error))
-            time.sleep(timeout_s)
-
     def begin(self, start_query: Callable[[], StreamingQuery]) -> None:
-        """Start the query. It is started again if it never begins."""
+        """Start the query. It is started again if it never begins.
+
+        Raises what has ended the run before: the app's functions may have taken long.
+        """
         self._start_query = start_query
+        self._serve(0.0)
+        if self.failure is not None:
+            raise self.failure
         self._start()
 
     def cut_off(self) -> None:
@@ -172,7 +170,7 @@ class Follower:
         self._stop_between_batches()
 
     def _serve(self, timeout_s: float) -> None:
-        """Answer for the group, until the very end: who begins meanwhile would take it over from silence."""
+        """Commit what is due, and end the run where the group was moved."""
         self._group.serve(timeout_s)
         if (lost := self._group.commits.lost()) is not None:
             # What the running batch still handles is handled by somebody else as well.
@@ -244,7 +242,7 @@ class Follower:
         try:
             for what, step in (
                 ("The end of the Spark query", self._end_query),
-                # Before anybody else may have the group: cancelled tasks go on for seconds.
+                # Before the group is let go: cancelled tasks go on for seconds.
                 ("The end of Spark's tasks", self._await_tasks),
                 ("The last commit", self._commit_last),
                 ("The end of the group's client", self._close_group),
@@ -259,7 +257,7 @@ class Follower:
 
     def _await_tasks(self) -> None:
         if self._query is not None:
-            await_tasks(self._query, self.answer)
+            await_tasks(self._query)
 
     def _commit_last(self) -> None:
         # By the stop's own deadline, unless that is too near: the mirror shares it.

@@ -1,8 +1,8 @@
 """Starts an app's handlers as a query on Spark.
 
 In the caller's thread on the driver: everything that can be known before the first batch is an exception
-here, and then nothing runs. From the moment at which the group is taken the run's own thread answers for it;
-that thread starts the query, too, and goes on to follow it.
+here, and then nothing runs. The query is started on the run's own thread, which goes on to follow it: the
+exception of a signal comes on the main thread, and Java would go on with a call whose answer is lost.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+import threading
 import time
 import uuid
+from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -29,7 +31,6 @@ from ehkafka.spark.engine.group.reach import reach_options
 from ehkafka.spark.engine.group.reservation import give_back, reserve
 from ehkafka.spark.engine.refusals import check_app, check_session, check_source, check_version
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
-from ehkafka.spark.engine.run_thread import RunThread
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
@@ -88,7 +89,13 @@ class _Start:
         self._spark = spark
         self._choices = choices
         self._undo = undo
-        self._thread = RunThread(self._answer)
+        self._thread = threading.Thread(target=self._follow, name="ehkafka-spark", daemon=True)
+        # Taken once: by the thread when it begins, or by a start that is broken off before.
+        self._turn = threading.Lock()
+        self._is_broken_off = False
+        # Set by the thread: whether there is a query.
+        self._started: Future[None] = Future()
+        self._start_query: Callable[[], StreamingQuery]
         # What the query needs while it runs: the driver's stop file, and a checkpoint if none was given.
         self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
         self._undo_later(partial(shutil.rmtree, self._folder, ignore_errors=True))
@@ -124,12 +131,28 @@ class _Start:
         group.reset()
         checkpoint, starts = self._take()
         self._call_on_start()
-        start_query = self._prepare(packed, {**options, **self._own_options(options, starts)}, checkpoint)
-        self._raise_failure()
-        self._thread.call(partial(self._follower.begin, start_query))
-        self._bus.emit(AppStarted(app.settings.group, app.topics))
-        self._thread.leave_to(self._follower.run)
+        own = self._own_options(options, starts)
+        self._start_query = self._prepare(packed, {**options, **own}, checkpoint)
+        self._thread.start()
+        self._started.result()
         return SparkRun(self._follower)
+
+    def _follow(self) -> None:
+        """Start the query and follow it. On the run's thread."""
+        if not self._turn.acquire(blocking=False):
+            return
+        try:
+            self._follower.begin(self._start_query)
+            self._bus.emit(AppStarted(self._app.settings.group, self._app.topics))
+        except BaseException as error:  # the caller's, whatever it is
+            self._started.set_exception(error)
+            self._follower.cut_off()
+            return
+        self._started.set_result(None)
+        if self._is_broken_off:
+            self._follower.cut_off()
+        else:
+            self._follower.run()
 
     def _take(self) -> tuple[str, dict[TopicPartition, int]]:
         """Take the group; return Spark's checkpoint, and where the query begins without what is in there."""
@@ -156,10 +179,8 @@ class _Start:
     def _claim(
         self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
     ) -> Claimed:
-        """Take the group, and answer for it from now on: the functions of on_start may take long."""
         claimed = self._group.claim(starts, checkpoint, goes_on=goes_on)
         self._undo.push(self._break_off)
-        self._thread.start()
         return claimed
 
     def _own_options(
@@ -205,29 +226,24 @@ class _Start:
         for function in self._app.on_stop:
             self._on_stop.callback(function)
 
-    def _raise_failure(self) -> None:
-        """Raise what has ended the run already, while its thread answered for the group."""
-        if self._follower.failure is not None:
-            raise self._follower.failure
-
     def _undo_later(self, function: Callable[[], object]) -> None:
-        """Undo something, should the start fail, unless the run's thread does by then."""
+        """Undo something, should the start fail, unless `_break_off` has ended all."""
 
         def undo() -> None:
-            if not self._thread.is_left:
+            if not self._is_broken_off:
                 function()
 
         self._undo.callback(undo)
 
     def _break_off(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Let the run's own thread end all there is, and wait for that: no signal comes to that one.
+        """Let another thread end all there is, and wait for that: signals come on the main thread.
 
         A signal may come before the caller has the query, and more of them may follow.
         """
-        if self._thread.is_left:
-            self._follower.exit_now()
-        else:
-            self._thread.leave_to(self._follower.cut_off)
+        self._is_broken_off = True
+        self._follower.exit_now()
+        if self._turn.acquire(blocking=False):  # the run's thread has not begun, and does nothing any more
+            threading.Thread(target=self._follower.cut_off, name="ehkafka-spark", daemon=True).start()
         signal = self._await_end()
         failure = self._follower.failure
         if failure is not None and failure is not error:
@@ -262,9 +278,6 @@ class _Start:
             last.callback(partial(give_back, *self._wanted))
             last.callback(self._bus.close, 2.0)
             last.callback(shutil.rmtree, self._folder, ignore_errors=True)
-
-    def _answer(self) -> None:
-        self._follower.answer()
 
     def _fail(self, error: EhkafkaError) -> None:
         self._follower.fail(error)

@@ -117,7 +117,7 @@ class LastBatch(NamedTuple):
 
 def old_commit(checkpoint: str = "") -> str:
     """Return the metadata of a run's commit in the old log."""
-    return Mark("run-1", checkpoint, has_ended=True).beside(OLD, LogFacts(topic_id=OLD_ID), 4096)
+    return Mark("run-1", checkpoint).beside(OLD, LogFacts(topic_id=OLD_ID), 4096)
 
 
 def test_a_group_commit_of_another_log_does_not_decide(stage: Stage) -> None:

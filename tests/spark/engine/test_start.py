@@ -1,4 +1,4 @@
-"""A start of a run: whom it answers meanwhile, and what is left of one that is broken off: nothing."""
+"""A start of a run: what ends it, and what is left of one that is broken off: nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from ehkafka.errors import GroupInUseError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine import start
 from ehkafka.spark.engine.group.group import Group
-from ehkafka.spark.engine.group.marks import Mark
-from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,56 +79,16 @@ def signal_main() -> Iterator[Callable[[], None]]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def _take(parts: Any) -> None:
-    """Take the group, as a second run elsewhere does."""
-    bus = EventBus(())
-    bus.start()
-    group = Group(parts, bus, lambda _error: None)
-    try:
-        group.open()
-        group.claim(group.begin())
-    finally:
-        group.close(deadline_s=0.0)
-        bus.close(1.0)
-
-
-def test_a_run_answers_for_its_group_while_its_on_start_functions_run(
-    app: ehkafka.App, begin: Begin, app_at: Any, lab: Any
-) -> None:
-    """From the moment at which it has the group: who begins beside it is refused, however long they take."""
-    other = app_at()
-    other.handler("t")(print)
-    reported = []
-
-    @app.on_start
-    def open_pool() -> None:
-        with pytest.raises(GroupInUseError, match="another run on Spark"):
-            _take(lab.parts_of(other))
-        reported.append("refused")
-
-    run = begin(app, lab.FakeQuery)
-    run.stop()
-    assert reported == ["refused"]
-
-
 def test_a_group_that_is_moved_while_on_start_functions_run_starts_no_query(
-    app: ehkafka.App, begin: Begin, group_commits: Any, lab: Any, monkeypatch: pytest.MonkeyPatch
+    app: ehkafka.App, begin: Begin, group_commits: Any
 ) -> None:
-    """The run's start says so, and no handler is called over what somebody else has the group for."""
-    groups: list[Group] = []
-
-    def noted(*what: Any) -> Group:
-        groups.append(Group(*what))
-        return groups[-1]
-
-    monkeypatch.setattr(start, "Group", noted)
+    """The run's start says so, and no handler is called."""
 
     @app.on_start
     def open_pool() -> None:
         group_commits({2: (1, MOVED)})
-        lab.wait_until(groups[0].commits.lost, 60)
 
-    with pytest.raises(GroupInUseError, match="moved by somebody else"):
+    with pytest.raises(GroupInUseError, match="moved by a consumer"):
         begin(app, lambda: pytest.fail("a query was started"))
     assert group_commits()[2] == (1, MOVED)
 
@@ -152,9 +110,6 @@ def test_a_start_that_is_broken_off_ends_after_its_querys_last_task(
             begin(app, lambda: query)
     assert query.stopped_while_busy is True
     assert left_at_stop == [[]]
-    mark = Mark.read(group_commits()[0][1])
-    assert mark is not None
-    assert mark.has_ended
     begin(app, lab.FakeQuery).stop()
 
 
@@ -221,9 +176,6 @@ def test_what_spark_says_to_a_start_is_raised_by_it(
     with pytest.raises(LookupError, match="no such path"):
         begin(app, start_query)
     assert reported == ["stop"]
-    mark = Mark.read(group_commits()[0][1])
-    assert mark is not None
-    assert mark.has_ended
 
 
 @pytest.mark.parametrize("name", ["AppStarted", "SparkRun"])
@@ -258,9 +210,6 @@ def test_further_signals_end_no_start_before_its_tasks(
         with pytest.raises(KeyboardInterrupt):
             begin(app, lambda: query)
     assert (left, closed) == ([[]], [[]])
-    mark = Mark.read(group_commits()[0][1])
-    assert mark is not None
-    assert mark.has_ended
     begin(app, lab.FakeQuery).stop()
 
 

@@ -3,5 +3,5 @@
 `group` is the way to it: `reach` (options of its clients), `begins`, `disproof` (positions of another log),
 `hand_over` (whether the checkpoint still stands where the group does). `commits` makes the first commit,
 those of finished batches (`advance`) and the last, each with the `marks` of its run; `ownership` reads them
-again and again, `judge` (pure) says whose they are, `reservation` keeps a second run of this process out.
+again and again and ends a run whose group was moved, `reservation` refuses a second run of this process.
 """

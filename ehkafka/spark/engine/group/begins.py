@@ -14,6 +14,7 @@ from ehkafka.errors import EndpointError, OffsetGapError
 from ehkafka.positions.gap import AnotherLog, Gap
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.wording import ended
+from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from ehkafka.settings import OutOfRange
 
     Logs = Mapping[TopicPartition, LogBounds]
-
-_NAMED = 3
 
 
 def logs_of(consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float) -> Logs:
@@ -117,10 +116,8 @@ def in_new_logs(
 def _settle_gone(gone: Sequence[TopicPartition], action: OutOfRange) -> None:
     if action != "stop":  # Spark's source warns of it
         return
-    names = ", ".join(map(str, gone[:_NAMED]))
-    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
     raise OffsetGapError(
-        f"The checkpoint knows {names}{more}, which the topic no longer has: it was recreated with fewer "
+        f"The checkpoint knows {names(gone)}, which the topic no longer has: it was recreated with fewer "
         f"partitions. {_step(has_checkpoint=True)}"
     )
 

@@ -1,7 +1,7 @@
 """The commits of one run: the first, which takes the group, those of finished batches, and the last.
 
 On the driver. `take` in the thread that starts the query, all else in the one that follows it. Each commit
-comes right after a look at what the group has, so that nobody's is overwritten but by the rarest chance.
+comes right after a look at what the group has, so that a commit of another client is hardly ever overwritten.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ehkafka.spark.engine.group.ownership import CHECK_TIMEOUT_S
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from confluent_kafka import Consumer
 
@@ -30,18 +30,13 @@ if TYPE_CHECKING:
     from ehkafka.intake.context import IntakeContext
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.engine.group.judge import Commit
-    from ehkafka.spark.engine.group.ownership import GroupWatch
+    from ehkafka.spark.engine.group.ownership import Commit, GroupWatch
     from ehkafka.spark.engine.tasks.results import LastRecord
     from ehkafka.spark.source.offsets import StreamOffset
 
 # A query is one epoch of all its partitions, but of those whose log is recreated meanwhile.
 _EPOCH = 1
 AGAIN_S = 0.2
-# How long a run that begins waits for the answer of one whose mark it found: three of its looks. Over a slow
-# broker it is three looks of our own, since the other one has to look and to commit as slowly.
-SETTLE_S = 3.5
-SETTLE_CHECKS = 3
 _NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -61,12 +56,9 @@ class Commits:
         self._consumer = consumer
         self._ownership = ownership
         self._whose = whose
-        self._mark = ownership.mark
         self._bytes_max = bytes_max
         # What the last finished batch reached, by partition.
         self._positions: dict[TopicPartition, Position] = {}
-        # Where our mark was overwritten, until it stands there again.
-        self._overwritten: set[TopicPartition] = set()
         # What ended the commits for good; set on whichever thread calls back.
         self.fatal: EhkafkaError | None = None
 
@@ -81,18 +73,16 @@ class Commits:
         """Commit where the query begins; tell whether the broker keeps what is committed beside the offsets.
 
         `found` is what the group had when `starts` were chosen, `facts` what is known of its partitions.
-        Raises `GroupInUseError` while a consumer or another run has the group, or where somebody has moved
-        it since; `EndpointError`.
+        Raises `GroupInUseError` for a group with consumers or one that was moved since; `EndpointError`.
         """
         for partition, offset in starts.items():
             position = Position(_EPOCH, offset, facts=(facts or {}).get(partition, NOTHING_KNOWN))
             self._begin_epoch(partition, position, offset)
         self._commit_first(found, timeout_s)
-        keeps_marks = self._learn_marks(timeout_s)
-        if self._ownership.may_meet:
-            self._settle(timeout_s)
-        self._ownership.settled()
-        return keeps_marks
+        return self._answered(
+            lambda: self._ownership.learn_marks(self._consumer, self._context.ledger, self._positions),
+            time.monotonic() + timeout_s,
+        )
 
     def note(self, ended: StreamOffset, lasts: Mapping[TopicPartition, LastRecord] | None) -> None:
         """Take where a finished batch ended; it is committed at the next tick, with its topics' ids.
@@ -112,16 +102,13 @@ class Commits:
             self._positions[partition] = self._marked(at)
 
     def serve(self, timeout_s: float) -> None:
-        """Let the client's callbacks through, look who else commits, and commit what is due.
-
-        A mark that was overwritten is put back at once, whatever the pace: another run waits for it.
-        """
+        """Let the client's callbacks through, look who else commits, and commit what is due."""
         self._consumer.consume(1, timeout_s)
         ledger = self._context.ledger
         if ledger.in_flight is not None or self.lost() is not None:
             return
         is_due = ledger.due(time.monotonic(), 0)
-        if self._ownership.is_due(soon=is_due) and self._check() and (is_due or self._owes_marks()):
+        if self._ownership.is_due(soon=is_due) and self._check() and is_due:
             self._context.committer.send(self._consumer, self._positions, 0)
 
     def lost(self) -> EhkafkaError | None:
@@ -136,12 +123,9 @@ class Commits:
     def finish(self, timeout_s: float) -> list[TopicPartition]:
         """Commit what the last batch reached; return the partitions whose commit is not known to be made.
 
-        It says that the run has ended, so that the next one need not wait for an answer. The last request
-        may be inside the client still: `Committer.await_answer`.
+        The last request may be inside the client still: `Committer.await_answer`.
         """
         ends_s = time.monotonic() + timeout_s
-        self._mark = self._mark._replace(has_ended=True)
-        self._positions = {one: self._marked(at) for one, at in self._positions.items()}
         ledger = self._context.ledger
         while self.lost() is None and ledger.dirty(self._positions):
             left_s = ends_s - time.monotonic()
@@ -169,17 +153,18 @@ class Commits:
         self._positions[partition] = self._marked(position._replace(facts=facts))
 
     def _marked(self, position: Position) -> Position:
-        # Whether there are marks is settled at the start: the last ones are a letter longer.
-        if len(self._ownership.mark.text) > self._bytes_max:
+        mark = self._ownership.mark
+        if len(mark.text) > self._bytes_max:
             return position
-        text = self._mark.beside(position.next_offset, position.facts, self._bytes_max)
-        return position._replace(metadata=text)
+        return position._replace(metadata=mark.beside(position.next_offset, position.facts, self._bytes_max))
 
     def _commit_first(self, found: Mapping[TopicPartition, Commit], timeout_s: float) -> None:
         ends_s = time.monotonic() + timeout_s
         while True:
-            # Before each try: until one succeeds the group is anybody's.
-            self._refuse_moved(found, ends_s)
+            # Before each try: until one succeeds any client may commit.
+            self._answered(
+                lambda: self._ownership.refuse_moved(self._consumer, found, self._positions), ends_s
+            )
             ledger = self._context.ledger
             says_more = any(one.metadata for one in ledger.dirty(self._positions).values())
             refusal = self._refusal()
@@ -199,63 +184,28 @@ class Commits:
                 )
             time.sleep(AGAIN_S)
 
-    def _refuse_moved(self, found: Mapping[TopicPartition, Commit], ends_s: float) -> None:
-        while not self._ownership.refuse_moved(self._consumer, found, self._positions):
-            self._give_up_after(ends_s)
-            self._consumer.consume(1, AGAIN_S)
-
     def _refusal(self) -> KafkaError | None:
         error, answers = self._context.committer.commit_once(self._consumer, self._positions)
         reported = [error, *(answer.error for answer in answers)]
         return next((one for one in reported if one is not None), None)
 
-    def _learn_marks(self, timeout_s: float) -> bool:
-        ends_s = time.monotonic() + timeout_s
-        while True:
-            keeps = self._ownership.learn_marks(self._consumer, self._context.ledger, self._positions)
-            if keeps is not None:
-                return keeps
-            self._give_up_after(ends_s)
+    def _answered(self, look: Callable[[], bool | None], ends_s: float) -> bool:
+        """Look at the group's commits until the broker answers. Raises `EndpointError` after `ends_s`."""
+        while (answer := look()) is None:
+            if time.monotonic() >= ends_s:
+                raise EndpointError(
+                    f"{self._whose}: the broker did not return the group's commits in time. Nothing was "
+                    "started: look at the broker and the network, and start again."
+                )
             self._consumer.consume(1, AGAIN_S)
-
-    def _settle(self, timeout_s: float) -> None:
-        """Wait for the answer of a run that may still live. Raises `GroupInUseError` when it comes.
-
-        A look that failed is no silence: the other run may not have reached the broker, either.
-        """
-        begun_s = checked_s = time.monotonic()
-        ends_s = begun_s + timeout_s
-        answered = 0
-        while answered < SETTLE_CHECKS or checked_s < begun_s + SETTLE_S:
-            self._consumer.consume(1, AGAIN_S)
-            checked_s = time.monotonic()
-            self._check()
-            if self._ownership.lost is not None:
-                raise self._ownership.lost
-            answered += 1
-            if not self._ownership.has_seen:
-                self._give_up_after(ends_s)
-                begun_s, answered = time.monotonic(), 0
-
-    def _give_up_after(self, ends_s: float) -> None:
-        if time.monotonic() >= ends_s:
-            raise EndpointError(
-                f"{self._whose}: whether another run has it could not be read from the broker in time. "
-                "Nothing was started: look at the broker and the network, and start again."
-            )
+        return answer
 
     def _check(self, timeout_s: float | None = None) -> bool:
         """Look who else commits; tell whether we may."""
         again = self._ownership.check(self._consumer, self._context.ledger, self._positions, timeout_s)
         for partition in again or ():
             self._context.ledger.assigned(partition, self._positions[partition].epoch, None)
-        self._overwritten |= again or frozenset()
         return again is not None
-
-    def _owes_marks(self) -> bool:
-        ledger = self._context.ledger
-        self._overwritten = {one for one in self._overwritten if ledger.acknowledged(one) is None}
-        return bool(self._overwritten)
 
     def _late(self) -> list[TopicPartition]:
         late = []

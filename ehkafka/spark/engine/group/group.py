@@ -3,7 +3,7 @@
 On the driver. `open`, `begin` and `claim` in the thread that starts the query; from `serve` on the consumer
 belongs to the thread that follows it. Nothing here joins the group: Kafka takes commits from outside only
 while a group has no member, which is also how a live consumer is noticed. Other runs on Spark are noticed by
-what they commit (`ownership`).
+their commits (`ownership`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from ehkafka.run.resetting import reset_group
 from ehkafka.spark.engine.group.begins import in_new_logs, inside_the_logs, logs_of, offsets_of
 from ehkafka.spark.engine.group.commits import Commits, in_use, with_step
 from ehkafka.spark.engine.group.disproof import Disproof
-from ehkafka.spark.engine.group.judge import Commit
 from ehkafka.spark.engine.group.marks import Mark
-from ehkafka.spark.engine.group.ownership import GroupWatch
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch
+from ehkafka.wording import counted
+from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -53,7 +54,6 @@ BEGIN_S, BEGIN_AGAIN_S = 6.0, 0.2
 CREDENTIAL_CHECK_S = 0.5
 # How long a last commit that came too late may keep the client from being closed.
 ANSWER_S = 5.0
-_NAMED = 3
 _LOG = logging.getLogger("ehkafka.spark")
 
 
@@ -172,9 +172,10 @@ class Group:
         timeout_s = min(MEMBERS_S, self._app.settings.connect_s)
         members = members_of(target, self.name, self._app.topics[0], timeout_s)
         if members:
-            named = ", ".join(f"{member.id or member.client} on {member.host}" for member in members[:_NAMED])
-            more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
-            raise in_use(self._whose, f"it has {len(members)} member(s), {named}{more}")
+            raise in_use(
+                self._whose,
+                f"it has {counted(len(members), 'member')}, {names(member.name for member in members)}",
+            )
 
     def claim(
         self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
@@ -182,13 +183,14 @@ class Group:
         """Take the group by committing where the query begins.
 
         `checkpoint` is the name of its checkpoint, `goes_on` tells whether there is something in it. Raises
-        `GroupInUseError` while a consumer or another run has the group or where somebody has moved it since
-        `begin`, `OffsetGapError` by `on_out_of_range`, `EndpointError`.
+        `GroupInUseError` for a group with consumers or one that was moved since `begin`, `OffsetGapError` by
+        `on_out_of_range`, `EndpointError`.
         """
         starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
         mark = Mark(self.run, checkpoint)
         found = [Mark.read(commit.metadata) for commit in self.committed.values()]
-        ownership = GroupWatch(mark, [one for one in found if one is not None], self._whose, self._bus.emit)
+        before = {one.run for one in found if one is not None}
+        ownership = GroupWatch(mark, before, self._whose, self._bus.emit)
         bytes_max = metadata_bytes_max(self._app.settings, is_event_hubs=self._app.endpoint.is_event_hubs)
         self._commits = Commits(
             self._context, self._opened, ownership, whose=self._whose, bytes_max=bytes_max

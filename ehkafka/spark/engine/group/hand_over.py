@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.group.marks import Mark
 from ehkafka.wording import ended
+from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.positions.same_log import WitnessRecord
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.engine.group.judge import Commit
+    from ehkafka.spark.engine.group.ownership import Commit
 
     Positions = Mapping[TopicPartition, int]
-
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +85,13 @@ def _is_ours(partition: TopicPartition, commit: Commit, standing: Standing, whos
 
 
 def _described(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit]) -> str:
-    shown = ", ".join(
+    shown = names(
         f"{partition}: checkpoint {standing.finished.get(partition, 'none')}, group {commit.offset}"
-        for partition, commit in sorted(moved.items())[:_NAMED]
+        for partition, commit in sorted(moved.items())
     )
-    more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
     return (
         f"The checkpoint in {whose.where} and the group {whose.group!r} stand at different offsets "
-        f"({shown}{more}): {ended(_why(whose, standing, moved))} To continue where the group stands, start "
+        f"({shown}): {ended(_why(whose, standing, moved))} To continue where the group stands, start "
         "with a new checkpoint: new_checkpoint=True, or --new-checkpoint. To continue where the checkpoint "
         "stands, move the group there: ehkafka offsets reset."
     )

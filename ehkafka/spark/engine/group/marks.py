@@ -1,6 +1,6 @@
-"""What a run on Spark writes beside its commits: who it is, and from which checkpoint it goes on. Pure.
+"""What a run on Spark writes in the text of its commits: its name, and which checkpoint it continues. Pure.
 
-Kafka takes commits from outside of a group from anybody, so a run tells by these marks whether the group's
+Kafka takes commits from outside of a group from any client, so a run tells by these marks whether the group's
 commits are still its own. Consumers read a mark as "nothing is finished above this commit". The facts of the
 log and the group stand before the mark and are carried on as every commit carries them.
 """
@@ -11,15 +11,14 @@ from typing import NamedTuple, Self
 
 from ehkafka.progress.metadata import NO_WORD, ON_SPARK, LogFacts, facts_word
 
-_RUNS, _ENDED, _NONE = "runs", "ended", "-"
+_NONE = "-"
 
 
 class Mark(NamedTuple):
-    """A run's name; the name of its checkpoint, empty without one; whether it ended in good order."""
+    """A run's name; the name of its checkpoint, empty without one."""
 
     run: str
     checkpoint: str = ""
-    has_ended: bool = False
 
     @property
     def text(self) -> str:
@@ -27,7 +26,7 @@ class Mark(NamedTuple):
         return f"{ON_SPARK}{NO_WORD}.{self._words}"
 
     def beside(self, next_offset: int, facts: LogFacts, bytes_max: int) -> str:
-        """Return what is committed beside `next_offset`: the mark, and as many facts as fit with it."""
+        """Return what is committed with `next_offset`: the mark, and as many facts as fit with it."""
         room_bytes = bytes_max - len(ON_SPARK) - 1 - len(self._words)
         return f"{ON_SPARK}{facts_word(next_offset, facts, room_bytes)}.{self._words}"
 
@@ -37,11 +36,11 @@ class Mark(NamedTuple):
         if text is None or not text.startswith(ON_SPARK):
             return None
         # A run's name may have dots of its own.
-        words = text.removeprefix(ON_SPARK).split(".", 3)[1:]
-        if len(words) != 3 or words[0] not in (_RUNS, _ENDED) or not words[2]:
+        words = text.removeprefix(ON_SPARK).split(".", 2)[1:]
+        if len(words) != 2 or not all(words):
             return None
-        return cls(words[2], "" if words[1] == _NONE else words[1], words[0] == _ENDED)
+        return cls(words[1], "" if words[0] == _NONE else words[0])
 
     @property
     def _words(self) -> str:
-        return f"{_ENDED if self.has_ended else _RUNS}.{self.checkpoint or _NONE}.{self.run}"
+        return f"{self.checkpoint or _NONE}.{self.run}"

@@ -1,6 +1,6 @@
 """Which groups this process has on Spark: a second run of the same group and topic is refused at once.
 
-Any thread. Runs of other processes are known by their marks (`judge`).
+Any thread. A run of another process takes the group over (`ownership`).
 """
 
 from __future__ import annotations

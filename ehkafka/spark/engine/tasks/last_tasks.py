@@ -12,8 +12,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql.streaming.query import StreamingQuery
 
 # Twice what Spark takes by default.
@@ -25,11 +23,8 @@ _LAST_JOBS = 2
 _LOG = logging.getLogger("ehkafka.spark")
 
 
-def await_tasks(query: StreamingQuery, wait: Callable[[float], None], timeout_s: float = TIMEOUT_S) -> None:
-    """Return when no task of a query that was stopped runs any more; tell if some do after `timeout_s`.
-
-    `wait` takes a moment of so many seconds and never raises: handlers that still run matter more.
-    """
+def await_tasks(query: StreamingQuery, timeout_s: float = TIMEOUT_S) -> None:
+    """Return when no task of a query that was stopped runs any more; tell if some do after `timeout_s`."""
     jvm: Any = query._jsq  # noqa: SLF001 - PySpark's query has no way to its session
     tracker = jvm.sparkSession().sparkContext().statusTracker()
     group = str(jvm.runId())
@@ -43,7 +38,7 @@ def await_tasks(query: StreamingQuery, wait: Callable[[float], None], timeout_s:
                 timeout_s,
             )
             return
-        wait(CHECK_S)
+        time.sleep(CHECK_S)
 
 
 def _running(tracker: Any, group: str) -> int:

@@ -1,0 +1,146 @@
+"""Whose a group's commits are: marks, and what follows of what the broker returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ehkafka.errors import GroupInUseError
+from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.progress.metadata import MOVED, CommitMetadata, LogFacts, decode
+from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+OURS, BEFORE, THEIRS = Mark("host.example-1-aa", "c1"), Mark("before-1-cc"), Mark("other-2-bb")
+STORED = {P0: Position(1, 10, metadata=OURS.text), P1: Position(1, 20, metadata=OURS.text)}
+FACTS = LogFacts(8, bytes(range(16)), (7, 1_790_000_000_000), "june")
+
+
+class Group:
+    """A group with two partitions and the watch of a run that has committed `STORED`."""
+
+    def __init__(self) -> None:
+        self.commits = {P0: Commit(10, OURS.text), P1: Commit(20, OURS.text)}
+        self.watch = GroupWatch(OURS, {BEFORE.run}, "The group 'g'", lambda _event: None)
+        self._ledger = CommitLedger(CommitPacing())
+        for partition, position in STORED.items():
+            self._ledger.assigned(partition, 1, position)
+        self.timeouts_s: list[float] = []
+        self.is_up = True
+
+    def committed(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+        """Return what the group has."""
+        self.timeouts_s.append(timeout)
+        if not self.is_up:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "slow"))
+        found = [TopicPartition(one.topic, one.partition) for one in asked]
+        return [KafkaPartition(*p, self.commits[p].offset, self.commits[p].metadata) for p in found]
+
+    def check(self, wanted: dict[TopicPartition, Position] | None = None) -> Any:
+        """Look."""
+        return self.watch.check(self, self._ledger, wanted or STORED)  # type: ignore[arg-type]
+
+    def begin(self, before: dict[TopicPartition, Commit]) -> Any:
+        """Look whether a run may begin at 12."""
+        return self.watch.refuse_moved(self, before, {P0: Position(1, 12)})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def group() -> Group:
+    """Return one whose commits are ours."""
+    return Group()
+
+
+def test_a_mark_is_read_back() -> None:
+    """A run's name may have dots and dashes; what is no mark is none, and no text of ranges is one."""
+    for mark in (OURS, THEIRS):
+        assert Mark.read(mark.text) == mark
+        assert decode(mark.text, 10) == CommitMetadata(drops_ranges=True)
+        text = mark.beside(10, FACTS, 1_000)
+        assert Mark.read(text) == mark
+        assert decode(text, 10) == CommitMetadata(FACTS, drops_ranges=True)
+        assert mark.beside(10, FACTS, len(mark.text)) == mark.text
+    for text in ("", MOVED, "ehk2.spark.", "ehk2.spark.-.c1", "ehk2.spark.-..run", "x", None):
+        assert Mark.read(text) is None
+
+
+def test_our_commits_are_ours(group: Group) -> None:
+    """An equal commit is ours, also one without a text."""
+    assert group.check() == set()
+    group.commits[P1] = Commit(20, "")
+    assert group.check() == set()
+
+
+@pytest.mark.parametrize("commit", [Commit(-1001, ""), Commit(7, OURS.text), Commit(9, BEFORE.text)])
+def test_an_expired_or_late_commit_is_made_again(group: Group, commit: Commit) -> None:
+    """Kafka forgets commits, a broker may return an older one, and one of the run before may come late."""
+    group.commits[P0] = commit
+    assert group.check() == {P0}
+    assert group.watch.lost is None
+
+
+@pytest.mark.parametrize(
+    ("commit", "who"),
+    [
+        (Commit(8, ""), "a consumer, ehkafka offsets reset or a tool"),
+        (Commit(10, MOVED), "a consumer, ehkafka offsets reset or a tool"),
+        (Commit(10, "ehk2.abc"), "a consumer, ehkafka offsets reset or a tool"),
+        (Commit(10, THEIRS.text), r"another run on Spark \(other-2-bb\)"),
+    ],
+)
+def test_a_group_that_was_moved_ends_the_run(group: Group, commit: Commit, who: str) -> None:
+    """One look is enough, and nothing is committed over what it found."""
+    group.commits[P0] = commit
+    assert group.check() is None
+    with pytest.raises(
+        GroupInUseError, match=rf"by {who} while this run.*\(t\[0\]: 10, now {commit.offset}\)"
+    ):
+        raise group.watch.lost or AssertionError
+
+
+def test_without_marks_offsets_alone_are_compared(group: Group) -> None:
+    """Where the broker does not give marks back, what was acknowledged and what was sent are both ours."""
+    group.watch.keeps_marks = False
+    wanted = {P0: Position(1, 14), P1: Position(1, 20)}
+    group.commits = {P0: Commit(14, "ehk2.sp"), P1: Commit(20, "?")}
+    assert group.check(wanted) == set()
+    group.commits[P0] = Commit(15, "")
+    assert group.check(wanted) is None
+
+
+def test_a_look_that_failed_gives_the_next_one_longer(group: Group) -> None:
+    """A broker that is slow for long is waited for, within bounds; one that answers is asked as before."""
+    group.is_up = False
+    assert [group.check() for _ in range(4)] == [None] * 4
+    group.is_up = True
+    group.check()
+    group.check()
+    assert group.timeouts_s == [3, 6, 12, 12, 12, 3]
+    assert group.watch.lost is None
+
+
+@pytest.mark.parametrize(
+    "commit", [Commit(10, "ehk2.abc"), Commit(12, ""), Commit(12, MOVED), Commit(12, OURS.text)]
+)
+def test_a_commit_that_takes_nothing_away_keeps_no_run_from_beginning(group: Group, commit: Commit) -> None:
+    """A start at 12 over a commit of 10: what stood there, the very start, or ours whose answer was lost."""
+    group.commits[P0] = commit
+    assert group.begin({P0: Commit(10, "ehk2.abc")})
+    group.commits[P0] = Commit(-1001, "")
+    assert group.begin({})
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [Commit(11, ""), Commit(9, MOVED), Commit(10, ""), Commit(12, THEIRS.text), Commit(-1001, "")],
+)
+def test_a_commit_since_the_look_ends_the_start(group: Group, commit: Commit) -> None:
+    """Any other one, ahead or behind, and the mark of a run that has just begun."""
+    group.commits[P0] = commit
+    with pytest.raises(GroupInUseError, match=r"began \(t\[0\]: 10, now (\d+|none)\)"):
+        group.begin({P0: Commit(10, "ehk2.abc")})
