@@ -2,8 +2,8 @@
 
 Pure: `options` with `option_text` and `boundary_options`, `start`, `begin` (a place → offsets), `offsets`
 (what Spark writes down), `planning`, `loss`, `schema`, `lag`; `stream` and `witnesses` are a query's
-decisions. On the driver `log`, `log_ids` and `log_records` ask the broker. In Spark's Python
-workers `client` opens, `consumers` keeps, `reading` reads and `arrow` writes columns. Only `data_source`,
-`reader_parts` and the readers (`batch_reader`; `stream_reader` from PySpark 4.2 on, `early_stream_reader`
-before; `partition` is what they give to tasks) import PySpark, so everything else is tested without a JVM.
+decisions. On the driver `log` and `log_ids` ask the broker. In Spark's Python workers `client` opens,
+`consumers` keeps, `reading` reads and `arrow` writes columns. Only `data_source`, `reader_parts` and the
+readers (`batch_reader`; `stream_reader` from PySpark 4.2 on, `early_stream_reader` before; `partition` is
+what they give to tasks) import PySpark, so everything else is tested without a JVM.
 """

@@ -31,11 +31,8 @@ class Bounds(Protocol):
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, int | None]:
-        """Return a group's commits."""
-
-    def added(self, group: str, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Return those that their topics have got since the group's first commits."""
+    ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+        """Return a group's commits, and the partitions that are newer than its first ones."""
 
 
 def offsets_of(
@@ -96,18 +93,17 @@ def _from_time(
 def _from_group(
     group: str, otherwise: Place | None, log: Bounds, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    found = log.committed(group, partitions)
-    without = [one for one in partitions if found[one] is None]
+    known, new = log.committed(group, partitions)
+    without = [one for one in partitions if one not in known]
     if without and otherwise is None:
         raise ConfigurationError(
             f"Group {group!r} has committed nothing on {without[0]}, where the query is to begin. Commit an"
             " offset there, or give startingOffsetsWithoutCommit=earliest or latest."
         )
-    known = {one: offset for one, offset in found.items() if offset is not None}
     if otherwise is None or not without:
         return known
     # Nobody asked to skip what was written before the group saw them.
-    added = [one for one in without if one in log.added(group, without)]
+    added = [one for one in without if one in new]
     rest = [one for one in without if one not in added]
     return known | log.starts(added) | (offsets_of(otherwise, log, rest) if rest else {})
 

@@ -24,7 +24,6 @@ from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.client import client_properties
 from ehkafka.spark.source.log_ids import LogIds
-from ehkafka.spark.source.log_records import LogRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
-    from ehkafka.spark.source.log_records import Readings
+    from ehkafka.spark.source.log_ids import Readings
     from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
 
@@ -62,8 +61,7 @@ class Log:
         self._options = options
         self._timeout_s = min(TIMEOUT_S, options.timeout_s)
         self._inspection: Inspection | None = None
-        self._ids: LogIds | None = None
-        self._records = LogRecords(options)
+        self._ids = LogIds(options)
         self._known: tuple[TopicPartition, ...] = ()
         self._refresh_at_s = 0.0
 
@@ -98,27 +96,23 @@ class Log:
 
     def begin_ids(self) -> None:
         """Begin to ask for the topics' ids, without waiting and without an error."""
-        if self._ids is None:
-            self._ids = LogIds(self._options)
-            self._ids.begin(self.topics())
+        self._ids.begin(self.topics())
 
     def first_ids(self) -> Mapping[str, bytes]:
         """Return the ids that the run's first question has brought; a service without ids tells none."""
-        return {} if self._ids is None else self._ids.first()
+        return self._ids.first()
 
     def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Return the ids that these topics have now, nothing where no answer comes within 5 s."""
-        self.begin_ids()
-        assert self._ids is not None
         return self._ids.now(known)
 
     def is_check_due(self) -> bool:
         """Tell whether records were last read a minute ago, or not yet."""
-        return self._records.is_due()
+        return self._ids.is_check_due()
 
     def records(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
-        """Return what the logs have at these offsets, `then` read after `first`; both within 5 s."""
-        return self._records.read(first, then)
+        """Return what the logs have at these offsets, `then` read after `first`; each within 5 s."""
+        return self._ids.records(first, then)
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics' names. Raises `ConfigurationError` when nothing names one."""
@@ -147,37 +141,24 @@ class Log:
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, int | None]:
-        """Return what the group has committed, None where nothing."""
-        endpoint = self._options.endpoint.endpoint()
-        found: dict[TopicPartition, int | None] = {}
+    ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+        """Return what the group has committed, and which partitions are newer than its first commits say."""
+        target, counts = Target(endpoint=self._options.endpoint.endpoint(), group=group), FirstCounts()
+        found: dict[TopicPartition, int] = {}
         for topic in sorted({one.topic for one in partitions}):
-            with GroupOffsets(Target(endpoint=endpoint, group=group), topic) as offsets:
-                commits = offsets.commits()
-            found |= {TopicPartition(topic, number): at for number, (at, _) in commits.items()}
-        return {one: found.get(one) for one in partitions}
-
-    def added(self, group: str, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Return those that their topics have got since the group's first commits, as these say."""
-        endpoint, counts = self._options.endpoint.endpoint(), FirstCounts()
-        for topic in sorted({one.topic for one in partitions}):
-            with GroupOffsets(Target(endpoint=endpoint, group=group), topic) as offsets:
-                commits = offsets.commits()
-            counts.note(
-                {
-                    TopicPartition(topic, number): facts_of(offset, metadata)
-                    for number, (offset, metadata) in commits.items()
-                    if offset is not None
-                }
-            )
-        return {one for one in partitions if counts.is_new(one)}
+            with GroupOffsets(target, topic) as offsets:
+                for number, (at, metadata) in offsets.commits().items():
+                    if at is not None:
+                        found[TopicPartition(topic, number)] = at
+                        counts.note({TopicPartition(topic, number): facts_of(at, metadata)})
+        committed = {one: at for one, at in found.items() if one in partitions}
+        return committed, {one for one in partitions if counts.is_new(one)}
 
     def close(self) -> None:
         """Close the clients. The next question would open others."""
         self._close_client()
-        if self._ids is not None:
-            self._ids.stop()
-            self._ids = None
+        self._ids.stop()
+        self._ids = LogIds(self._options)
 
     def _close_client(self) -> None:
         if self._inspection is not None:

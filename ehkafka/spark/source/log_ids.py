@@ -1,19 +1,22 @@
-"""The topics' ids as the broker tells them to a query: these distinguish a topic recreated from the old one.
+"""What tells the logs of a query from other ones of their names: ids, or records where there are no ids.
 
-Asked on a thread of its own (`positions.log_asker`). Used in Spark's planning process, by one thread, which
+Asked on threads of their own (`positions.log_asker`). Used in Spark's planning process, by one thread, which
 waits for an answer within a bound, and for a broker that was silent no more than once a minute.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.endpoint.client import open_admin, open_consumer
+from confluent_kafka import KafkaException
+
+from ehkafka.endpoint.client import describe_error, open_admin, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import ASK_S, TopicIds
-from ehkafka.positions.witness import witness_properties
+from ehkafka.positions.witness import READ_S, witness_properties
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.client import client_properties
@@ -25,27 +28,37 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from ehkafka.positions.log_asker import Question
-    from ehkafka.positions.same_log import Recognised
+    from ehkafka.positions.same_log import Reading, Recognised
+    from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
+
+    Readings = Mapping[TopicPartition, Reading]
 
 FIRST_S: Final = 1.0
 """What the first batch of a run waits for ids that its checkpoint does not name: brokers that have them
 answer long before, and most of it passes while the connection is made."""
+CHECK_EVERY_S: Final = 60.0
+"""How often records are looked at. Each look costs a connection, and a batch of records from each log: 0.1 s
+for 500 logs of a broker on the same machine."""
 
-_WAIT_S = ASK_S + 0.5
+# A thread may be busy with another question, and opens a client.
+_MARGIN_S = 0.5
 # No batch waits again for a broker that has just kept silent.
 _SILENT_S = 60.0
+_LOG = logging.getLogger("ehkafka.spark")
 
 
 class LogIds:
-    """What the broker calls these topics. Opens nothing before the first question."""
+    """Ids and records of these topics. Opens nothing before the first question."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._asker = LogAsker(TopicIds(self._open_admin), self._open_consumer)
+        # A broker that does not answer about ids must not keep records from being read.
+        self._record_asker = LogAsker(TopicIds(None), self._open_consumer)
         self._first: Question[Recognised] | None = None
         self._first_by_s = 0.0
-        self._not_before_s = float("-inf")
+        self._not_before_s = self._records_at_s = float("-inf")
 
     def begin(self, topics: Iterable[str]) -> None:
         """Put the first question of a run, without waiting."""
@@ -66,16 +79,37 @@ class LogIds:
             return {}
         asked_s = time.monotonic()
         question = self._ask(known)
-        question.done.wait(_WAIT_S)
+        question.done.wait(ASK_S + _MARGIN_S)
         now_s = time.monotonic()
         # An answer that does not tell, as while a topic is being recreated, comes sooner.
         if not question.answer.ids and now_s - asked_s >= ASK_S:
             self._not_before_s = now_s + _SILENT_S
         return question.answer.ids
 
+    def is_check_due(self) -> bool:
+        """Tell whether records were last read a minute ago, or not yet."""
+        return time.monotonic() >= self._records_at_s
+
+    def records(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
+        """Return what the logs have at these offsets, `then` read after `first`, each within 5 s.
+
+        An error is no answer: the driver's own client tells of it, too.
+        """
+        if not (first or then):
+            return {}, {}
+        self._records_at_s = time.monotonic() + CHECK_EVERY_S
+        before, after = (
+            self._record_asker.ask(
+                {partition: LogFacts(witness=(at, 0)) for partition, at in offsets.items()}
+            )
+            for offsets in (first, then)
+        )
+        return _readings(before), _readings(after)
+
     def stop(self) -> None:
-        """End the asking thread, without waiting for it."""
+        """End the asking threads, without waiting for them."""
         self._asker.stop()
+        self._record_asker.stop()
 
     def _ask(self, known: Mapping[str, bytes | None]) -> Question[Recognised]:
         # A topic has one id, whichever partition is named.
@@ -83,14 +117,19 @@ class LogIds:
         return self._asker.ask(facts, reads=False)
 
     def _open_admin(self) -> AdminClient:
-        # Whatever is wrong with the connection the driver's consumer tells, too.
-        return open_admin(quiet_properties(self._options), logger=ClientLog(lambda _event: None))
+        return open_admin(self._quiet(), logger=ClientLog(lambda _event: None))
 
     def _open_consumer(self) -> Consumer:
-        properties = witness_properties(quiet_properties(self._options))
-        return open_consumer(properties, logger=ClientLog(lambda _event: None))
+        return open_consumer(witness_properties(self._quiet()), logger=ClientLog(lambda _event: None))
+
+    def _quiet(self) -> dict[str, Any]:
+        # Whatever is wrong with the connection the driver's consumer tells, too.
+        return {**client_properties(self._options.endpoint.endpoint(), self._options.group), "log_level": 0}
 
 
-def quiet_properties(options: SourceOptions) -> dict[str, Any]:
-    """Return the properties of a client beside the driver's own, which tells what goes wrong."""
-    return {**client_properties(options.endpoint.endpoint(), options.group), "log_level": 0}
+def _readings(question: Question[Recognised]) -> Readings:
+    question.done.wait(READ_S + _MARGIN_S)
+    if (error := question.error) is not None:
+        text = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
+        _LOG.info("Whether the topics are still the same could not be read; it is retried: %s", text)
+    return question.answer.readings

@@ -110,7 +110,7 @@ def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: A
 def test_a_second_run_takes_the_group_and_ends_the_first(
     runs: Runs, group_commits: Any, produced: Any, lab: Any
 ) -> None:
-    """The run that began last goes on; the first one is told its name and commits nothing over it."""
+    """The run that began last goes on; the first one names it, and commits nothing over it."""
     produced(400)
     first = runs.begin()
     first.commits.note(StreamOffset({PARTITIONS[0]: 9}), {})

@@ -208,11 +208,11 @@ def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(
 
 QUICK = """
 from ehkafka import Endpoint
-from ehkafka.spark.source import log_records
+from ehkafka.spark.source import log_ids
 
 def make():
-    assert log_records.CHECK_EVERY_S > 1.0
-    log_records.CHECK_EVERY_S = 1.0  # in the process that plans
+    assert log_ids.CHECK_EVERY_S > 1.0
+    log_ids.CHECK_EVERY_S = 1.0  # in the process that plans
     return Endpoint.kafka({bootstrap!r})
 """
 

@@ -142,13 +142,10 @@ class FakeLog:
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, int | None]:
-        """A group's commits."""
-        return {one: self.commits.get(group, {}).get(one) for one in partitions}
-
-    def added(self, group: str, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """What topics have got since."""
-        return self.new & set(partitions)
+    ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
+        """A group's commits, and what topics have got since."""
+        committed = self.commits.get(group, {})
+        return {one: committed[one] for one in partitions if one in committed}, self.new
 
 
 @pytest.fixture

@@ -189,9 +189,9 @@ class Commits:
         reported = [error, *(answer.error for answer in answers)]
         return next((one for one in reported if one is not None), None)
 
-    def _answered(self, look: Callable[[], bool | None], ends_s: float) -> bool:
+    def _answered(self, ask: Callable[[], bool | None], ends_s: float) -> bool:
         """Look at the group's commits until the broker answers. Raises `EndpointError` after `ends_s`."""
-        while (answer := look()) is None:
+        while (answer := ask()) is None:
             if time.monotonic() >= ends_s:
                 raise EndpointError(
                     f"{self._whose}: the broker did not return the group's commits in time. Nothing was "

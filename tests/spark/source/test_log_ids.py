@@ -1,4 +1,4 @@
-"""Reading the records that tell a stream's logs from others, by clients in earnest, without topic ids."""
+"""Reading the records that tell a stream's logs from others, on a broker without topic ids."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from ehkafka.errors import OffsetGapError
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source import log_records
+from ehkafka.spark.source import log_ids
 from ehkafka.spark.source.log import Log
-from ehkafka.spark.source.log_records import LogRecords
+from ehkafka.spark.source.log_ids import LogIds
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream import Stream
@@ -26,43 +26,26 @@ P0, P1 = TopicPartition("readings", 0), TopicPartition("readings", 1)
 OLD, NEW = 30, 80
 
 
-def test_records_are_read_twice_by_one_client(
+def test_records_are_read_one_after_the_other(
     broker: EmbeddedBroker, options: Callable[..., SourceOptions]
 ) -> None:
-    """Trap: librdkafka goes on pausing what was paused, whatever is assigned next, and reads none of it."""
+    """Both times, and a look is due again after a minute."""
     for number in (0, 1):
         broker.produce("readings", [(b"k", b"v")] * 10, partition=number)
-    records = LogRecords(options())
-    assert records.is_due()
-    first, then = records.read({P0: 8, P1: 8}, {P0: 3, P1: 4})
+    ids = LogIds(options())
+    assert ids.is_check_due()
+    first, then = ids.records({P0: 8, P1: 8}, {P0: 3, P1: 4})
     assert [first[one].first[0] for one in (P0, P1)] == [8, 8]  # type: ignore[index]
     assert [then[one].first[0] for one in (P0, P1)] == [3, 4]  # type: ignore[index]
-    assert not records.is_due()
-
-
-def test_five_seconds_are_for_all(
-    options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a token comes late there is time for what is carried; a first look has all of it."""
-    given: list[float] = []
-
-    def read(_consumer: object, _offsets: object, timeout_s: float) -> dict[TopicPartition, object]:
-        given.append(timeout_s)
-        return {}
-
-    monkeypatch.setattr(log_records, "read_witnesses", read)
-    records = LogRecords(options())
-    records.read({P0: 8}, {P0: 3})
-    assert given[0] == log_records.READ_S / 2
-    assert log_records.READ_S / 2 < given[1] <= log_records.READ_S
-    records.read({P0: 8}, {})
-    assert given[2] == log_records.READ_S
+    assert not ids.is_check_due()
+    ids.stop()
 
 
 def test_a_broker_that_does_not_answer_tells_nothing(options: Callable[..., SourceOptions]) -> None:
-    """Within its five seconds, without an error: the driver's own client is who tells of it."""
-    records = LogRecords(options(**{"kafka.bootstrap.servers": "127.0.0.1:1"}))
-    assert records.read({P0: 8}, {P0: 3}) == ({}, {})
+    """Within a bound, without an error: the driver's own client is who tells of it."""
+    ids = LogIds(options(**{"kafka.bootstrap.servers": "127.0.0.1:1"}))
+    assert ids.records({P0: 8}, {P0: 3}) == ({}, {})
+    ids.stop()
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
@@ -74,7 +57,7 @@ def test_a_topic_made_anew_on_a_broker_without_ids(
     is_restarted: bool,
 ) -> None:
     """Row 23 with clients in earnest: the record's own timestamp tells, and all of the new log is read."""
-    monkeypatch.setattr(log_records, "CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr(log_ids, "CHECK_EVERY_S", 0.0)
     broker.produce("readings", [(b"k", b"old")] * OLD, partition=0)
     given, goes_on = options(startingOffsets="earliest"), options(failOnDataLoss="false")
     with Log(given) as log:
