@@ -61,7 +61,7 @@ class Begin:
     # A number, or OFFSET_BEGINNING where only the broker knows it.
     offset: int
     committed: KafkaPartition | None = None
-    # The group had none, and the mirror said so.
+    # From the mirror: the group had no commit.
     is_mirrored: bool = False
     # The group's entry where it is of another log: it decides nothing.
     disproved: KafkaPartition | None = None
@@ -86,7 +86,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookups:
-    """Whom a finder asks beside the group. What is left out knows nothing."""
+    """The sources that a finder asks in addition to the group. A source that is left out knows nothing."""
 
     # Which commits, by the facts they carry, belong to another log, and why.
     disproved: IsDisproved = lambda _facts: {}
@@ -252,7 +252,7 @@ class PositionFinder:
     def _others(
         self, fresh: Sequence[TopicPartition], known: Collection[TopicPartition]
     ) -> list[TopicPartition]:
-        """Return the other partitions of topics with fresh ones whose first count nobody has said."""
+        """Return the other partitions of topics with fresh ones whose first count is unknown."""
         asked = {*fresh, *known}
         topics = {p.topic: self.first_counts.lowest(p.topic) or 0 for p in fresh}
         return [

@@ -1,6 +1,6 @@
 """Which partitions are new: added to their topic since the group began with it. Pure; the poll thread's.
 
-A partition without a commit may be one that nobody has committed yet, which begins where `start` says, or one
+A partition without a commit may be one that is not committed yet, which begins where `start` is, or one
 that the topic has got since, whose records nobody asked to skip. They are distinguished by the number of
 partitions that the group's first commits carry in their metadata, each later commit too, and by the number
 that this run found when it began.
@@ -39,7 +39,7 @@ class FirstCounts:
                 self._carried[partition.topic] = min(first, self._carried.get(partition.topic, first))
 
     def is_carried(self, topic: str) -> bool:
-        """Tell whether a commit or a copy has said it."""
+        """Tell whether a commit or a copy has it."""
         return topic in self._carried
 
     def lowest(self, topic: str) -> int | None:

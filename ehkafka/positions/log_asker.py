@@ -74,7 +74,7 @@ class Question(Generic[T]):
 
 
 class KnownLogs(NamedTuple):
-    """Where logs begin and end; `problems` says for people why there is no answer."""
+    """Where logs begin and end; `problems` tells people why there is no answer."""
 
     logs: dict[TopicPartition, KnownLog]
     problems: dict[TopicPartition, str]
@@ -255,7 +255,7 @@ class LogAsker:
             for timeout_s in _COMMITTED_S:
                 if self._stopping.is_set():
                     break
-                # In short pieces, because nobody waits for a thread that is to end.
+                # In short pieces, because the run does not wait for a thread that is to end.
                 with suppress(KafkaException):
                     return commits_of(consumer, partitions, timeout_s)
         return None

@@ -189,7 +189,7 @@ class Restore:
         for partition, progress in source.progress_at(commits).items():
             commit = commits.get(partition)
             if commit is None or commit.is_ours is False:
-                continue  # whoever moved the group wants all from there on, whatever a copy says
+                continue  # an operator moved the group there and wants all from there
             if progress.next_offset != commit.next_offset or not progress.finished:
                 continue
             one = Restored(

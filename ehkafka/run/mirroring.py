@@ -130,7 +130,7 @@ class Mirroring:
 
 
 class ReadBack:
-    """Finds out, once for a run, whether the broker returns what commits say beside their offsets.
+    """Finds out, once for a run, whether the broker returns the metadata of commits.
 
     No document of Event Hubs states it. `report` is called by the asking thread, with the answer; never, if
     there is none.
