@@ -2,7 +2,7 @@
 
 That nothing comes for a while proves nothing: a fetch may not be sent yet, be refused, or wait for a broker.
 librdkafka has one fetch under way at a broker, and sends the next one when all that the one before brought is
-in its queue. So a partition is silent once more of them were sent while its position did not move. What is not
+in its queue. So a partition is silent once more of them were sent while it did not move. What is not
 known is not proved: then it is asked again.
 """
 
