@@ -10,7 +10,7 @@ letters behind the prefix; their facts are a word of their own, `-` where there 
 
     ehk2.moved.<facts>
     ehk2.claim.<facts>.<whose>
-    ehk2.spark.<facts>.<what `spark.engine.group.marks` writes>
+    ehk2.spark.<facts>.<what `spark.engine.group.ownership` writes>
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.spark.engine.failures import is_of_java, java_says
 from ehkafka.spark.engine.group.hand_over import Standing, Whose
-from ehkafka.spark.engine.java_errors import is_of_java, java_says
 from ehkafka.spark.source import offsets
 from ehkafka.wording import ended
 

@@ -1,4 +1,4 @@
-"""From an error inside a task, or inside Spark's planning process, to one sentence on the driver. Pure.
+"""From an error inside a task, or inside Spark itself, to one sentence on the driver. Imports no PySpark.
 
 A task's error travels as the text of a Python traceback inside of Java's. Ours are found in there by the
 name of their class.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
 _TOO_LATE: Final = "Python worker failed to connect back"
 _SHOWN_CHARACTERS_MAX = 600
+_JAVA_CHARACTERS_MAX = 200
 
 
 def as_reported(error: EhkafkaError) -> EhkafkaError:
@@ -59,3 +60,18 @@ def failure_of(shown: str) -> EhkafkaError:
         f"The Spark query failed: {first}. What its unfinished batch had handled is handled again at the "
         "next start. The executors' logs have the whole error."
     )
+
+
+def is_of_java(error: BaseException) -> bool:
+    """Tell whether an error is of a call into Java, or of the way there."""
+    return type(error).__module__.partition(".")[0] == "py4j"
+
+
+def java_says(error: BaseException) -> str:
+    """Return its first words, without Java's frames."""
+    reported = getattr(error, "java_exception", None)
+    try:
+        text = str(error) if reported is None else str(reported.toString())
+    except Exception:  # Java has ended meanwhile, and the error's own text would be Java's, too
+        text = str(getattr(error, "errmsg", type(error).__name__))
+    return " ".join(text.split())[:_JAVA_CHARACTERS_MAX].rstrip(".")

@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 import ehkafka
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.follow import Follower
-from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.spark.engine.tasks.shipment import Shipment

@@ -12,7 +12,7 @@ from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.events import CommitFailed, ConnectionProblem, OffsetGap
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
-from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.spark.source.offsets import StreamOffset
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.group.group import Group
 from ehkafka.spark.engine.group.hand_over import Standing
-from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus

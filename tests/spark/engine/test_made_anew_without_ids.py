@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,16 +16,16 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka  # noqa: TC001 - handlers are looked at
 from ehkafka.errors import EndpointError, OffsetGapError
-from ehkafka.positions.same_log import Reading
+from ehkafka.positions.log_asker import Question
+from ehkafka.positions.same_log import Reading, Recognised
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.group import disproof
-from ehkafka.spark.engine.group.advance import is_another_log, position_after
-from ehkafka.spark.engine.group.disproof import Disproof
+from ehkafka.spark.engine.group.begins import disproved
+from ehkafka.spark.engine.group.commits import is_another_log, position_after
 from ehkafka.spark.engine.group.group import Group
 from ehkafka.spark.engine.group.hand_over import Standing
-from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
@@ -90,62 +91,39 @@ def test_without_an_id_a_commit_carries_what_a_look_has_proved(
     assert (at.next_offset, at.facts) == (80, after)
 
 
-class FakeConsumer:
-    """Is closed, whatever became of the reading."""
+def asker(readings: dict[TopicPartition, Reading], error: KafkaException | None = None) -> Any:
+    """Return what has read this of the logs."""
 
-    is_closed = False
+    def ask(facts: dict[TopicPartition, LogFacts]) -> Question[Recognised]:
+        found = Recognised(facts, readings={one: readings[one] for one in facts if one in readings})
+        question = Question(found, lambda: found, error=error)
+        question.done.set()
+        return question
 
-    def close(self) -> None:
-        """Note it."""
-        self.is_closed = True
-
-
-@pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, Any]:
-    """Return what the logs have, for reading; an exception there is raised."""
-    found: dict[TopicPartition, Any] = {}
-
-    def read(_consumer: Any, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Reading]:
-        for one in offsets:
-            if isinstance(found.get(one), Exception):
-                raise found[one]
-        return {one: found[one] for one in offsets if one in found}
-
-    monkeypatch.setattr(disproof, "read_witnesses", read)
-    return found
+    return SimpleNamespace(ask=ask)
 
 
-def test_one_partition_tells_of_its_topic(reader: dict[TopicPartition, Any]) -> None:
+def test_one_partition_tells_of_its_topic() -> None:
     """Its others have no record, or none that was read in time; other topics, and those with ids, go on."""
-    reader |= {T0: Reading((28, 5)), U0: Reading(WITNESS)}
-    consumer = FakeConsumer()
-    found = Disproof(lambda _facts: {}, lambda: consumer)(  # type: ignore[arg-type, return-value]
-        {T0: LogFacts(witness=WITNESS), T1: LogFacts(), U0: LogFacts(witness=WITNESS)}
-    )
+    logs = asker({T0: Reading((28, 5)), U0: Reading(WITNESS)})
+    facts = {T0: LogFacts(witness=WITNESS), T1: LogFacts(), U0: LogFacts(witness=WITNESS)}
+    found = disproved(lambda _facts: {}, logs, facts)
     assert found[T0].startswith("the record at 28 was of 2023-")
     assert found[T1].startswith("topic 't' holds other records (in t[0]: the record at 28 was of 2023-")
     assert set(found) == {T0, T1}
-    assert consumer.is_closed
 
 
 def test_where_the_id_is_known_no_record_is_read() -> None:
-    """What tells by ids decides, and no client is opened."""
-
-    def open_consumer() -> Consumer:
-        raise AssertionError("a client was opened")
-
+    """What tells by ids decides, and nothing is asked."""
     known = {T0: LogFacts(topic_id=ID, witness=WITNESS)}
-    assert Disproof(lambda facts: dict.fromkeys(facts, "id"), open_consumer)(known) == {T0: "id"}
+    assert disproved(lambda facts: dict.fromkeys(facts, "id"), SimpleNamespace(), known) == {T0: "id"}  # type: ignore[arg-type]
 
 
-def test_a_reading_that_fails_ends_the_start(reader: dict[TopicPartition, Any]) -> None:
-    """In one sentence with the next step; the client is closed."""
-    reader[T0] = KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-    consumer = FakeConsumer()
-    judge = Disproof(lambda _facts: {}, lambda: consumer)  # type: ignore[arg-type, return-value]
+def test_a_reading_that_fails_ends_the_start() -> None:
+    """In one sentence with the next step."""
+    logs = asker({}, KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN)))
     with pytest.raises(EndpointError, match=r"topics are still the same could not be read.*Start again"):
-        judge({T0: LogFacts(witness=WITNESS)})
-    assert consumer.is_closed
+        disproved(lambda _facts: {}, logs, {T0: LogFacts(witness=WITNESS)})
 
 
 def make_anew(broker: EmbeddedBroker) -> None:

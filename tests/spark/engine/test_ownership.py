@@ -12,8 +12,7 @@ from ehkafka.errors import GroupInUseError
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.metadata import MOVED, CommitMetadata, LogFacts, decode
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.group.marks import Mark
-from ehkafka.spark.engine.group.ownership import Commit, GroupWatch
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Mark
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OURS, BEFORE, THEIRS = Mark("host.example-1-aa", "c1"), Mark("before-1-cc"), Mark("other-2-bb")

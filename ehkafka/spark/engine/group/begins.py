@@ -1,4 +1,4 @@
-"""Where a query's partitions begin, and what is done about a begin that its log does not hold.
+"""Where a query's partitions begin, and what is done about a begin that its log does not hold or never held.
 
 On the driver, in the thread that starts the query; asks the broker, for a bounded time.
 """
@@ -13,6 +13,9 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, OffsetGapError
 from ehkafka.positions.gap import AnotherLog, Gap
 from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.witness import READ_S
+from ehkafka.spark.source.loss import records_replaced
+from ehkafka.spark.source.witnesses import made_anew
 from ehkafka.wording import ended
 from ehkafka.wording.line import names
 
@@ -22,12 +25,17 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
-    from ehkafka.positions.finder import Begin
+    from ehkafka.positions.finder import Begin, IsDisproved
     from ehkafka.positions.gap import LogBounds
+    from ehkafka.positions.log_asker import LogAsker
+    from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
     from ehkafka.settings import OutOfRange
 
     Logs = Mapping[TopicPartition, LogBounds]
+
+# A reading begins with a connection.
+_MARGIN_S = 1.0
 
 
 def logs_of(consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float) -> Logs:
@@ -111,6 +119,37 @@ def in_new_logs(
             raise another.error(_step(has_checkpoint=True))
         found[partition] = logs[partition].start
     return found
+
+
+def disproved(
+    by_ids: IsDisproved, asker: LogAsker, facts: Mapping[TopicPartition, LogFacts]
+) -> dict[TopicPartition, str]:
+    """Return which positions are of another log, and what tells: a topic's id, or a record where it has none.
+
+    One partition tells of its whole topic: the others' positions belong to the old one as well. What is not
+    read in time is not disproved. Raises `EndpointError`.
+    """
+    unnamed = {p: one for p, one in facts.items() if one.witness is not None and one.topic_id is None}
+    question = asker.ask(unnamed) if unnamed else None
+    found = dict(by_ids(facts))
+    if question is None:
+        return found
+    question.done.wait(READ_S + _MARGIN_S)
+    if isinstance(question.error, KafkaException):
+        raise EndpointError(
+            "Whether the topics are still the same could not be read from the broker: "
+            f"{ended(describe_error(question.error.args[0]))} Start again when it answers."
+        ) from question.error
+    if question.error is not None:
+        raise question.error
+    witnesses = {p: one.witness for p, one in unnamed.items() if one.witness is not None}
+    replaced = made_anew(witnesses, question.answer.readings)
+    by_records = {
+        p: replaced[p.topic].get(p) or records_replaced(p.topic, replaced[p.topic])
+        for p in facts
+        if p.topic in replaced
+    }
+    return by_records | found
 
 
 def _settle_gone(gone: Sequence[TopicPartition], action: OutOfRange) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaException
@@ -30,11 +31,9 @@ from ehkafka.run.mirroring import Mirroring, run_name
 from ehkafka.run.options import AppOptions
 from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
-from ehkafka.spark.engine.group.begins import in_new_logs, inside_the_logs, logs_of, offsets_of
+from ehkafka.spark.engine.group.begins import disproved, in_new_logs, inside_the_logs, logs_of, offsets_of
 from ehkafka.spark.engine.group.commits import Commits, in_use, with_step
-from ehkafka.spark.engine.group.disproof import Disproof
-from ehkafka.spark.engine.group.marks import Mark
-from ehkafka.spark.engine.group.ownership import Commit, GroupWatch
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Mark
 from ehkafka.wording import counted
 from ehkafka.wording.line import names
 
@@ -91,7 +90,7 @@ class Group:
         self._context = assembly.context(
             self._identity,
             self._mirroring,
-            lambda by_ids: Disproof(by_ids, self._identity.open_consumer),
+            lambda by_ids: partial(disproved, by_ids, self._identity.bounds_asker),
         )
         self._credential = CredentialWatch(app.endpoint.credential, bus.emit)
         self._reach = Reach(app, letters=_letters(app), outputs=app.output_topics, emit=bus.emit)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.group.marks import Mark
+from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.wording import ended
 from ehkafka.wording.line import names
 

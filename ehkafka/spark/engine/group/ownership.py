@@ -1,15 +1,16 @@
-"""Whether a group's commits are still those of the run that has it.
+"""Whether a group's commits are still those of the run that has it, by the mark in the text of each.
 
-Kafka has no commit that fails because another client has committed. So a run reads the group's commits before
-its first one, before each later one and once a second, and ends where one of them is not its own: the run
-that began last has the group. On the driver: `refuse_moved` and `learn_marks` in the thread that starts the
-query, `check` in the one that follows it. It asks the broker for a bounded time and commits nothing itself.
+Kafka takes commits from outside of a group from any client, and none fails because another client has
+committed. So a run reads the group's commits before its first one, before each later one and once a second,
+and ends where one of them is not its own: the run that began last has the group. On the driver:
+`refuse_moved` and `learn_marks` in the thread that starts the query, `check` in the one that follows it. It
+asks the broker for a bounded time and commits nothing itself.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -17,8 +18,8 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import GroupInUseError
 from ehkafka.events import ConnectionProblem
+from ehkafka.progress.metadata import NO_WORD, ON_SPARK, LogFacts, facts_word
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.group.marks import Mark
 from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
@@ -38,6 +39,43 @@ CHECK_TIMEOUT_S = 3.0
 CHECK_TIMEOUT_MAX_S = 12.0
 # What has to be committed is looked for sooner.
 CHECK_AGAIN_S = 0.25
+_NONE = "-"
+
+
+class Mark(NamedTuple):
+    """A run's name; the name of its checkpoint, empty without one.
+
+    Consumers read a mark as "nothing is finished above this commit". The facts of the log and the group stand
+    before it and are carried on as every commit carries them.
+    """
+
+    run: str
+    checkpoint: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is committed where no fact is known."""
+        return f"{ON_SPARK}{NO_WORD}.{self._words}"
+
+    def beside(self, next_offset: int, facts: LogFacts, bytes_max: int) -> str:
+        """Return what is committed with `next_offset`: the mark, and as many facts as fit with it."""
+        room_bytes = bytes_max - len(ON_SPARK) - 1 - len(self._words)
+        return f"{ON_SPARK}{facts_word(next_offset, facts, room_bytes)}.{self._words}"
+
+    @classmethod
+    def read(cls, text: str | None) -> Self | None:
+        """Return the mark that a commit carries; None for anything else."""
+        if text is None or not text.startswith(ON_SPARK):
+            return None
+        # A run's name may have dots of its own.
+        words = text.removeprefix(ON_SPARK).split(".", 2)[1:]
+        if len(words) != 2 or not all(words):
+            return None
+        return cls(words[1], "" if words[0] == _NONE else words[0])
+
+    @property
+    def _words(self) -> str:
+        return f"{self.checkpoint or _NONE}.{self.run}"
 
 
 class Commit(NamedTuple):
