@@ -1,17 +1,24 @@
-"""Where the drop-in does something else than confluent-kafka: the catalogue, and which were logged.
+"""What a drop-in consumer tells of itself, and where it does something else than confluent-kafka.
 
-Values, and one set per consumer. Each deviation is logged once, when it first matters; each has a name under
-which `Consumer(as_confluent=…)` switches it off.
+An app's telemetry has a thread for log lines; a program that changed an import expects none, so they are
+written where something happens. The lock may be held while a log handler runs, so nobody else's lock may be
+taken in one that logs through this room. Each deviation is logged once, when it first matters; each has a
+name under which `Consumer(as_confluent=…)` switches it off.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+import traceback
 from collections.abc import Collection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.consumer import DropInDeviated
+from ehkafka.telemetry.log_lines import LogLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,3 +75,25 @@ class Deviating:
         if name not in self._reported:
             self._reported.add(name)
             self._emit(DropInDeviated(name, DEVIATIONS[name]))
+
+
+class ConsumerLog:
+    """Logs the events of one consumer under `ehkafka.consumer`, repeated warnings thinned. Any thread."""
+
+    def __init__(self) -> None:
+        # Re-entrant: a log handler of the program may commit.
+        self._lock = threading.RLock()
+        self._lines = LogLines(logging.getLogger("ehkafka.consumer"), time.monotonic)
+
+    def emit(self, event: Event) -> None:
+        """Log an event at its level. Never raises: whoever commits must not fail over a log line."""
+        with self._lock:
+            try:
+                self._lines.write(event)
+            except Exception:  # a filter of the program's logging
+                traceback.print_exc()
+
+    def close(self) -> None:
+        """Log what was held back."""
+        with self._lock:
+            self._lines.write_owed(everything=True)

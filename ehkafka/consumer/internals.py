@@ -19,9 +19,8 @@ from ehkafka.consumer.access import Access
 from ehkafka.consumer.between_polls import Anew, Passed
 from ehkafka.consumer.callbacks import Callbacks
 from ehkafka.consumer.commits import Commits
-from ehkafka.consumer.deviations import Deviating
+from ehkafka.consumer.deviations import ConsumerLog, Deviating
 from ehkafka.consumer.log_guard import LogGuard
-from ehkafka.consumer.log_lines import ConsumerLog
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
 from ehkafka.consumer.positions import Returned, Stored

@@ -139,10 +139,8 @@ class Membership:
         if delivery is not None and not delivery.is_exactly_once:
             self._end_outputs(ours, deadline_s)
         # Inside a callback this thread holds the client: no helper thread could commit meanwhile.
-        if commit_s is None:
-            committer.commit_now(consumer, positions)
-        elif commit_s > 0.0:
-            committer.commit_within(consumer, positions, commit_s)
+        if commit_s is None or commit_s > 0.0:
+            committer.commit_now(consumer, positions, commit_s)
         if delivery is not None and delivery.is_exactly_once:
             self._end_outputs(ours, deadline_s)
         ledger = self._context.ledger

@@ -140,18 +140,32 @@ class Committer:
         self.take_answers()
         return is_over
 
-    def commit_now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
-        """Commit what is dirty and wait for the answer. For rebalance callbacks.
+    def commit_now(
+        self,
+        consumer: Consumer,
+        positions: Mapping[TopicPartition, Position],
+        timeout_s: float | None = None,
+    ) -> None:
+        """Commit what is dirty and wait for the answer; with `timeout_s` seconds at most.
 
-        confluent-kafka lets one thread at a time into a consumer, and the poll thread is inside as long as
-        its callback runs: only it can commit here, without a time-out of our own. librdkafka gives up when
-        the coordinator stays away for a session time-out, or an answer for `socket.timeout.ms`.
+        Without it on this thread, for rebalance callbacks: confluent-kafka lets one thread at a time into a
+        consumer, and the poll thread is inside as long as its callback runs. librdkafka gives up when the
+        coordinator stays away for a session time-out, or an answer for `socket.timeout.ms`.
         """
+        # The caller has let the commit before this one end: librdkafka may resend a refused request, and one
+        # that arrived after the last would take the group back.
+        deadline_s = self._clock() + (timeout_s or 0.0)
         for _ in range(_TRIES_NOW):
             dirty = self._begin_now(positions)
             if not dirty:
                 return
-            answer = self._commits.ready(consumer, dirty)()
+            # Here: what it needs of the client must not be asked for on a thread beside this one.
+            now = self._commits.ready(consumer, dirty)
+            left_s = None if timeout_s is None else max(0.0, deadline_s - self._clock())
+            answer = now() if left_s is None else self._answer_within(now, left_s)
+            if answer is None:
+                self._refused(dirty, _late(left_s or 0.0))
+                return
             self._answered(dirty, *answer)
             if not names_metadata(*answer):
                 return
@@ -168,51 +182,26 @@ class Committer:
         self._answered(dirty, *answer)
         return answer
 
-    def commit_within(
-        self, consumer: Consumer, positions: Mapping[TopicPartition, Position], timeout_s: float
-    ) -> None:
-        """Commit what is dirty and wait for the answer, at most `timeout_s` seconds. Outside of callbacks.
-
-        librdkafka's synchronous commit knows no time-out, so a thread of its own waits for it.
-        """
-        # The caller has let the commit before this one end: librdkafka may resend a refused request, and one
-        # that arrived after the last would take the group back.
-        deadline_s = self._clock() + timeout_s
-        for _ in range(_TRIES_NOW):
-            dirty = self._begin_now(positions)
-            if not dirty or not self._commit_until(consumer, dirty, deadline_s - self._clock()):
-                return
-
     def await_answer(self, timeout_s: float) -> bool:
-        """Wait until no thread of `commit_within` is inside the client; False: one still is."""
+        """Wait until no thread of `commit_now` is inside the client; False: one still is."""
         if self._waiter is not None:
             self._waiter.join(max(0.0, timeout_s))
         return self._waiter is None or not self._waiter.is_alive()
 
-    def _commit_until(
-        self, consumer: Consumer, dirty: dict[TopicPartition, Position], timeout_s: float
-    ) -> bool:
-        """Commit and wait for so long; True: some were refused for their metadata and may go without."""
-        # Here: what it needs of the client must not be asked for on a thread beside this one.
-        now = self._commits.ready(consumer, dirty)
+    def _answer_within(self, now: Callable[[], Answer], timeout_s: float) -> Answer | None:
+        """Call on a thread of its own, for librdkafka's synchronous commit knows no time-out."""
         answer: list[Answer] = []
         waiter = threading.Thread(
-            target=lambda: answer.append(now()),
-            name="ehkafka-final-commit",
-            daemon=True,
+            target=lambda: answer.append(now()), name="ehkafka-final-commit", daemon=True
         )
         waiter.start()
         # Kept beyond the deadline: the client must not be closed while a thread is inside of it, so whoever
         # closes it asks `await_answer` first.
         self._waiter = waiter
-        waiter.join(max(0.0, timeout_s))
-        # Reported by this thread, never by the waiter: the ledger has one writer. An answer that comes
-        # after the deadline is dropped; the next owner reads from the broker what it stored.
-        if answer:
-            self._answered(dirty, *answer[0])
-            return names_metadata(*answer[0])
-        self._refused(dirty, _late(timeout_s))
-        return False
+        waiter.join(timeout_s)
+        # Reported by the caller's thread, never by the waiter: the ledger has one writer. An answer that
+        # comes after the deadline is dropped; the next owner reads from the broker what it stored.
+        return answer[0] if answer else None
 
     def _begin_now(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         now_s = self._clock()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.checks.plan import AUTH, SETTINGS, TOKEN, Key, blocker, steps_after_settings
 from ehkafka.checks.result import CheckResult, Report, Status
+from ehkafka.checks.run import AUTH, SETTINGS, TOKEN, Key, blocker, steps_after_settings
 
 STEPS = steps_after_settings(["a:1", "b:1"], ["orders"], has_token=True, has_mirror=True)
 BY_KEY = {step.key: step for step in STEPS}

@@ -22,11 +22,7 @@ class Committing:
         self.calls.append(("settle", timeout_s))
         return self._settles
 
-    def commit_now(self, _consumer: object, _positions: object) -> None:
-        """Note it."""
-        self.calls.append(("commit", None))
-
-    def commit_within(self, _consumer: object, _positions: object, timeout_s: float) -> None:
+    def commit_now(self, _consumer: object, _positions: object, timeout_s: float | None) -> None:
         """Note it."""
         self.calls.append(("commit", timeout_s))
 

@@ -86,7 +86,7 @@ def test_a_synchronous_commit_goes_again_at_once_without_metadata(bench: Bench, 
     if way == "in a revoke":
         bench.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
     else:
-        bench.committer.commit_within(broker, POSITIONS, 5.0)  # type: ignore[arg-type]
+        bench.committer.commit_now(broker, POSITIONS, 5.0)  # type: ignore[arg-type]
     assert broker.requests == [[(0, 10, "much too long"), (1, 20, "short")], [(0, 10, None)]]
     assert bench.ledger.dirty(POSITIONS) == {}
     assert bench.saver.bytes_max < len("much too long")

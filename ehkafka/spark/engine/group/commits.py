@@ -133,7 +133,7 @@ class Commits:
             # A slow broker's answer is worth half of the time: the commit needs the other half.
             if ledger.in_flight is None and self._check(min(left_s, max(CHECK_TIMEOUT_S, left_s / 2))):
                 left_s = max(0.1, ends_s - time.monotonic())
-                self._context.committer.commit_within(self._consumer, self._positions, left_s)
+                self._context.committer.commit_now(self._consumer, self._positions, left_s)
                 if not self._context.committer.await_answer(0.0):
                     break  # that commit has the client still
             if ledger.dirty(self._positions):
