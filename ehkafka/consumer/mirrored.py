@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.mirror import Mirror
 from ehkafka.positions.log_bounds import commits_of
-from ehkafka.positions.mirror_start import MirrorEvidence, MirrorStart
+from ehkafka.positions.mirror_start import MirrorStart, mirror_evidence
 from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.records import TopicPartition
 from ehkafka.run.mirroring import check_topics, run_name
@@ -103,7 +103,7 @@ class Mirrored:
         names = [_name(p) for p in partitions]
         self._commits = commits_of(consumer, names, COMMITTED_S)
         silent = {name: at.offset for name, at in self._commits.items() if not at.metadata}
-        self._known = MirrorEvidence(self._mirror).facts(silent) if silent else {}
+        self._known = mirror_evidence(self._mirror, silent) if silent else {}
         found = self._start.find([name for name in names if name not in self._commits], ())
         refuse_waiting(found.waiting)
         offsets = found.offsets

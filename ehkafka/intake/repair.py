@@ -21,7 +21,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ConnectionProblem
 from ehkafka.positions.finder import Begin
-from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
+from ehkafka.positions.gap import AnotherLog, Gap, LogBounds, go_on_at
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class GapRepair:
     def _decide_one(self, partition: TopicPartition, wanted: int | None, log: LogBounds) -> None:
         stuck = self._stuck[partition]
         if stuck.is_another_log:
-            self._decide_another(stuck, AnotherLog(partition, wanted or 0, stuck.reason, log))
+            self._go_on(AnotherLog(partition, wanted or 0, stuck.reason, log))
             return
         if wanted is None:
             wanted = log.start  # `earliest`, which moved on before it could be read
@@ -164,19 +164,16 @@ class GapRepair:
                 self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
             return
         before = stuck.epoch.received.finished_before
-        gap = Gap(partition, wanted, log, () if before is None else tuple(before.above(wanted)))
-        gap.report(self._action, self._context.emit, self._context.count)
-        stuck.resume_at = gap.resume_at(self._action)
-        if stuck.resume_at is None:
-            self._context.fatal(gap.error(stuck.reason))
-            del self._stuck[partition]
+        self._go_on(
+            Gap(partition, wanted, log, () if before is None else tuple(before.above(wanted))), stuck.reason
+        )
 
-    def _decide_another(self, stuck: _Stuck, another: AnotherLog) -> None:
-        another.report(self._action, self._context.emit, self._context.count)
-        stuck.resume_at = another.resume_at(self._action)
+    def _go_on(self, gap: Gap | AnotherLog, *why: str) -> None:
+        stuck, context = self._stuck[gap.partition], self._context
+        stuck.resume_at = go_on_at(gap, self._action, context.emit, context.count)
         if stuck.resume_at is None:
-            self._context.fatal(another.error())
-            del self._stuck[another.partition]
+            context.fatal(gap.error(*why))
+            del self._stuck[gap.partition]
 
     def _resume(self, consumer: Consumer) -> None:
         ready = {p: stuck.resume_at for p, stuck in self._stuck.items() if self._may_resume(stuck)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import members_of
 from ehkafka.offsets.watch import Watch, checks
-from ehkafka.wording import ended
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def move(
         )
     positions = plan.positions
     if positions:
-        is_reported = _refuse_members(group)
+        is_reported = refuse_members(group, "try again")
         is_event_hubs = group.target.endpoint.is_event_hubs
         watch = Watch.chosen(watch_s, is_reported=is_reported, is_event_hubs=is_event_hubs)
         if watch.seconds:
@@ -61,16 +61,18 @@ def move(
     return views
 
 
-def _refuse_members(group: GroupOffsets) -> bool:
-    """Raise `GroupInUseError` for members; tell whether the broker says that there are none."""
+def refuse_members(group: GroupOffsets, again: str) -> bool:
+    """Raise `GroupInUseError` for members; tell whether the broker says that there are none.
+
+    `again` is what a person does once they have ended.
+    """
     members = members_of(group.target, group.group, group.topic, min(MEMBERS_S, group.timeout_s))
     if members:
         named = ", ".join(f"{member.id or member.client} on {member.host}" for member in members[:_NAMED])
         more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
-        count = "a member" if len(members) == 1 else f"{len(members)} members"
         raise GroupInUseError(
-            f"{group.where}: the group has {count}: {named}{more}. Nothing was moved."
-            " Stop them, wait until their session has ended, and try again."
+            f"{group.where}: the group has {counted(len(members), 'member')}: {named}{more}. Nothing was "
+            f"moved. Stop all consumers of the group, wait until their session has ended, and {again}."
         )
     return members is not None
 

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.positions.first_counts import FirstCounts
-from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
+from ehkafka.positions.gap import AnotherLog, Gap, LogBounds, go_on_at
 from ehkafka.positions.log_bounds import (
     commits_of,
     known_bounds,
@@ -302,8 +302,7 @@ class PositionFinder:
         begun = {}
         for partition, reason in disproved.items():
             another = AnotherLog(partition, committed[partition].offset, reason, bounds[partition])
-            another.report(self._on_out_of_range, self._emit, self._count)
-            resume_at = another.resume_at(self._on_out_of_range)
+            resume_at = go_on_at(another, self._on_out_of_range, self._emit, self._count)
             if resume_at is None:
                 raise another.error()
             begun[partition] = resume_at
@@ -331,8 +330,7 @@ class PositionFinder:
             gap = Gap(partition, offsets[partition], bounds[partition])
             if gap.log.hold(gap.wanted_offset):
                 continue
-            gap.report(self._on_out_of_range, self._emit, self._count)
-            resume_at = gap.resume_at(self._on_out_of_range)
+            resume_at = go_on_at(gap, self._on_out_of_range, self._emit, self._count)
             if resume_at is None:
                 raise gap.error("it was given as the start position")
             moved[partition] = resume_at

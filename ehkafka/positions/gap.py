@@ -48,10 +48,6 @@ class Gap(NamedTuple):
     log: LogBounds
     finished: Sequence[tuple[int, int]] = ()
 
-    def resume_at(self, action: OutOfRange) -> int | None:
-        """Return where a policy goes on, None when it stops."""
-        return self.log.resume_at(action)
-
     def lost_records(self, action: OutOfRange) -> int:
         """Return how many offsets are never read: deleted, and with `latest` those skipped as well.
 
@@ -74,15 +70,8 @@ class Gap(NamedTuple):
             *self.log,
             lost_records=self.lost_records(action),
             action=action,
-            resumed_at=self.resume_at(action),
+            resumed_at=self.log.resume_at(action),
         )
-
-    def report(
-        self, action: OutOfRange, emit: Callable[[Event], None], count: Callable[[CounterName, int], None]
-    ) -> None:
-        """Emit it and count what it costs."""
-        emit(self.event(action))
-        count("records_lost", self.lost_records(action))
 
     def error(self, reason: str = "") -> OffsetGapError:
         """Return what ends an app whose policy is to stop. `reason` is the broker's own word for it."""
@@ -128,31 +117,21 @@ class AnotherLog(NamedTuple):
     reason: str
     log: LogBounds
 
-    def resume_at(self, action: OutOfRange) -> int | None:
-        """Return where a policy goes on, None when it stops."""
-        return self.log.resume_at(action)
-
     def lost_records(self, action: OutOfRange) -> int:
         """Return how many offsets of the new log are never read, at most: `latest` skips all it holds."""
         return self.log.end - self.log.start if action == "latest" else 0
 
-    def report(
-        self, action: OutOfRange, emit: Callable[[Event], None], count: Callable[[CounterName, int], None]
-    ) -> None:
-        """Emit it and count what it costs."""
-        lost_records = self.lost_records(action)
-        emit(
-            LogReplaced(
-                self.partition,
-                self.next_offset,
-                self.reason,
-                *self.log,
-                lost_records=lost_records,
-                action=action,
-                resumed_at=self.resume_at(action),
-            )
+    def event(self, action: OutOfRange) -> LogReplaced:
+        """Return its event."""
+        return LogReplaced(
+            self.partition,
+            self.next_offset,
+            self.reason,
+            *self.log,
+            lost_records=self.lost_records(action),
+            action=action,
+            resumed_at=self.log.resume_at(action),
         )
-        count("records_lost", lost_records)
 
     def error(self, step: str = STEP) -> OffsetGapError:
         """Return what ends an app whose policy is to stop; `step` is what can be done."""
@@ -161,3 +140,15 @@ class AnotherLog(NamedTuple):
             f"{ended(self.reason)} The topic was deleted and recreated under its name; the log holds "
             f"{self.log.start} to {self.log.end}, and reading on by offset could skip some of it. {step}"
         )
+
+
+def go_on_at(
+    gap: Gap | AnotherLog,
+    action: OutOfRange,
+    emit: Callable[[Event], None],
+    count: Callable[[CounterName, int], None],
+) -> int | None:
+    """Emit it, count what it costs, and return where a policy goes on, None when it stops."""
+    emit(gap.event(action))
+    count("records_lost", gap.lost_records(action))
+    return gap.log.resume_at(action)

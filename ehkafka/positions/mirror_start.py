@@ -217,29 +217,25 @@ class MirrorRanges:
         return False
 
 
-class MirrorEvidence:
-    """What the mirror knows of the logs of commits that say nothing themselves, for `PositionFinder`."""
+def mirror_evidence(
+    mirror: Mirror, commits: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, LogFacts]:
+    """Return what the logs of commits that say nothing themselves are recognised by, for `PositionFinder`.
 
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
-
-    def facts(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, LogFacts]:
-        """Return what their logs are recognised by, of those whose mirror is of this commit or behind it.
-
-        A mirror that is ahead of the commit, or whose own commits had metadata, was not written for it:
-        somebody has moved the group, and means the log of then.
-        """
-        if self._mirror.is_down:
-            return {}
-        # The mirror's own thread tells of its store. What is not known disproves nothing.
-        found = self._mirror.lookup(list(commits), RESTORE_S)
-        return {
-            partition: facts_of_mirror(known)
-            for partition, known in found.items()
-            if isinstance(known, Checkpoint)
-            and known.next_offset <= commits[partition]
-            and is_copy(known, known.next_offset, is_ours=None)
-        }
+    Of those whose mirror is of this commit or behind it. A mirror that is ahead of the commit, or whose own
+    commits had metadata, was not written for it: somebody has moved the group, and means the log of then.
+    """
+    if mirror.is_down:
+        return {}
+    # The mirror's own thread tells of its store. What is not known disproves nothing.
+    found = mirror.lookup(list(commits), RESTORE_S)
+    return {
+        partition: facts_of_mirror(known)
+        for partition, known in found.items()
+        if isinstance(known, Checkpoint)
+        and known.next_offset <= commits[partition]
+        and is_copy(known, known.next_offset, is_ours=None)
+    }
 
 
 def _waits(reason: str) -> str:

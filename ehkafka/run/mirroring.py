@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.endpoint.client_name import host_name
@@ -75,9 +76,9 @@ class Mirroring:
             return MirrorParts(WithoutCommit(settings.on_no_group_offsets, group=settings.group))
         # What a mirror needs is not for the many apps without one.
         from ehkafka.positions.mirror_start import (  # noqa: PLC0415
-            MirrorEvidence,
             MirrorRanges,
             MirrorStart,
+            mirror_evidence,
         )
 
         start = MirrorStart(
@@ -99,7 +100,7 @@ class Mirroring:
             mirror.assigned(partition, epoch, committed, is_ours=ranges.is_ours(partition))
 
         committer.listen(on_acknowledged)
-        return MirrorParts(start, MirrorEvidence(mirror).facts, (ranges,), on_epoch_begin, mirror.ended)
+        return MirrorParts(start, partial(mirror_evidence, mirror), (ranges,), on_epoch_begin, mirror.ended)
 
     def start(self) -> None:
         """Start the mirror's thread."""

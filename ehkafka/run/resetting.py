@@ -21,7 +21,7 @@ from ehkafka.checks.target import Target
 from ehkafka.errors import ConfigurationError, GroupInUseError
 from ehkafka.events import GroupReset, GroupWatched
 from ehkafka.offsets.group import GroupOffsets
-from ehkafka.offsets.members import members_of
+from ehkafka.offsets.moving import refuse_members
 from ehkafka.offsets.watch import UNREPORTED_S, checks
 from ehkafka.positions.start import OFFSET_MAX
 from ehkafka.progress.metadata import CLAIM, LogFacts, claim, encode, facts_of, moved
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ehkafka.positions.start import Start
     from ehkafka.settings import Settings
 
-MEMBERS_S = 5.0
 # A claim has to stand so long. Longer than a look and a commit of another one that began before it; a replica
 # that sleeps for longer between the two is not kept out.
 SETTLE_S = 1.0
@@ -46,6 +45,7 @@ CHECK_S = 0.25
 LATE_S = 10.0
 # How often a claim may be lost to others before somebody has to look.
 CLAIMS_MAX = 5
+_AGAIN = "start again; or start without reset"
 
 
 class _Commit(NamedTuple):
@@ -122,7 +122,7 @@ class _Reset:
 
     def once(self) -> None:
         """Reset, whatever was before."""
-        self._refuse_members()
+        refuse_members(self._any, _AGAIN)
         before = self._commits()
         self._watch(before, lambda: self._refuse_changes(before, self._commits()), 0.0)
         self._move(None)
@@ -131,7 +131,7 @@ class _Reset:
         """Reset unless the group has been reset under this name."""
         while not _is_reset(commits := self._commits(), name):
             try:
-                self._refuse_members()
+                refuse_members(self._any, _AGAIN)
                 self._try_under(name, commits)
             except GroupInUseError:
                 # A replica may have reset it meanwhile, and have joined.
@@ -164,18 +164,10 @@ class _Reset:
             for number, commit in group.commits().items()
         }
 
-    def _refuse_members(self) -> None:
-        group = self._any
-        if members := members_of(group.target, group.group, group.topic, min(MEMBERS_S, group.timeout_s)):
-            raise self._in_use(
-                f"it has {len(members)} member(s), {members[0].id or members[0].client} on {members[0].host}"
-            )
-
     def _in_use(self, why: str) -> GroupInUseError:
         return GroupInUseError(
             f"{self._whose} cannot be reset: {ended(why)} Nothing was moved. Stop all consumers of the "
-            "group, wait "
-            "until their session has ended, and start again; or start without reset."
+            f"group, wait until their session has ended, and {_AGAIN}."
         )
 
     def _is_late(self, other: str) -> bool:

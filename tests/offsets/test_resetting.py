@@ -34,7 +34,7 @@ class Group:
         self.keeps_text = True
         self.end = 100
         monkeypatch.setattr(resetting, "GroupOffsets", lambda target, topic, timeout_s: View(self, target))
-        monkeypatch.setattr(resetting, "members_of", lambda *_: list(self.members))
+        monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_: list(self.members))
         monkeypatch.setattr(resetting, "SETTLE_S", 0.2)
         monkeypatch.setattr(resetting, "CHECK_S", 0.02)
 
@@ -43,7 +43,7 @@ class View:
     """One replica's way to the group."""
 
     partitions = tuple(range(4))
-    topic, group, timeout_s = "t", "g", 5.0
+    topic, group, where, timeout_s = "t", "g", "home, topic t, group g", 5.0
 
     def __init__(self, shared: Group, target: Any) -> None:
         self._shared = shared

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.positions.gap import Gap, LogBounds
+from ehkafka.positions.gap import Gap, LogBounds, go_on_at
 from ehkafka.records import TopicPartition
 
 P0 = TopicPartition("t", 0)
@@ -25,9 +25,9 @@ def test_the_size_of_a_gap_is_what_is_never_read(
 ) -> None:
     """(where it goes on, how many are lost) in a log of 10 to 50; `latest` adds what it skips."""
     gap = Gap(P0, wanted, LogBounds(10, 50))
-    assert (gap.resume_at("earliest"), gap.lost_records("earliest")) == earliest
-    assert (gap.resume_at("latest"), gap.lost_records("latest")) == latest
-    assert gap.resume_at("stop") is None
+    assert (gap.log.resume_at("earliest"), gap.lost_records("earliest")) == earliest
+    assert (gap.log.resume_at("latest"), gap.lost_records("latest")) == latest
+    assert gap.log.resume_at("stop") is None
     assert gap.lost_records("stop") == earliest[1]
 
 
@@ -64,7 +64,8 @@ def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
 def test_the_event_and_the_counter_tell_the_same_size() -> None:
     """What is reported once is counted once."""
     events, counts = [], []
-    Gap(P0, 3, LogBounds(10, 50)).report("latest", events.append, lambda *count: counts.append(count))
+    gap = Gap(P0, 3, LogBounds(10, 50))
+    assert go_on_at(gap, "latest", events.append, lambda *count: counts.append(count)) == 50
     (event,) = events
     assert (event.wanted_offset, event.log_start, event.log_end) == (3, 10, 50)
     assert (event.lost_records, event.action, event.resumed_at) == (47, "latest", 50)

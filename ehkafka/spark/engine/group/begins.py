@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, OffsetGapError
-from ehkafka.positions.gap import AnotherLog, Gap
+from ehkafka.positions.gap import AnotherLog, Gap, go_on_at
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.witness import READ_S
 from ehkafka.spark.source.loss import records_replaced
@@ -88,8 +88,7 @@ def inside_the_logs(
         gap = Gap(partition, offset, logs[partition])
         if gap.log.hold(offset):
             continue
-        gap.report(action, context.emit, context.count)
-        resume_at = gap.resume_at(action)
+        resume_at = go_on_at(gap, action, context.emit, context.count)
         if resume_at is None:
             raise OffsetGapError(f"{gap.text()} {_step(has_checkpoint=has_checkpoint)}")
         if not has_checkpoint or resume_at < offset:
@@ -114,8 +113,8 @@ def in_new_logs(
     for partition, reason in sorted(reasons.items()):
         another = AnotherLog(partition, positions[partition], reason, logs[partition])
         if partition not in reported:
-            another.report(action, context.emit, context.count)
-        if another.resume_at(action) is None:
+            go_on_at(another, action, context.emit, context.count)
+        if another.log.resume_at(action) is None:
             raise another.error(_step(has_checkpoint=True))
         found[partition] = logs[partition].start
     return found
