@@ -14,7 +14,6 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.mirror import Mirror
-from ehkafka.positions.log_bounds import commits_of
 from ehkafka.positions.mirror_start import MirrorStart, mirror_evidence
 from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.records import TopicPartition
@@ -22,8 +21,6 @@ from ehkafka.run.mirroring import check_topics, run_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from confluent_kafka import Consumer
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from ehkafka.progress.ledger import Position
     from ehkafka.progress.metadata import LogFacts
 
-COMMITTED_S = 10.0
 FLUSH_S = 5.0
 
 
@@ -55,10 +51,8 @@ class Mirrored:
         self._lock = threading.Lock()
         self._epochs: dict[TopicPartition, int] = {}
         self._last_epoch = 0
-        # The group's commits of what is being assigned, and of silent ones what the mirror knows of their
-        # logs. The polling thread's alone.
+        # The group's commits of what is being assigned. The polling thread's alone.
         self._commits: dict[TopicPartition, KafkaPartition] = {}
-        self._known: Mapping[TopicPartition, LogFacts] = {}
         if choice is None:
             return
         host = endpoint.name if endpoint is not None else str(config.get("bootstrap.servers", "kafka"))
@@ -96,30 +90,31 @@ class Mirrored:
         if self._layout is not None:
             check_topics(self._layout, [topic for topic in topics if not topic.startswith("^")])
 
-    def begin_at(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
-        """Return the partitions, with offsets for those that begin at the mirror. Raises `EndpointError`."""
+    def begin_at(
+        self, partitions: Sequence[KafkaPartition], commits: Mapping[TopicPartition, KafkaPartition]
+    ) -> tuple[list[KafkaPartition], Mapping[TopicPartition, LogFacts]]:
+        """Return the partitions, with offsets for those that begin at the mirror, by the group's commits.
+
+        And what the mirror knows of the logs of commits that say nothing. Raises `EndpointError`.
+        """
         if self._mirror is None or not partitions:
-            return list(partitions)
-        names = [_name(p) for p in partitions]
-        self._commits = commits_of(consumer, names, COMMITTED_S)
-        silent = {name: at.offset for name, at in self._commits.items() if not at.metadata}
-        self._known = mirror_evidence(self._mirror, silent) if silent else {}
-        found = self._start.find([name for name in names if name not in self._commits], ())
+            return list(partitions), {}
+        self._commits = dict(commits)
+        silent = {name: at.offset for name, at in commits.items() if not at.metadata}
+        known = mirror_evidence(self._mirror, silent) if silent else {}
+        names = [TopicPartition(p.topic, p.partition) for p in partitions]
+        found = self._start.find([name for name in names if name not in commits], ())
         refuse_waiting(found.waiting)
         offsets = found.offsets
         return [
-            KafkaPartition(p.topic, p.partition, offsets[name]) if (name := _name(p)) in offsets else p
-            for p in partitions
-        ]
+            KafkaPartition(*name, offsets[name]) if name in offsets else p
+            for name, p in zip(names, partitions, strict=True)
+        ], known
 
     @property
     def is_on(self) -> bool:
         """Whether there is a mirror."""
         return self._mirror is not None
-
-    def found(self) -> tuple[Mapping[TopicPartition, KafkaPartition], Mapping[TopicPartition, LogFacts]]:
-        """Return the commits that `begin_at` has read, and what is known of those that say nothing."""
-        return dict(self._commits), self._known
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """These are ours from now on."""
@@ -146,7 +141,3 @@ class Mirrored:
         """Write what is owed, and end."""
         if self._mirror is not None:
             self._mirror.stop(FLUSH_S)
-
-
-def _name(partition: KafkaPartition) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.partition)

@@ -6,6 +6,7 @@ committed of it is sent; of a lost one it is given up. Never commits what nobody
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
@@ -16,16 +17,16 @@ from ehkafka.positions.log_bounds import commits_of
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ehkafka.consumer.internals import Internals
-    from ehkafka.progress.metadata import LogFacts
 
-    _Commits = tuple[Mapping[TopicPartition, KafkaPartition], Mapping[TopicPartition, LogFacts]]
     Callback = Callable[[Any, list[KafkaPartition]], Any]
 
 _assign: Any = KafkaConsumer.assign
 _incremental_assign: Any = KafkaConsumer.incremental_assign
+# How long a mirror waits for them, which decides where a partition without a commit begins.
+MIRRORED_S = 10.0
 # How long a guard waits for the group's commits, which librdkafka needs next as well. Without a guard nothing
 # waits: a program that commits within its first moments may have overwritten the old commit by then.
 COMMITTED_S = 2.0
@@ -89,16 +90,14 @@ class Rebalances:
         names = _names(partitions)
         assign = _incremental_assign if self._internals.is_cooperative else _assign
         try:
-            begin_at = self._internals.mirror.begin_at(consumer, partitions)
+            commits = self._commits(names)
+            begin_at, known = self._internals.mirror.begin_at(partitions, commits)
         except BaseException:
             # Nothing is read: where librdkafka would begin could skip what was never handled.
             assign(consumer, [])
             raise
         # What the callback does to its list counts only if it assigns that.
         places = [KafkaPartition(*name, place.offset) for name, place in zip(names, begin_at, strict=True)]
-        commits, known = (
-            self._internals.mirror.found() if self._internals.mirror.is_on else self._commits(names)
-        )
         self._begin(names)
         self._internals.log_guard.read(commits, known)
         try:
@@ -185,14 +184,16 @@ class Rebalances:
         if internals.passed is not None:
             internals.passed.begin(names)
 
-    def _commits(self, names: list[TopicPartition]) -> _Commits:
-        """Read the group's commits before another one of ours takes their place: only for the guard."""
-        if self._internals.marks is None or not self._internals.log_guard.is_on:
-            return {}, {}
-        try:
-            return commits_of(self._internals.bare, names, COMMITTED_S), {}
-        except KafkaException:
-            return {}, {}  # the asking thread retries
+    def _commits(self, names: list[TopicPartition]) -> dict[TopicPartition, KafkaPartition]:
+        """Read the group's commits before another one of ours takes their place, where they are needed."""
+        internals = self._internals
+        if internals.mirror.is_on:
+            return commits_of(internals.bare, names, MIRRORED_S)
+        if internals.marks is None or not internals.log_guard.is_on:
+            return {}
+        with suppress(KafkaException):  # the asking thread retries
+            return commits_of(internals.bare, names, COMMITTED_S)
+        return {}
 
     def _forget(self, names: list[TopicPartition]) -> None:
         internals = self._internals

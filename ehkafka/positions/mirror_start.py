@@ -191,7 +191,10 @@ class MirrorRanges:
     def progress_at(
         self, commits: Mapping[TopicPartition, GroupCommit]
     ) -> Mapping[TopicPartition, Checkpoint]:
-        """Return what the mirror has for these very commits; nothing while its store is down."""
+        """Return what the mirror has for these very commits; nothing while its store is down.
+
+        Called by the poll thread inside an assign callback: bounded in time. The first ones matter most.
+        """
         self._doubtful = {one: at.is_ours for one, at in commits.items() if at.is_ours is not True}
         asked = [partition for partition, at in commits.items() if at.is_ours is not False]
         if not asked or self._mirror.is_down:

@@ -7,7 +7,7 @@ commit decides: whatever says of ranges above it counts only if it was written f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.events import Event
     from ehkafka.positions.finder import Begin
+    from ehkafka.positions.mirror_start import MirrorRanges
     from ehkafka.records import TopicPartition
 
 BOUNDS_TIMEOUT_S = 5.0
@@ -42,24 +42,6 @@ class GroupCommit(NamedTuple):
 
     next_offset: int
     is_ours: bool | None
-
-
-class ProgressSource(Protocol):
-    """Another place that keeps progress, such as a mirror of the commits."""
-
-    # For the log: where it was found.
-    name: str
-
-    def progress_at(
-        self, commits: Mapping[TopicPartition, GroupCommit]
-    ) -> Mapping[TopicPartition, Checkpoint]:
-        """Return what is known of these partitions, whose group stands there.
-
-        Called by the poll thread inside an assign callback, so it must be bounded in time, and must not
-        raise. Those that matter most come first. Answers for another next_offset are dropped, and those for
-        a commit that is not ours.
-        """
-        ...
 
 
 class Restored(NamedTuple):
@@ -124,7 +106,7 @@ class Restore:
         self,
         emit: Callable[[Event], None] = lambda _event: None,
         *,
-        sources: Sequence[ProgressSource] = (),
+        sources: Sequence[MirrorRanges] = (),
     ) -> None:
         self._emit = emit
         self.sources = list(sources)
@@ -180,7 +162,7 @@ class Restore:
 
     @staticmethod
     def _ask(
-        source: ProgressSource,
+        source: MirrorRanges,
         commits: Mapping[TopicPartition, GroupCommit],
         found: dict[TopicPartition, Restored],
     ) -> None:
