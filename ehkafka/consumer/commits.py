@@ -53,7 +53,7 @@ class Commits:
         answers: deque[Answer],
         clock: Callable[[], float],
         facts: CarriedFacts,
-        marked: Callable[[TopicPartition], Position | None] = lambda _partition: None,
+        marked: Callable[[TopicPartition], Position | None] | None = None,
     ) -> None:
         """`marked` says where the marks of a partition are, None if it has none.
 
@@ -66,7 +66,7 @@ class Commits:
         self._answers = answers
         self._clock = clock
         self._facts = facts
-        self._marked = marked
+        self._marked = marked or (lambda _partition: None)
         # For the sender, who would wake at every turn otherwise.
         self._work = threading.Condition(access.lock)
         # All under the lock of `access`, but for looks.

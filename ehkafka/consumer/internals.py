@@ -49,17 +49,6 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
-_BARE_METHODS = (
-    "assign",
-    "assignment",
-    "commit",
-    "committed",
-    "pause",
-    "position",
-    "resume",
-    "seek",
-    "set_sasl_credentials",
-)
 # How often a rotated key is looked for.
 CREDENTIAL_CHECK_S = 1.0
 
@@ -72,8 +61,9 @@ class BareConsumer:
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self.consumer: Callable[[], KafkaConsumer | None] = weakref.ref(consumer)
-        for name in _BARE_METHODS:
-            setattr(self, name, functools.partial(self._call, getattr(KafkaConsumer, name)))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return functools.partial(self._call, getattr(KafkaConsumer, name))
 
     def _call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         consumer = self.consumer()
@@ -169,7 +159,6 @@ class Internals:
         self.anew = Anew(bare, self.access, self.marks, begin_anew)
         self.mirror.start(committer)
         if self.deviating.has("coalescing"):
-            marked = {} if self.marks is None else {"marked": self.marks.position}
             self.commits = Commits(
                 bare,
                 committer,
@@ -178,7 +167,7 @@ class Internals:
                 answers=self.answers,
                 clock=time.monotonic,
                 facts=self.log_guard.facts,
-                **marked,
+                marked=None if self.marks is None else self.marks.position,
             )
         if self.program_settings.auto_commit:
             done = self.returned if self.program_settings.auto_store else self.stored

@@ -121,7 +121,7 @@ def test_a_group_that_was_reset_under_the_name_is_left_alone(monkeypatch: pytest
     group.members = [Member("a", "host", ())]
     reset("june")
     assert (group.resets, group.stored[0]) == ([], (50, named))
-    with pytest.raises(GroupInUseError, match=r"has 1 member\(s\), a on host"):
+    with pytest.raises(GroupInUseError, match="has 1 member: a on host"):
         reset("july")
     group.members = []
     reset("july")
