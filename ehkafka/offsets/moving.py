@@ -62,7 +62,7 @@ def move(
 
 
 def refuse_members(group: GroupOffsets, again: str) -> bool:
-    """Raise `GroupInUseError` for members; tell whether the broker says that there are none.
+    """Raise `GroupInUseError` for members; return whether the broker reports that there are none.
 
     `again` is what a person does once they have ended.
     """
