@@ -78,7 +78,7 @@ def test_a_redirect_is_not_followed(elsewhere: Any) -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     """Above all one with a name and a password, which are not repeated."""
     with pytest.raises(ConfigurationError) as caught:
-        start.top(url, None)
+        start.top(url)
     assert "u:p" not in str(caught.value)
 
 
@@ -97,22 +97,22 @@ def test_what_is_wrong_is_said_before_the_terminal_is_taken(
     file = tmp_path / "token"
     with served(double) as url:
         with pytest.raises(ConfigurationError, match="needs the token"):
-            start.top(url, None)
+            start.top(url)
         monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", "x" * 20)
         with pytest.raises(ConfigurationError, match="does not take the token"):
-            start.top(url, None)
+            start.top(url)
         file.write_text(f"{TOKEN}\n")
         with pytest.raises(ConfigurationError, match="needs a terminal"):
-            start.top(url, file)
+            start.top(url, token_file=file)
     with pytest.raises(EndpointError, match="does not answer"):
-        start.top(url, file)
+        start.top(url, token_file=file)
 
 
 def test_without_textual_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anybody is asked."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'textual<"):
-        start.top("127.0.0.1:1", None)
+        start.top("127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_app_and_an_address_are_kept_apart(
 
     monkeypatch.setattr(start, "_loaded" if is_app else "Door", note)
     with pytest.raises(ConfigurationError, match="enough"):
-        start.top(where, None)
+        start.top(where)
     assert asked == [where]
 
 
@@ -170,10 +170,10 @@ def test_an_app_that_serves_is_asked_there_by_its_own_token(
         (tmp_path / "served_app.py").write_text(APP.format(http=http))
         for token_file in (None, tmp_path / "other_token"):
             with pytest.raises(ConfigurationError, match="needs a terminal"):
-                start.top("served_app:app", token_file)
+                start.top("served_app:app", token_file=token_file)
     assert double.authorizations == ["Bearer its-token-of-24-characters", "Bearer another-of-24-characters"]
     with pytest.raises(EndpointError, match=r"does not answer.* ehkafka run served_app:app"):
-        start.top("served_app:app", None)
+        start.top("served_app:app")
 
 
 def test_an_app_is_not_started_without_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,4 +183,4 @@ def test_an_app_is_not_started_without_a_terminal(tmp_path: Path, monkeypatch: p
     (tmp_path / "unserved_app.py").write_text(APP.format(http=None))
     monkeypatch.setattr("ehkafka.App.run", lambda *_, **_more: pytest.fail("it was started"))
     with pytest.raises(ConfigurationError, match="needs a terminal"):
-        start.top("unserved_app:app", None)
+        start.top("unserved_app:app")
