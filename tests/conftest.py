@@ -281,6 +281,17 @@ def skip_or_fail(error: EhkafkaError, what: str = "Kafka broker") -> NoReturn:
     pytest.skip(f"no {what}: {error}")
 
 
+@pytest.fixture
+def metadata_room(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return what limits the metadata of each commit to so many bytes, for apps that start from then on."""
+
+    def limit(bytes_max: int) -> None:
+        for name in ("KAFKA_METADATA_BYTES_MAX", "EVENT_HUBS_METADATA_BYTES_MAX"):
+            monkeypatch.setattr(f"ehkafka.progress.saving.{name}", bytes_max)
+
+    return limit
+
+
 @pytest.fixture(autouse=True)
 def no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a thread of ehkafka, or one that would keep the process alive."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ehkafka.app.entering import LoopChoice
+    from ehkafka.app.keywords import AppSettings
     from ehkafka.app.on_end import ByHand, OnEnd
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from ehkafka.run.runtime import Runtime
     from ehkafka.run.until import Until, UntilWord
     from ehkafka.settings import Drain
-    from ehkafka.settings.keywords import AppSettings
     from ehkafka.workers.tasks.shared import SharedLoop
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]

@@ -69,7 +69,6 @@ class Configuration:
     def __init__(
         self, group: object, endpoint: Endpoint | None, start: Any, given: Mapping[str, Any]
     ) -> None:
-        _check_group(group)
         if endpoint is not None:
             must_be_endpoint(endpoint)
         check_start(start)
@@ -183,8 +182,6 @@ class Configuration:
         return Explanation(self.endpoint, self.settings, self._origins, tuple(specs)).of_all()
 
     def _changed(self, changes: Mapping[str, Any]) -> Settings:
-        if "group" in changes:
-            _check_group(changes["group"])
         if "start" in changes:
             check_start(changes["start"])
         changes = dict(changes)
@@ -266,16 +263,6 @@ class Configurable:
     def _must_be_new(self, what: str) -> None:
         """Refuse a change after the start."""
         raise NotImplementedError
-
-
-def _check_group(group: object) -> None:
-    if not isinstance(group, str) or not group.strip():
-        raise ConfigurationError("group is missing: name the consumer group that this app belongs to.")
-    if "sharedaccess" in group.lower():
-        raise ConfigurationError(
-            "group=*** looks like a connection string: give that to Endpoint.connection_string(…), and name "
-            "the consumer group here."
-        )
 
 
 def _check_names(given: Mapping[str, Any]) -> None:

@@ -7,7 +7,6 @@ start of the app would.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,9 +22,8 @@ from ehkafka.endpoint.properties.names import shown
 from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.properties import OURS, check_producer, message_properties
 from ehkafka.progress.pacing import commit_pacing
-from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.run.options import ahead_of, properties_of
-from ehkafka.settings import MEANINGS, PROPERTIES, Settings
+from ehkafka.settings import PROPERTIES, Settings, options_of
 from ehkafka.wording import seconds
 from ehkafka.workers.auto import Auto
 from ehkafka.workers.processes.option import Processes
@@ -41,11 +39,8 @@ DEFAULT = "default"
 # Why less is used than a setting asks for.
 _BOUNDS = {
     "commit_interval_s": "Event Hubs takes few commits a second of a partition",
-    "commit_metadata_bytes_max": "the broker takes no longer metadata",
     "drain_s": "a revoke that takes half of max.poll.interval.ms already risks the membership",
 }
-# librdkafka's properties are a section of their own.
-_SCALARS = tuple(field.name for field in dataclasses.fields(Settings) if field.name not in PROPERTIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +89,11 @@ class Explanation:
 
     def _of_settings(self) -> Iterator[Effective]:
         bounded = self._bounded()
-        for name in _SCALARS:
-            yield Effective(
-                "app",
-                name,
-                _plain(name, getattr(self.settings, name)),
-                self.origins.get(name, DEFAULT),
-                MEANINGS[name],
-                bounded.get(name, ""),
-            )
+        for one in options_of(Settings):
+            if one.name not in PROPERTIES:  # which are a section of their own
+                value = _plain(one.name, getattr(self.settings, one.name))
+                origin = self.origins.get(one.name, DEFAULT)
+                yield Effective("app", one.name, value, origin, one.meaning, bounded.get(one.name, ""))
 
     def _of_handler(self, spec: HandlerSpec) -> Iterator[Effective]:
         """Yield what of a handler may be decided outside of the code."""
@@ -127,7 +118,6 @@ class Explanation:
         poll_ms = properties_of(self.endpoint, self.settings)["max.poll.interval.ms"]
         used = {
             "commit_interval_s": commit_pacing(settings, is_event_hubs=is_event_hubs).interval_s,
-            "commit_metadata_bytes_max": metadata_bytes_max(settings, is_event_hubs=is_event_hubs),
             "drain_s": settings.drain_used_s(poll_ms),
         }
         return {

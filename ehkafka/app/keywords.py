@@ -1,16 +1,15 @@
 """What `App.handler` and `App.configure` take by name, so that editors know each and check its value.
 
-For type checkers: `**options: Unpack[HandlerOptions]`. The words are those of `App.handler`.
+For type checkers: `**settings: Unpack[AppSettings]`. `python -m tests.typing.declared` writes the
+classes of settings out of their declaration; the words on handlers are those of `App.handler`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ehkafka.settings.keywords import AppSettings
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from datetime import timedelta
 
     from confluent_kafka import Message as KafkaMessage
@@ -23,17 +22,148 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.recovery.policy import FailurePolicy
     from ehkafka.recovery.retry import Retry, RetryFunction
+    from ehkafka.settings.settings import (
+        Assignor,
+        Drain,
+        ExactlyOnce,
+        OnNoGroupOffsets,
+        OnParkedFull,
+        OutOfRange,
+    )
     from ehkafka.workers.auto import WorkersOption
+
+
+class AppSettings(TypedDict, total=False):
+    """The fields of `Settings` without `group` and `start`, which `App` names itself."""
+
+    reset: bool | str
+    """Default `False`: true: at each start the group is taken back to start; a name: once under that name.
+    The group must have no members (else `GroupInUseError`). The commits' metadata keep the name, so all
+    replicas and restarted containers may be given it.
+    """
+
+    on_no_group_offsets: OnNoGroupOffsets
+    """Default `"mirror"`: where to begin without a commit: at the mirror if there is one, or at start.
+    `"mirror"` begins at the app's mirror, if it has one that knows the partition, else at `start`; `"start"`
+    always at `start`; `"fail"` ends the app instead.
+    """
+
+    on_out_of_range: OutOfRange
+    """Default `"stop"`: what to do when the log no longer has the next offset. Retention deleted it, or the
+    log was truncated or recreated: `"stop"` ends the app, `"earliest"` continues at the log's start,
+    `"latest"` at its end. `OffsetGap` logs the size of the gap each time.
+    """
+
+    max_age: timedelta | None
+    """A timedelta, default `None`: records older than this are skipped, counted and committed past. A
+    record's age when it is received counts, by its timestamp; records without a timestamp are handled.
+    """
+
+    assignor: Assignor
+    """Default `"default"`: default can share a group with plain clients; cooperative-sticky moves fewer
+    partitions.
+    """
+
+    instance_id: str | None
+    """Default `None`: static membership: a restart within the session time-out moves no partition."""
+
+    commit_interval_s: float | None
+    """Seconds, default `None`: time between two commits, and how much a crash repeats; if not set, 1 s, less
+    on Apache Kafka. There a commit follows as soon as 100 results are not committed, 50 ms after the last
+    commit at the earliest. On Event Hubs commits are at least 1 s apart, also if this is less.
+    """
+
+    commit_every_records: int | None
+    """Records, default `None`: commits earlier after so many records; on Event Hubs still 1 s apart."""
+
+    commit_idle_s: float | None
+    """Seconds, default `None`: sends an unchanged position again before it expires; on Event Hubs 6 h if not
+    set. Elsewhere never, if not set.
+    """
+
+    exactly_once: ExactlyOnce
+    """Default `False`: outputs and offsets in one transaction; preview tries it on Event Hubs, too. Dead
+    letters are in it as well, so that readers with `isolation.level=read_committed` see each record's once.
+    It is committed every 0.1 s if `commit_interval_s` is not set. `docs/exactly-once.md` has the promise.
+    """
+
+    backlog_records_max: int
+    """Records, default `50000`: received records without a result; from half on, stuck partitions pause."""
+
+    backlog_bytes_max: int
+    """Bytes, default `134217728`: the same in bytes of their values, keys and headers."""
+
+    consume_records_max: int
+    """Records, default `1000`: records taken from the client library at a time."""
+
+    parked_records_max: int
+    """Records, default `100000`: records that wait with failing ones, not counted in the backlog. They are
+    behind a failed record until its retry or an action on its key. Each partition has an equal share: a
+    failing key with 10 records a second fills a share of 6000 records in 10 minutes.
+    """
+
+    parked_bytes_max: int
+    """Bytes, default `134217728`: the same in bytes of their values, keys and headers."""
+
+    on_parked_full: OnParkedFull
+    """Default `"pause_partition"`: what a partition does when its share of this budget is full.
+    `"pause_partition"` pauses it, `"dead_letter"` is for its largest waiting key, `"stop"` ends all.
+    """
+
+    stop_s: float
+    """Seconds, default `25.0`: time to finish what is started when the app stops; Kubernetes kills after 30
+    s.
+    """
+
+    drain: Drain | bool
+    """Default `"started"`: what a stop finishes: started (and what lies below, if that fits), all, or
+    running. `"started"`: the records that have started, and those before them in their partition if `stop_s`
+    allows; `"all"` (or True): all that were received; `"running"` (or False): those that run now.
+    """
+
+    drain_s: float
+    """Seconds, default `10.0`: time to finish what runs when a partition is taken away. At most half of
+    max.poll.interval.ms is used.
+    """
+
+    connect_s: float
+    """Seconds, default `15.0`: time to reach the broker at the start."""
+
+    stuck_s: float
+    """Seconds, default `300.0`: age of an unfinished record, or of lag without progress, at which health
+    turns red.
+    """
+
+    unreachable_s: float
+    """Seconds, default `15.0`: time without an answer of any broker, or of one leader, at which health turns
+    red. So does this time without partitions after all were lost.
+    """
+
+    idle_s: float
+    """Seconds, default `5.0`: silence of a partition until on_idle is called."""
+
+    report_interval_s: float
+    """Seconds, default `60.0`: between two lines of the log on what each handler does (`HandlerReport`); 0
+    for none.
+    """
+
+    consumer: Mapping[str, Any]
+    """Default `{}`: librdkafka's properties."""
+
+    producer: Mapping[str, Any]
+    """Default `{}`: librdkafka's properties for the producers of outputs, dead letters and `app.producer`.
+    Examples are `partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.
+    """
 
 
 class ChangedSettings(AppSettings, total=False):
     """What `App.configure` lays over an app's settings."""
 
     group: str
-    """The consumer group."""
+    """Required: the consumer group; on Event Hubs at most 256 characters, 1000 groups in a namespace."""
 
     start: Start
-    """Where a partition begins that has no commit of the group."""
+    """Required: where a partition begins that has no commit of the group; `App` has the forms."""
 
 
 class OfRecords(TypedDict, total=False):
@@ -110,8 +240,8 @@ class HandlerOptions(OfRecords, total=False):
     """
 
     value: Any
-    """A type, default `None`: what a payload is decoded to. `None`: what the handler's annotation says, if it
-    says anything.
+    """A type, default `None`: what a payload is decoded to. `None`: the type of the annotation, if there
+    is one.
     """
 
     decoder: Decoder | None

@@ -134,8 +134,8 @@ class Registration(Written):
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
-        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
-          annotation says, if it says anything.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: the type of the
+          annotation, if there is one.
         - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
           and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
@@ -256,8 +256,8 @@ class Registration(Written):
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
-        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
-          annotation says, if it says anything.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: the type of the
+          annotation, if there is one.
         - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
           and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.

@@ -102,8 +102,7 @@ class ReturnedRecords(NamedTuple):
         if shown := without_room:
             words.append(
                 f"Above an unfinished record, {shown} could not be saved with the commit, and are handled "
-                "again. Give commit_metadata_bytes_max more room, the app a mirror, or stop_s more "
-                "time."
+                "again. Give the app a mirror, or stop_s more time."
             )
         if shown := above_refused:
             words.append(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.finished import Extent
     from ehkafka.progress.metadata import MetadataText
     from ehkafka.records import TopicPartition
-    from ehkafka.settings import Settings
 
     # Epochs that share a lock, and what takes it.
     Locked = tuple[Callable[[], AbstractContextManager[object]], Sequence[Epoch]]
@@ -51,11 +50,9 @@ class Detail(enum.Enum):
     KEPT = "none; what the last look found is said again, with what has ended since"
 
 
-def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
-    """Return how long a commit's metadata may be: the service's limit, or less if the settings ask for it."""
-    limit = EVENT_HUBS_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
-    asked = settings.commit_metadata_bytes_max
-    return limit if asked is None else min(asked, limit)
+def metadata_bytes_max(*, is_event_hubs: bool) -> int:
+    """Return how long a commit's metadata may be: just below the service's limit."""
+    return EVENT_HUBS_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
 
 
 class Inspection(NamedTuple):

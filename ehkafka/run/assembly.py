@@ -284,7 +284,7 @@ class Assembly:
 
     def _saver(self, ledger: CommitLedger) -> ProgressSaver:
         settings = self.app.settings
-        what = metadata_bytes_max(settings, is_event_hubs=self.app.endpoint.is_event_hubs), self.bus.emit
+        what = metadata_bytes_max(is_event_hubs=self.app.endpoint.is_event_hubs), self.bus.emit
         if not settings.exactly_once:
             return ProgressSaver(*what, self.app.clock.now_s)
         from ehkafka.transactions.saving import TransactionSaver  # noqa: PLC0415 - as for transactions

@@ -23,9 +23,7 @@ from ehkafka.events import GroupReset, GroupWatched
 from ehkafka.offsets.group import GroupOffsets
 from ehkafka.offsets.moving import refuse_members
 from ehkafka.offsets.watch import UNREPORTED_S, checks
-from ehkafka.positions.start import OFFSET_MAX
-from ehkafka.progress.metadata import CLAIM, LogFacts, claim, encode, facts_of, moved
-from ehkafka.progress.saving import metadata_bytes_max
+from ehkafka.progress.metadata import CLAIM, claim, facts_of, moved
 from ehkafka.records import TopicPartition
 from ehkafka.wording import ended
 
@@ -73,8 +71,6 @@ def reset_group(
     if settings.reset is False:
         return
     name = settings.reset if isinstance(settings.reset, str) else None
-    if name is not None:
-        _check_room(name, metadata_bytes_max(settings, is_event_hubs=endpoint.is_event_hubs))
     target = Target(
         endpoint=endpoint, group=settings.group, consumer=settings.consumer, assignor=settings.assignor
     )
@@ -88,16 +84,6 @@ def reset_group(
             reset.once()
         else:
             reset.under(name)
-
-
-def _check_room(name: str, bytes_max: int) -> None:
-    longest = LogFacts(reset=name)
-    text = encode(OFFSET_MAX, longest, (), None, bytes_max).text
-    if facts_of(OFFSET_MAX, text) != longest:
-        raise ConfigurationError(
-            f"reset={name!r} is kept in the commits' metadata, and commit_metadata_bytes_max={bytes_max} "
-            "leaves no room for it. Allow 128 bytes, or move the group once: ehkafka offsets reset."
-        )
 
 
 class _Reset:

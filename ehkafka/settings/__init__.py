@@ -1,13 +1,13 @@
-"""Settings: an app's typed settings, and the secrets among them that nobody must see.
+"""Settings: an app's typed settings, and the secrets among them.
 
-`settings` has the values, `keywords` shows them to type checkers, `reset_name` says what a reset may be
-called, `secret` has the values that no text shows; `clock` is where a run has the time from.
+`settings` has the values, each declared with `option`; `reset_name` checks the name of a reset,
+`secret` has the values that no text shows; `clock` is where a run has the time from.
 """
 
 from __future__ import annotations
 
+from ehkafka.settings.option import options_of
 from ehkafka.settings.settings import (
-    MEANINGS,
     PROPERTIES,
     Assignor,
     Drain,
@@ -21,7 +21,6 @@ from ehkafka.settings.settings import (
 )
 
 __all__ = [
-    "MEANINGS",
     "PROPERTIES",
     "Assignor",
     "Drain",
@@ -32,4 +31,5 @@ __all__ = [
     "check_max_age",
     "check_timeout",
     "drain_of",
+    "options_of",
 ]

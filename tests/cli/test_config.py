@@ -95,12 +95,11 @@ def test_each_value_is_a_line_in_a_pipe(ehkafka_command: Command, monkeypatch: p
 
 
 def test_what_is_used_instead_is_said(ehkafka_command: Command) -> None:
-    """Event Hubs bounds the pace of commits and their metadata; the group the time of a drain."""
-    more = ["commit_interval_s=0.01", "commit_metadata_bytes_max=9000", "drain_s=1000"]
+    """Event Hubs bounds the pace of commits; the group the time of a drain."""
+    more = ["commit_interval_s=0.01", "drain_s=1000"]
     ended = ehkafka_command("config", "shop", *(part for one in more for part in ("--set", one)))
     lines = {line.split()[0]: line for line in ended.stdout.splitlines()}
     assert "ADVICE: 1 is used, for Event Hubs takes" in lines["app.commit_interval_s"]
-    assert "ADVICE: 1023 is used, for" in lines["app.commit_metadata_bytes_max"]
     assert "ADVICE: 150 is used, for" in lines["app.drain_s"]
     assert "ADVICE" not in lines["app.stop_s"]
 

@@ -131,14 +131,15 @@ def test_a_group_that_differs_in_case_alone_takes_over_nothing(
 
 
 def test_a_group_that_differs_in_case_alone_restores_nothing(
-    container: Container, recorder: Any, wait_for: Callable[..., Any]
+    container: Container, recorder: Any, wait_for: Callable[..., Any], metadata_room: Callable[[int], None]
 ) -> None:
     """What `g` has finished above its commit is not finished for `G`, which stands at the same offset."""
     lab = container.lab
     lab.produce("a b c d")
     container.put(Checkpoint(next_offset=1, finished=((2, 4),), group="g", topic="t"))
     commit(lab, 1)
-    app = container.app(recorder, group="G", commit_metadata_bytes_max=0)
+    metadata_room(0)
+    app = container.app(recorder, group="G")
     app.start()
     wait_for(lambda: lab.committed(group="G") == 4)
     app.stop()

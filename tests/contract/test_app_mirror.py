@@ -318,19 +318,20 @@ def test_reset_begins_at_start_whatever_the_mirror_says(
 
 
 def test_ranges_that_the_commit_has_no_room_for_come_from_the_mirror(
-    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
+    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], metadata_room: Callable[[int], None]
 ) -> None:
     """One stuck record with 500 finished ones above it, killed: only the stuck one runs again."""
     recorder.block(b"stuck")
     mirrored.lab.produce("stuck " + " ".join(f"k{number}" for number in range(500)))
-    first = mirrored.app(recorder, commit_metadata_bytes_max=0, workers=4)
+    metadata_room(0)
+    first = mirrored.app(recorder, workers=4)
     first.start()
     wait_for(lambda: recorder.count == 500)
     wait_for(lambda: (mirrored.checkpoint() or Checkpoint(next_offset=9)).finished == ((1, 501),))
     with pytest.raises(ehkafka.errors.UnfinishedError):
         first.stop(drain=False, timeout_s=0.1)
     second = mirrored.lab.recorder()
-    app = mirrored.app(second, commit_metadata_bytes_max=0)
+    app = mirrored.app(second)
     app.start()
     wait_for(lambda: mirrored.lab.committed() == 501)
     app.stop()

@@ -96,14 +96,17 @@ def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, sco
     pytest.fail("in none of five tries did the broker take every commit of a revoke")
 
 
-def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, wait_for: Any) -> None:
+def test_a_handler_longer_than_the_drain_budget_is_returned(
+    lab: Any, wait_for: Any, metadata_room: Any
+) -> None:
     """The revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
     first, second, keeper = lab.recorder(), lab.recorder(), Events()
     gate = first.block(b"slow")
     for partition in range(4):
         lab.produce("slow a b", topic="t4", partition=partition)
     # Without metadata, of which nobody can tell whether this broker takes it while the group moves.
-    one = lab.app(first, "t4", drain_s=0.4, consumer=UNHURRIED, commit_metadata_bytes_max=0)
+    metadata_room(0)
+    one = lab.app(first, "t4", drain_s=0.4, consumer=UNHURRIED)
     one.add_hook(keeper)
     two = lab.app(second, "t4", consumer=UNHURRIED)
     one.start()

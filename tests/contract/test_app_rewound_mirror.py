@@ -108,12 +108,12 @@ class Place:
             expected=there.version if there else None,
         )
 
-    def killed(self, wait_for: Callable[..., Any], **options: Any) -> None:
+    def killed(self, wait_for: Callable[..., Any]) -> None:
         """Let an app finish all above the stuck record, mirror that, and die."""
         produce(self.lab)
         recorder = self.lab.recorder()
         recorder.block(b"stuck")
-        app = self.app(recorder, **options)
+        app = self.app(recorder)
         app.start()
         wait_for(lambda: finished(self.checkpoint()) == DONE)
         with pytest.raises(ehkafka.errors.UnfinishedError):
@@ -122,10 +122,10 @@ class Place:
         decoded = decode(committed(self.lab).metadata or "", STUCK)
         assert isinstance(decoded, Unusable) or not decoded.ranges.is_complete
 
-    def again(self, wait_for: Callable[..., Any], **options: Any) -> set[int]:
+    def again(self, wait_for: Callable[..., Any]) -> set[int]:
         """Start the next one; return what it handled, each once."""
         recorder = self.lab.recorder()
-        app = self.app(recorder, **options)
+        app = self.app(recorder)
         app.start()
         wait_for(lambda: self.lab.committed() == RECORDS)
         app.stop()
@@ -140,8 +140,10 @@ def place(lab: Any, events: Any) -> Place:
     return Place(lab, events)
 
 
-# Facts, and no room for all ranges: those of the mirror would be used.
-FEW_RANGES = {"commit_metadata_bytes_max": 24}
+@pytest.fixture(autouse=True)
+def few_ranges(metadata_room: Callable[[int], None]) -> None:
+    """Leave room for the facts, not for all ranges: those of the mirror would be used."""
+    metadata_room(24)
 
 
 @pytest.mark.parametrize("metadata", ["", "another tool's words"], ids=["empty", "a tool's"])
@@ -149,9 +151,9 @@ def test_a_rewind_to_the_very_offset_of_the_commit_is_not_undone_by_the_mirror(
     place: Place, wait_for: Callable[..., Any], metadata: str
 ) -> None:
     """Whoever commits there without our metadata wants all from there on, whatever was finished above."""
-    place.killed(wait_for, **FEW_RANGES)
+    place.killed(wait_for)
     commit(place.lab, STUCK, metadata)
-    assert place.again(wait_for, **FEW_RANGES) == AGAIN
+    assert place.again(wait_for) == AGAIN
     assert place.events.of(ProgressRestored) == []
     assert "somebody else" in place.events.of(ProgressIgnored)[-1].reason or metadata
 
@@ -160,35 +162,36 @@ def test_without_a_rewind_the_mirror_spares_what_the_commit_had_no_room_for(
     place: Place, wait_for: Callable[..., Any]
 ) -> None:
     """The same start, had nobody committed meanwhile."""
-    place.killed(wait_for, **FEW_RANGES)
-    assert place.again(wait_for, **FEW_RANGES) == WAITING
+    place.killed(wait_for)
+    assert place.again(wait_for) == WAITING
 
 
 def test_what_somebody_else_rewound_stays_rewound_after_another_kill(
     place: Place, wait_for: Callable[..., Any]
 ) -> None:
     """Our own commits stand at that offset again by then: the mirror must not bring the old ranges back."""
-    place.killed(wait_for, **FEW_RANGES)
+    place.killed(wait_for)
     commit(place.lab, STUCK)
     recorder = place.lab.recorder()
     recorder.block()  # nothing is finished, so our commits stay at that offset
-    app = place.app(recorder, **FEW_RANGES)
+    app = place.app(recorder)
     app.start()
     wait_for(lambda: recorder.started)
     wait_for(lambda: place.checkpoint().finished == ())
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(drain=False, timeout_s=0.1)
     assert place.checkpoint().next_offset == STUCK
-    assert place.again(wait_for, **FEW_RANGES) == AGAIN
+    assert place.again(wait_for) == AGAIN
 
 
 def test_commits_with_nothing_to_say_keep_the_ranges_of_their_mirror(
-    place: Place, wait_for: Callable[..., Any]
+    place: Place, wait_for: Callable[..., Any], metadata_room: Callable[[int], None]
 ) -> None:
-    """With `commit_metadata_bytes_max=0` nothing tells our commits from others: the mirror is believed."""
-    place.killed(wait_for, commit_metadata_bytes_max=0)
+    """Without metadata nothing tells our commits from others: the mirror is believed."""
+    metadata_room(0)
+    place.killed(wait_for)
     assert place.checkpoint().commit_metadata == "none"
-    assert place.again(wait_for, commit_metadata_bytes_max=0) == WAITING
+    assert place.again(wait_for) == WAITING
     assert place.events.of(ProgressRestored)[-1].source == "the mirror"
 
 
@@ -196,11 +199,11 @@ def test_a_mirror_that_is_one_write_behind_is_believed_for_what_it_says(
     place: Place, wait_for: Callable[..., Any]
 ) -> None:
     """It copies an earlier commit of ours at that offset: what it knows is finished, the rest runs again."""
-    place.killed(wait_for, **FEW_RANGES)
+    place.killed(wait_for)
     known = place.checkpoint()
     earlier = tuple((start, end) for start, end in known.finished if end <= RECORDS // 2)
     place.put(dataclasses.replace(known, finished=earlier))
-    handled = place.again(wait_for, **FEW_RANGES)
+    handled = place.again(wait_for)
     assert {offset for offset in handled if offset < RECORDS // 2} == {o for o in WAITING if o < RECORDS // 2}
     assert handled > WAITING
 
@@ -209,9 +212,9 @@ def test_a_mirror_of_an_earlier_offset_says_nothing_of_a_later_commit(
     place: Place, wait_for: Callable[..., Any]
 ) -> None:
     """One write behind, and the commit has moved on since: only what the commit itself says is spared."""
-    place.killed(wait_for, **FEW_RANGES)
+    place.killed(wait_for)
     place.put(dataclasses.replace(place.checkpoint(), next_offset=0))
-    assert place.again(wait_for, **FEW_RANGES) > WAITING
+    assert place.again(wait_for) > WAITING
     assert "the mirror" not in {event.source for event in place.events.of(ProgressRestored)}
 
 
@@ -220,14 +223,14 @@ def test_a_service_that_returns_no_metadata_switches_the_rule_off(
 ) -> None:
     """Our own first commit is read back once, and the blob keeps the answer for later starts."""
     monkeypatch.setattr("ehkafka.embedded.by_time.ReadingConsumer", Forgetful)
-    place.killed(wait_for, **FEW_RANGES)
+    place.killed(wait_for)
     known = place.checkpoint()
     assert (known.commit_metadata, known.metadata_returned) == ("ours", False)
-    assert place.again(wait_for, **FEW_RANGES) == WAITING
+    assert place.again(wait_for) == WAITING
 
 
 def test_the_answer_of_the_service_is_in_the_mirror(place: Place, wait_for: Callable[..., Any]) -> None:
     """The embedded broker gives metadata back, so the rule is on."""
-    place.killed(wait_for, **FEW_RANGES)
+    place.killed(wait_for)
     known = place.checkpoint()
     assert (known.commit_metadata, known.metadata_returned) == ("ours", True)

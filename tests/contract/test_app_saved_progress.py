@@ -237,7 +237,7 @@ def test_restored_records_are_counted_and_skip_no_age_limit_twice(
 
 
 def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
-    lab: Any, events: Any, wait_for: Any
+    lab: Any, events: Any, wait_for: Any, metadata_room: Any
 ) -> None:
     """A random half of 2000 is held, in 60 bytes: no refused commit, one event, nothing skipped."""
     chance = random.Random(12)
@@ -250,7 +250,8 @@ def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
         done.append(record.offset())
 
     lab.produce(" ".join(f"k{number}" for number in range(2000)))
-    app = lab.app(handle, on_failure=ehkafka.Hold(), commit_metadata_bytes_max=60)
+    metadata_room(60)
+    app = lab.app(handle, on_failure=ehkafka.Hold())
     app.add_hook(events)
     app.start()
     wait_for(lambda: len(done) == 2000 - len(held_back))
@@ -323,10 +324,13 @@ def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any, wait_for: Any) 
     ]
 
 
-def test_with_a_limit_of_zero_commits_say_nothing(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
-    """Off: no metadata, and no request while only the ranges change."""
+def test_without_room_commits_say_nothing(
+    lab: Any, recorder: Any, wait_for: Any, stays: Any, metadata_room: Any
+) -> None:
+    """No metadata, and no request while only the ranges change."""
     recorder.block(b"stuck")
-    app = lab.app(recorder, commit_metadata_bytes_max=0)
+    metadata_room(0)
+    app = lab.app(recorder)
     app.start()
     lab.produce("stuck a")
     wait_for(lambda: recorder.count == 1)
@@ -339,11 +343,14 @@ def test_with_a_limit_of_zero_commits_say_nothing(lab: Any, recorder: Any, wait_
     assert commit_of(lab) == (0, "")
 
 
-def test_a_listener_hears_what_each_acknowledgement_stored(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_listener_hears_what_each_acknowledgement_stored(
+    lab: Any, recorder: Any, wait_for: Any, metadata_room: Any
+) -> None:
     """The copy of the commits gets all of a position: also the ranges that do not fit into the commit."""
     noted: list[dict[Any, Position]] = []
     gate = recorder.block(lambda record: record.offset() in {2, 4})
-    app = lab.app(recorder, commit_metadata_bytes_max=0)
+    metadata_room(0)
+    app = lab.app(recorder)
     lab.produce(TEN)
     app.start()
     wait_for(lambda: app._runtime is not None)

@@ -164,13 +164,14 @@ def test_l1c_a_record_that_waits_below_is_not_waited_for(
 
 
 def test_finished_records_that_cannot_be_saved_are_counted_by_the_error(
-    lab: Any, events: Any, wait_for: Any
+    lab: Any, events: Any, wait_for: Any, metadata_room: Any
 ) -> None:
     """Without room in the commit, three finished records will be repeated: exit code 4."""
     recorder = lab.recorder()
     recorder.fail_at(0)
     lab.produce("bad a b c bad")
-    app = lab.app(recorder, on_failure=ehkafka.Hold(), commit_metadata_bytes_max=0)
+    metadata_room(0)
+    app = lab.app(recorder, on_failure=ehkafka.Hold())
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count == 3)

@@ -16,6 +16,7 @@ from pathlib import Path
 import ehkafka
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
+from ehkafka.progress import saving
 from ehkafka.testing import JsonLinesHistory
 
 SEED = 29 + int(os.environ.get("EHKAFKA_FAULTS_SEED", "0"))
@@ -32,11 +33,12 @@ def main() -> int:
     for name in ("history", "bootstrap", "group", "topic", "fixed"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--consumer", action="append", default=[])
-    parser.add_argument("--metadata-bytes", type=int)
+    parser.add_argument("--metadata-bytes", type=int, default=saving.KAFKA_METADATA_BYTES_MAX)
     parser.add_argument("--mirror", help="a folder to mirror the commits in")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
     threading.Thread(target=leave_with_parent, name="parent-watch", daemon=True).start()
+    saving.KAFKA_METADATA_BYTES_MAX = options.metadata_bytes
     fixed = Path(options.fixed)
     mirror = None
     if options.mirror is not None:
@@ -48,7 +50,6 @@ def main() -> int:
             start="earliest",
             history=history,
             commit_interval_s=0.2,
-            commit_metadata_bytes_max=options.metadata_bytes,
             mirror=mirror,
             consumer=dict(pair.split("=", 1) for pair in options.consumer),
         )

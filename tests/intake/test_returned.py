@@ -35,11 +35,11 @@ def test_a_commit_that_came_later_may_say_more() -> None:
 def test_what_the_text_leaves_out_is_counted_by_its_offsets() -> None:
     """Also where the text says as many others."""
     assert words((5, ((6, 20),)), (5, ((6, 20),))) == ""
-    assert "Give commit_metadata_bytes_max" in words((5, ((6, 20),)), (5, ((6, 16), (40, 44))))
+    assert "Give the app a mirror" in words((5, ((6, 20),)), (5, ((6, 16), (40, 44))))
 
 
 def test_room_is_not_blamed_where_an_output_is_refused() -> None:
     """The commit stops below its record."""
     said = words((9, ((11, 12),)), (5, ()), is_bounded=True)
     assert said.startswith("Not committed: 5 finished records of t[0], because an output of theirs")
-    assert "commit_metadata_bytes_max" not in said
+    assert "mirror" not in said

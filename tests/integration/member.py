@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import ehkafka
+from ehkafka.progress import saving
 from ehkafka.testing import JsonLinesHistory
 
 INTERRUPTED = 130
@@ -48,6 +49,7 @@ def main() -> int:
 
 def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.App:
     """Build the app from the command line."""
+    saving.KAFKA_METADATA_BYTES_MAX = options.metadata_bytes
     app = ehkafka.App(
         group=options.group,
         endpoint=ehkafka.Endpoint.kafka(options.bootstrap),
@@ -107,6 +109,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")
+    parser.add_argument("--metadata-bytes", type=int, default=saving.KAFKA_METADATA_BYTES_MAX)
     parser.add_argument("--setting", action="append", default=[], metavar="NAME=JSON")
     return parser.parse_args()
 

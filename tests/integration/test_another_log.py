@@ -225,10 +225,13 @@ def test_a_member_that_was_cut_off_begins_the_new_log_at_its_beginning(
     app.stop()
 
 
-def test_the_mirror_disproves_a_commit_without_metadata(narrow: Any, eventually: Callable[..., None]) -> None:
+def test_the_mirror_disproves_a_commit_without_metadata(
+    narrow: Any, eventually: Callable[..., None], metadata_room: Callable[[int], None]
+) -> None:
     """Row 23: a commit of the old log survives; it says nothing, but the mirror knows the topic's id."""
     store = MemoryStore()
-    settings = {"commit_interval_s": 0.1, "commit_metadata_bytes_max": 0, "on_out_of_range": "earliest"}
+    metadata_room(0)
+    settings = {"commit_interval_s": 0.1, "on_out_of_range": "earliest"}
     mirror = StoreMirror(store=store, interval_s=0.1, namespace="ns")
     first = narrow.app(mirror=mirror, **settings)
     fill(narrow, "old", OLD)

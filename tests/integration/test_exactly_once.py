@@ -241,7 +241,7 @@ def test_what_is_sent_is_what_the_commit_says(
 ) -> None:
     """Without that rule, what is finished above a commit that does not say so is sent again after a kill."""
     pair = Pair(stage_on(kafka, 1), tmp_path, 1)
-    more = ["--stuck", "10", *settings(commit_metadata_bytes_max=bytes_max)]
+    more = ["--stuck", "10", "--metadata-bytes", str(bytes_max)]
     first = pair.member("first", hook, *more)
     pair.load.produce(200)
     first.start()

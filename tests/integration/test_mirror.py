@@ -213,7 +213,7 @@ def test_after_a_kill_the_mirror_alone_spares_what_was_finished(
     secret.write_text(storage.connection_string)
     secret.chmod(0o600)
     options = ["--storage", str(secret), "--container", storage.name]
-    options += ["--setting", "commit_metadata_bytes_max=0", "--setting", "commit_interval_s=0.1"]
+    options += ["--metadata-bytes", "0", "--setting", "commit_interval_s=0.1"]
     member = stage.member("member", *options, "--stuck", "0")
     member.start()
     eventually(

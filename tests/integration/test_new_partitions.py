@@ -48,16 +48,17 @@ def write(stage: Any, *partitions: int) -> None:
 
 @pytest.mark.parametrize("bytes_max", [None, 0])
 def test_what_was_written_to_a_new_partition_before_it_is_seen_is_handled(
-    kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None], bytes_max: int | None
+    kafka: Any,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    metadata_room: Callable[[int], None],
+    bytes_max: int | None,
 ) -> None:
     """With start=latest; commits that carry no metadata leave it to the client's next look at the topic."""
     stage, handled = stage_on(kafka, 2), Handled()
-    app = stage.app(
-        handled,
-        start="latest",
-        commit_metadata_bytes_max=bytes_max,
-        consumer={"topic.metadata.refresh.interval.ms": CHECK_MS},
-    )
+    if bytes_max is not None:
+        metadata_room(bytes_max)
+    app = stage.app(handled, start="latest", consumer={"topic.metadata.refresh.interval.ms": CHECK_MS})
     app.start()
     eventually(lambda: stage.committed() == {0: 0, 1: 0}, stage.committed)
     kafka.create_partitions(stage.topic, 3)

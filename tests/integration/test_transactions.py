@@ -322,7 +322,9 @@ def test_a_topic_may_take_less_than_a_clients_batch(sent: Sent) -> None:
     assert sent.letters() == []
 
 
-def test_what_waits_for_its_transaction_counts_as_lag(sent: Sent) -> None:
+def test_what_waits_for_its_transaction_counts_as_lag(
+    sent: Sent, metadata_room: Callable[[int], None]
+) -> None:
     """A record that is finished is not committed while one below it runs, where ranges have no room."""
     sent.load.put_all(b"slow")
     (slow,) = sent.load.ends
@@ -333,7 +335,8 @@ def test_what_waits_for_its_transaction_counts_as_lag(sent: Sent) -> None:
             time.sleep(0.01)
         return place_of(record)
 
-    app = sent.app(handler, workers=8, commit_metadata_bytes_max=0)
+    metadata_room(0)
+    app = sent.app(handler, workers=8)
     app.start()
     sent.load.put_all(*[b"key-%d" % number for number in range(50)])
     end = sent.load.ends[slow]
@@ -370,7 +373,7 @@ def test_what_is_aborted_is_never_seen_and_nothing_is_lost_by_a_stop(sent: Sent)
     sent.check()
 
 
-def test_ranges_that_do_not_fit_wait_in_memory(sent: Sent) -> None:
+def test_ranges_that_do_not_fit_wait_in_memory(sent: Sent, metadata_room: Callable[[int], None]) -> None:
     """Readers see them later, and each once."""
 
     def handler(record: Any) -> str:
@@ -378,7 +381,8 @@ def test_ranges_that_do_not_fit_wait_in_memory(sent: Sent) -> None:
             time.sleep(0.02)
         return place_of(record)
 
-    sent.run(sent.app(handler, workers=16, commit_metadata_bytes_max=70), 600)
+    metadata_room(70)
+    sent.run(sent.app(handler, workers=16), 600)
     sent.check()
 
 

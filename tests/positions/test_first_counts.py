@@ -91,7 +91,7 @@ def test_a_partition_whose_first_commit_failed_begins_where_start_says() -> None
 
 
 def test_without_metadata_only_this_run_knows_what_was_added() -> None:
-    """With `commit_metadata_bytes_max=0`, or beside plain clients: what was not there as the run began."""
+    """As plain clients commit: what was not there as the run began."""
     broker = Broker(p0=(20, None), p1=(20, None))
     assert begins(finder(partitions=2), broker, 2)[2].offset == LOG_START
     assert begins(finder(partitions=3), broker, 2)[2].offset == LOG_END

@@ -10,7 +10,6 @@ import pytest
 from ehkafka.events import ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, facts_of
 from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
-from ehkafka.settings import Settings
 from tests.kit.inbox_bench import InboxBench, at_once
 
 
@@ -34,14 +33,10 @@ def position(saver: ProgressSaver, epoch: Any, unfinished_records: int = 0) -> A
     return found
 
 
-@pytest.mark.parametrize(
-    ("is_event_hubs", "asked", "bytes_max"),
-    [(True, None, 1023), (False, None, 4095), (True, 500, 500), (True, 5000, 1023), (False, 0, 0)],
-)
-def test_the_limit_is_the_services_or_lower(is_event_hubs: bool, asked: int | None, bytes_max: int) -> None:
-    """Just below 1024 on Event Hubs and 4096 elsewhere; the user may lower it."""
-    settings = Settings(group="g", start="earliest", commit_metadata_bytes_max=asked)
-    assert metadata_bytes_max(settings, is_event_hubs=is_event_hubs) == bytes_max
+@pytest.mark.parametrize(("is_event_hubs", "bytes_max"), [(True, 1023), (False, 4095)])
+def test_the_limit_is_the_services(is_event_hubs: bool, bytes_max: int) -> None:
+    """Just below 1024 on Event Hubs and 4096 elsewhere."""
+    assert metadata_bytes_max(is_event_hubs=is_event_hubs) == bytes_max
 
 
 def test_what_is_dropped_is_reported_once_until_it_fits_again() -> None:

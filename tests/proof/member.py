@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import ehkafka
 from ehkafka.errors import ActionRefusedError
+from ehkafka.progress import saving
 from tests.proof.program import asked_by, main, options, output_of, outputs_at
 from tests.proof.work import (
     ACTIONS,
@@ -56,6 +57,8 @@ def run(history: JsonLinesHistory) -> int:
 def make_app(history: JsonLinesHistory) -> ehkafka.App:
     """Build the app with a handler of the kind that is asked for."""
     asked = options()
+    if asked["metadata_bytes"] is not None:
+        saving.KAFKA_METADATA_BYTES_MAX = asked["metadata_bytes"]
     endpoint, level = ehkafka.Endpoint.kafka(asked["bootstrap"]), asked["level"]
     app = ehkafka.App(
         group=group_of(level), endpoint=endpoint, start="earliest", history=history, **asked["settings"]

@@ -105,6 +105,7 @@ class Members:
             "clock": str(self._clock(name)),
             "bootstrap": self.cluster.bootstrap_for(CLIENT) if by_proxy else self.cluster.bootstrap,
             "strict": asked.strict,
+            "metadata_bytes": asked.metadata_bytes,
             "broken": asked.broken[level % len(asked.broken)] if asked.broken else None,
         }
         if kind in BY_HAND:
@@ -121,8 +122,6 @@ class Members:
         settings: dict[str, Any] = {"stop_s": STOP_S, "drain_s": 2, "consumer": times_ms}
         if self.asked.cooperative:
             settings["assignor"] = "cooperative-sticky"
-        if self.asked.metadata_bytes is not None:
-            settings["commit_metadata_bytes_max"] = self.asked.metadata_bytes
         if self.asked.mode[level % len(self.asked.mode)] == EXACTLY_ONCE:
             settings["exactly_once"] = True
             settings["producer"] = {"transaction.timeout.ms": int(TRANSACTION_S[self.asked.brokers] * 1000)}

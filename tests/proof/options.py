@@ -59,7 +59,7 @@ def parse(description: str | None, arguments: Sequence[str]) -> argparse.Namespa
     parser.add_argument("--refused-every", type=int, default=500, help="one output in so many; 0: none")
     parser.add_argument("--sleep-share", type=float, default=1.0, help="of the calls; others end at once")
     parser.add_argument("--limit", type=int, default=200_000, help="max.message.bytes of the output topics")
-    parser.add_argument("--metadata-bytes", type=int, help="commit_metadata_bytes_max")
+    parser.add_argument("--metadata-bytes", type=int, help="room in a commit's metadata")
     parser.add_argument("--static", action="store_true", help="each member has an instance id of its own")
     parser.add_argument(
         "--cooperative", action="store_true", help="partitions move by the cooperative protocol"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import itertools
 import logging
@@ -20,8 +19,7 @@ from ehkafka.aio import AIOConsumer
 from ehkafka.aio.calls import Calls
 from ehkafka.app import keywords as of_apps
 from ehkafka.consumer import keywords as of_consumers
-from ehkafka.settings import Settings
-from ehkafka.settings import keywords as of_settings
+from tests.typing import declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,14 +60,10 @@ def by_name(function: Callable[..., Any]) -> dict[str, str]:
     return {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
 
 
-def test_an_app_s_settings() -> None:
-    """Each is there, with its type and its line; `App` names the group and the start itself."""
-    types = {field.name: str(field.type) for field in dataclasses.fields(Settings)}
-    wanted = described(Settings, types)
-    assert shown(of_settings, "AppSettings") == {
-        name: value for name, value in wanted.items() if name not in {"group", "start"}
-    }
-    assert set(of_apps.ChangedSettings.__annotations__) == set(wanted)
+def test_what_is_written_out_of_the_declarations_is_up_to_date() -> None:
+    """The keyword types and the page's tables: `python -m tests.typing.declared` writes them."""
+    assert declared.KEYWORDS.read_text() == declared.keywords()
+    assert declared.PAGE.read_text() == declared.page()
 
 
 @pytest.mark.parametrize(

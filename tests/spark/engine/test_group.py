@@ -26,7 +26,7 @@ from tests.spark.engine.group_runs import PARTITIONS, Runs
 
 @pytest.mark.parametrize("reads", [0, 1])
 def test_a_broker_that_cannot_be_read_does_not_keep_marks(
-    runs: Runs, broker: EmbeddedBroker, produced: Any, reads: int
+    runs: Runs, broker: EmbeddedBroker, produced: Any, reads: int, metadata_room: Any
 ) -> None:
     """What the broker gives back is read until it is known; where no mark is written none is kept."""
     produced(8)
@@ -36,7 +36,8 @@ def test_a_broker_that_cannot_be_read_does_not_keep_marks(
     with pytest.raises(EndpointError, match="did not return the group's commits in time"):
         run.claim(starts)
     broker.clear_failures(ApiKey.OFFSET_FETCH)
-    run = runs.open(commit_metadata_bytes_max=0)
+    metadata_room(0)
+    run = runs.open()
     starts = run.begin()
     broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
     assert not run.claim(starts).keeps_marks

@@ -189,11 +189,12 @@ def test_a_commit_whose_mark_is_refused_is_made_without(
 
 
 def test_a_run_whose_mark_would_be_too_long_commits_without(
-    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, metadata_room: Any
 ) -> None:
-    """Metadata that the settings do not allow is not even tried, in the first commit nor in the last."""
+    """Metadata for which there is no room is not even tried, in the first commit nor in the last."""
     produced(8)
-    run = runs.open(commit_metadata_bytes_max=0)
+    metadata_room(0)
+    run = runs.open()
     assert not run.claim(run.begin()).keeps_marks
     run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
     assert run.commits.finish(10) == []

@@ -190,7 +190,7 @@ class Group:
         found = [Mark.read(commit.metadata) for commit in self.committed.values()]
         before = {one.run for one in found if one is not None}
         ownership = GroupWatch(mark, before, self._whose, self._bus.emit)
-        bytes_max = metadata_bytes_max(self._app.settings, is_event_hubs=self._app.endpoint.is_event_hubs)
+        bytes_max = metadata_bytes_max(is_event_hubs=self._app.endpoint.is_event_hubs)
         self._commits = Commits(
             self._context, self._opened, ownership, whose=self._whose, bytes_max=bytes_max
         )
