@@ -7,23 +7,23 @@ pause would throw that queue away; it is for partitions that are stuck while a h
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import PartitionPaused, PartitionResumed
-from ehkafka.intake.demand import Demand, records_uncollected
 from ehkafka.intake.flow import Amounts, Stuck, largest_key, loads_of
-from ehkafka.intake.pace import AHEAD_S, Counts, PartitionPaces
+from ehkafka.intake.pace import Counts, PartitionPaces
 from ehkafka.intake.prefetch import Prefetch
 from ehkafka.intake.resume import resume
-from ehkafka.intake.unread import Unread
 from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import describe_key
+from ehkafka.positions.log_book import KNOWN_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from confluent_kafka import Consumer
 
@@ -38,11 +38,21 @@ TOUCH_S: Final = 0.25
 # The answer to a commit comes within it too. Until it is there no other one is sent, and what ends meanwhile
 # is repeated after a kill.
 COMMIT_TOUCH_S: Final = 0.02
+# A handler has work for so long at hand: more is of no use to its workers, and is received again by the next
+# owner after a kill. That is so many records at least and at most.
+AHEAD_S: Final = 0.25
+RECORDS_MIN, RECORDS_MAX = 100, 2_500
 # What a quick handler has at hand: a few milliseconds' work. More would make Python's collector look through
 # what is only waiting.
-QUICK_RECORDS: Final = 2_000
+QUICK_RECORDS: Final = 1_000
+# Taken at once: this share of what Python's collector lets pass. It looks through all new objects once there
+# are so many more than were freed. Fewer records at a time would cost more than they save.
+_COLLECTED_SHARE: Final = 0.9
+_AT_ONCE_MIN: Final = 500
 # Between two looks at what is stuck.
 STUCK_CHECK_S: Final = 2e-3
+# Between two looks at which handlers have something unread.
+UNREAD_CHECK_S: Final = 0.05
 # Between two counts of what waits for an answer, each of which goes through all of it.
 AWAITED_CHECK_S: Final = 0.1
 
@@ -54,10 +64,12 @@ class Backpressure:
         self, context: IntakeContext, routes: Sequence[Route], halts: Callable[[TopicPartition], bool]
     ) -> None:
         self._context = context
-        self._demands = [(route, Demand()) for route in routes]
+        self._routes = routes
         self._halts = halts
         self._paces = PartitionPaces()
-        self._unread = Unread(context)
+        # Handlers that have something unread, and when that was looked at.
+        self._unread: Sequence[Route] = routes
+        self._unread_s = float("-inf")
         self.prefetch = Prefetch()
         # Records behind awaited heads, by epoch; when they were counted, and how large the backlog was.
         self._awaited: Counter[Epoch] = Counter()
@@ -72,20 +84,20 @@ class Backpressure:
         if self._outputs_wait():
             return 0
         self._paces.sample(map(_counts, self._context.owned.epochs()), self._context.clock())
-        # What the client must not hold is received, as much as fits into the backlog.
-        fitting = flow.batch_size(amounts) if self.prefetch.outgrows else 0
         if flow.is_half_full(amounts):
-            return self._wanted_when_half_full(consumer, amounts) or fitting
-        if fitting:
-            return fitting
-        missing = max(self._missing(route, demand) for route, demand in self._gaining())
-        return min(flow.batch_size(amounts), missing, records_uncollected(flow.limits.consume_records_max))
+            wanted = self._wanted_when_half_full(consumer, amounts)
+        else:
+            missing = max(map(_missing, self._gaining()))
+            wanted = min(
+                flow.batch_size(amounts), missing, records_uncollected(flow.limits.consume_records_max)
+            )
+        # What the client must not hold is received, as much as fits into the backlog.
+        return wanted or (flow.batch_size(amounts) if self.prefetch.outgrows else 0)
 
     @property
     def has_quick(self) -> bool:
         """Whether a handler has something at hand that is done in a millisecond or two."""
-        hubs = [route.hub for route, _ in self._demands]
-        return any(hub.inboxes.balance.width.is_quick and hub.waiting()[1] for hub in hubs)
+        return any(_is_quick(route) and route.hub.waiting()[1] for route in self._routes)
 
     def touch_due_s(self) -> float:
         """Return when the client must be called next though nothing is wanted of it."""
@@ -105,9 +117,7 @@ class Backpressure:
         """Pause everything where records are withheld and the client would fetch more than it is to hold."""
         flow = self._context.flow
         if self.prefetch.outgrows and not flow.full:
-            # Pauses are the rule then: records that wait their turn for so long are no sign of anything.
-            patient_until_s = self._context.clock() + AHEAD_S
-            self.pause(consumer, flow.to_pause_all(loads_of(self._context.owned.epochs()), patient_until_s))
+            self.pause(consumer, flow.to_pause_all(loads_of(self._context.owned.epochs())))
 
     def _outputs_wait(self) -> bool:
         delivery = self._context.delivery
@@ -152,7 +162,7 @@ class Backpressure:
         """Return what backlog and parked hold, over all handlers."""
         # Plain numbers that workers change meanwhile: a little old is good enough for a bound that one batch
         # may overrun anyway, and no lock is worth it.
-        tallies = [route.hub.tally for route, _ in self._demands]
+        tallies = [route.hub.tally for route in self._routes]
         return Amounts(
             sum(tally.backlog_records for tally in tallies),
             sum(tally.backlog_bytes for tally in tallies),
@@ -160,30 +170,26 @@ class Backpressure:
             sum(tally.parked_bytes for tally in tallies),
         )
 
-    def _gaining(self) -> Sequence[tuple[Route, Demand]]:
+    def _has_unread(self, partition: TopicPartition) -> bool:
+        """Tell whether the log of a partition of ours goes on behind what was received, or may."""
+        owned = self._context.owned
+        known = owned.logs.get(partition)
+        if known is None or self._context.contact.now_s - known.at_s >= KNOWN_S:
+            return True
+        return known.end > (owned[partition].epoch.received.next_offset or known.start or 0)
+
+    def _gaining(self) -> Sequence[Route]:
         """Return the handlers that get more where more is taken; all, where all logs have ended.
 
         Else one without records would always lack work, and the others' would fill the backlog for it.
         """
-        if len(self._demands) == 1:
-            return self._demands
-        names = self._unread.names()
-        found = [each for each in self._demands if each[0].name in names]
-        return found or self._demands
-
-    def _missing(self, route: Route, demand: Demand) -> int:
-        """Return how many records to take for a handler; 0 where it has enough at hand."""
-        fed, at_hand = route.hub.waiting()
-        if route.hub.inboxes.balance.width.is_quick:
-            return QUICK_RECORDS - at_hand if at_hand < QUICK_RECORDS // 2 else 0
-        demand.note(route.hub.tally.outcomes, self._context.clock())
-        call_records = max(1, route.hub.inboxes.router.deep)
-        takers = _takers(route)
-        wanted = max(demand.wanted_records(), 2 * takers * call_records)
-        # Something for each worker that has nothing waiting, twice for the time until the next look.
-        unfed = max(0, takers - fed)
-        missing = 2 * unfed * call_records if unfed > takers // 16 else 0
-        return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
+        now_s = self._context.clock()
+        if len(self._routes) > 1 and now_s >= self._unread_s + UNREAD_CHECK_S:
+            self._unread_s = now_s
+            owned = self._context.owned.items()
+            names = {one.route.name for partition, one in owned if self._has_unread(partition)}
+            self._unread = [route for route in self._routes if route.name in names] or self._routes
+        return self._unread
 
     def _wanted_when_half_full(self, consumer: Consumer, amounts: Amounts) -> int:
         """Look for what is stuck, if a handler lacks work."""
@@ -192,31 +198,26 @@ class Backpressure:
         if now_s < self._stuck_checked_s + STUCK_CHECK_S or flow.room(amounts) == 0:
             return 0
         self._stuck_checked_s = now_s
-        lacking = [route for route, _ in self._gaining() if _is_short(route)]
+        lacking = {route.name for route in self._gaining() if _is_short(route)}
         if not lacking:
             return 0
         # As much as one that may be stuck gets before it is looked at again.
         part = flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
         self._count_awaited(amounts.backlog_records, part, now_s)
-        stuck = [self._stuck(*owned, now_s) for owned in context.owned.values()]
-        # Of a handler that has enough, all its partitions hold counts: it may wait.
-        names = {route.name for route in lacking}
-        for place, owned in enumerate(context.owned.values()):
-            if owned.route.name not in names:
-                stuck[place] = stuck[place]._replace(records=owned.epoch.tally.backlog_records)
-        over = flow.to_pause(stuck, amounts, now_s, self._unread.has)
+        stuck = [self._stuck(route, epoch, lacking, now_s) for route, epoch in context.owned.values()]
+        over = flow.to_pause(stuck, amounts, now_s, self._has_unread)
         if over is None:
             return 0
         self.pause(consumer, over)
         return flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
 
-    def _stuck(self, route: Route, epoch: Epoch, now_s: float) -> Stuck:
-        records = self._paces.stuck_records(_counts(epoch), route.hub.inboxes.balance.mean_s, now_s)
+    def _stuck(self, route: Route, epoch: Epoch, lacking: Container[str], now_s: float) -> Stuck:
         (load,) = loads_of((epoch,))
+        # Of a handler that has enough, all its partitions hold counts: it may wait.
+        if route.name not in lacking:
+            return Stuck(load, load.backlog_records)
         awaited = min(self._awaited.get(epoch, 0), load.backlog_records)
-        if records is None:
-            return Stuck(load, awaited or None)
-        return Stuck(load, max(records, awaited))
+        return Stuck(load, max(self._paces.stuck_records(_counts(epoch), now_s), awaited))
 
     def _count_awaited(self, backlog: int, part: int, now_s: float) -> None:
         """Count what waits for somebody's answer: however fast other records of the partition end.
@@ -227,11 +228,37 @@ class Backpressure:
             return
         self._awaited_s, self._awaited_backlog = now_s, backlog
         self._awaited = Counter()
-        for route, _ in self._demands:
+        for route in self._routes:
             with route.hub.locked() as inboxes:
                 for held in inboxes.waiting.held:
                     if held.ticket is not None and not held.is_parked and held.q:
                         self._awaited[held.q[0][EPOCH]] += len(held.q)
+
+
+def records_uncollected(records_max: int) -> int:
+    """Return how many of `records_max` to take at once; all where the collector is off, or very eager."""
+    threshold = gc.get_threshold()[0] if gc.isenabled() else 0
+    fewer = int(_COLLECTED_SHARE * threshold)
+    return min(records_max, fewer) if fewer >= _AT_ONCE_MIN else records_max
+
+
+def _missing(route: Route) -> int:
+    """Return how many records to take for a handler; 0 where it has enough at hand."""
+    fed, at_hand = route.hub.waiting()
+    takers, call_records = _takers(route), max(1, route.hub.inboxes.router.deep)
+    # Something for each worker that has nothing waiting, twice for the time until the next look.
+    unfed = max(0, takers - fed)
+    missing = 2 * unfed * call_records if unfed > takers // 16 else 0
+    mean_s = route.hub.inboxes.balance.mean_s
+    ahead = int(takers * AHEAD_S / mean_s) if mean_s else 0
+    wanted = max(min(RECORDS_MAX, max(RECORDS_MIN, ahead)), 2 * takers * call_records)
+    if _is_quick(route):
+        wanted = QUICK_RECORDS
+    return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
+
+
+def _is_quick(route: Route) -> bool:
+    return route.hub.inboxes.balance.width.is_quick
 
 
 def _is_short(route: Route) -> bool:

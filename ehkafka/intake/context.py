@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.owned import OwnedPartitions, WaitingPartitions
-from ehkafka.intake.unread import Standstill
+from ehkafka.intake.watch import Standstill
 from ehkafka.positions.restore import Restore
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ehkafka.intake.suspicion import Suspicion
 from ehkafka.lanes.inbox import KEY
 
 if TYPE_CHECKING:
@@ -38,14 +37,14 @@ LARGEST_MEMORY_BATCHES = 32
 _BATCH_PARTS: Final = 4
 # Where that is the part of one among many partitions, so much may be taken all the same.
 _BATCH_RECORDS_MIN: Final = 50
-# When a paused partition holds so little of what it held, it goes on, and with it each that holds less than
-# the larger part: a resume fills the client's queue, which the next pause throws away, so they go together.
-_EMPTY_PARTS: Final = 16
+# A paused partition goes on when it holds such a part of what it held.
 _RESUME_PARTS: Final = 4
 # Who holds no more than so many times what it will end within a second needs no more now.
 _ENOUGH_TIMES: Final = 8
-# Or when it holds so little of its share and so many times as much is free, for other keys of it may run;
-# after a wait in seconds that doubles where it comes back as stuck.
+# A full backlog ends only when such a part of it is free.
+_FREE_PARTS: Final = 16
+# Also resume a partition that holds such a part of its share while so many times as much is free: its other
+# keys may run. Back off: 1 s, doubled up to 60 s each time it is stuck again.
 _SMALL_PARTS, _FREE_TIMES = 4, 8
 _AGAIN_S, _AGAIN_S_MAX = 1.0, 60.0
 
@@ -84,10 +83,10 @@ class Amounts(NamedTuple):
 
 
 class Stuck(NamedTuple):
-    """How many records of a partition will not end soon; None where it is too early to say."""
+    """How many records of a partition will not end soon."""
 
     load: Load
-    records: int | None
+    records: int
 
 
 @dataclass(slots=True)
@@ -109,8 +108,6 @@ class _Pause:
     size: int
     # When it may go on though it is as stuck as it was.
     again_s: float
-    # Whether nobody knew that it was stuck.
-    is_suspected: bool = False
 
 
 @dataclass(slots=True)
@@ -123,8 +120,8 @@ class FlowControl:
     parked_full: set[TopicPartition] = field(default_factory=set)
     # Those that somebody has paused: only `resume_by_hand` lets them go on.
     by_hand: set[TopicPartition] = field(default_factory=set)
-    # The whole backlog reached a limit: everything is paused until it is half empty, or what those leave that
-    # have not moved since.
+    # The whole backlog reached a limit: everything is paused until what those partitions leave that have not
+    # moved since is half empty.
     full: bool = False
     # Some turn took nothing though there may have been something. The slow watch, which takes silence for a
     # standstill otherwise, clears it.
@@ -134,8 +131,6 @@ class FlowControl:
     _waits: dict[TopicPartition, float] = field(default_factory=dict)
     # How many records each partition held when the backlog became full.
     _at_full: dict[TopicPartition, int] = field(default_factory=dict)
-    _patient_until_s: float = 0.0
-    _suspicion: Suspicion = field(default_factory=Suspicion)
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
@@ -187,38 +182,29 @@ class FlowControl:
         now_s: float,
         has_unread: Callable[[TopicPartition], bool] = lambda _partition: True,
     ) -> list[TopicPartition] | None:
-        """Return which stuck partitions to pause, so that others get what is left.
+        """Return which stuck partitions to pause, so that others get what is left; None: take nothing.
 
-        None: take nothing. Nobody would gain, or it is too early to say who is stuck. `stuck` are all
-        partitions that are ours, the paused ones too; who has nothing unread gains nothing. Asked when the
-        backlog is half full.
+        `stuck` are all partitions that are ours, the paused ones too. Asked when the backlog is half full.
         """
         # A partition that has nothing and gets nothing needs no part.
-        awake = (one for one in stuck if one.load.backlog_records or has_unread(one.load.partition))
+        awake = [one for one in stuck if one.load.backlog_records or has_unread(one.load.partition)]
         going = [one for one in awake if one.load.partition not in self.paused]
         records, size = self._free(amounts)
-        # Half of one's part: until it is known to be stuck it may take as much again.
         parts = max(1, 2 * len(going))
         over = [one for one in going if _is_over(one, records // parts, size // parts)]
-        unknown = {one.load.partition for one in over if one.records is None}
-        known = (one.load.partition for one in going if one.records is not None)
-        self._suspicion.note(unknown, known, {one.load.partition for one in over})
         others = (one for one in going if one not in over)
         gains = any(has_unread(one.load.partition) and not _has_enough(one) for one in others)
-        if not going or (over and not gains) or (unknown and not self._suspicion.is_justified):
+        if not going or (over and not gains):
             return None
         for one in over:
-            self._pause_stuck(one.load, now_s, is_suspected=one.records is None)
+            self._pause_stuck(one.load, now_s)
         return [one.load.partition for one in over]
 
-    def _pause_stuck(self, load: Load, now_s: float, *, is_suspected: bool = False) -> None:
-        partition = load.partition
-        wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(partition, _AGAIN_S / 2))
-        self._waits[partition] = wait_s
-        self._stuck[partition] = _Pause(
-            load.backlog_records, load.backlog_bytes, now_s + wait_s, is_suspected
-        )
-        self.paused.add(partition)
+    def _pause_stuck(self, load: Load, now_s: float) -> None:
+        wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(load.partition, _AGAIN_S / 2))
+        self._waits[load.partition] = wait_s
+        self._stuck[load.partition] = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s)
+        self.paused.add(load.partition)
 
     def over_parked_share(self, loads: Iterable[Load], partitions: int) -> list[Load]:
         """Return the partitions whose parked records have filled their share of the parked budget."""
@@ -233,14 +219,11 @@ class FlowControl:
         self.paused.update(new)
         return new
 
-    def to_pause_all(self, loads: Iterable[Load], patient_until_s: float = 0.0) -> list[TopicPartition]:
-        """Return what is left to pause because the whole backlog is full.
-
-        Until `patient_until_s` nothing that has not moved since is taken for stuck: it waits its turn.
-        """
+    def to_pause_all(self, loads: Iterable[Load]) -> list[TopicPartition]:
+        """Return what is left to pause because the whole backlog is full."""
         loads = list(loads)
         if not self.full:
-            self.full, self._patient_until_s = True, patient_until_s
+            self.full = True
             self._at_full = {load.partition: load.backlog_records for load in loads}
         rest = [load.partition for load in loads if load.partition not in self.paused]
         self.paused.update(rest)
@@ -249,26 +232,22 @@ class FlowControl:
     def to_resume(self, loads: Iterable[Load], amounts: Amounts, now_s: float) -> list[TopicPartition]:
         """Return which paused partitions may go on: they have moved, or there is room again."""
         loads = list(loads)
-        room, parts = self._room_for_stuck(amounts, len(loads)), self._resume_parts(loads)
-        if self.full and not self._half_empty(amounts):
-            if now_s < self._patient_until_s:
-                return []
+        if self.full:
             still = [load for load in loads if self._has_not_moved(load)]
-            moved = (load for load in loads if not self._has_not_moved(load))
-            if not self._half_empty_beside(still, amounts) or not any(
-                self._may_go_on(load, room, parts, now_s) for load in moved
-            ):
+            # What holds more than half for ever must not keep the others from going on.
+            still = still if len(still) < len(loads) else []
+            if not self._is_half_empty_beside(still, amounts):
                 return []
-            self._keep_as_stuck(still, now_s)
-        self.full = False
-        self._at_full.clear()
-        parked = self.parked_share(len(loads))
+            for load in still:
+                self._pause_stuck(load, now_s)
+            self.full = False
+        room, parked = self._room_for_stuck(amounts, len(loads)), self.parked_share(len(loads))
         going = [
             load.partition
             for load in loads
             if load.partition in self.paused
             and load.partition not in self.by_hand
-            and self._may_go_on(load, room, parts, now_s)
+            and self._may_go_on(load, room, now_s)
             and (load.partition not in self.parked_full or _is_half_parked(load, *parked))
         ]
         self.paused.difference_update(going)
@@ -277,35 +256,27 @@ class FlowControl:
             self._stuck.pop(partition, None)
         return going
 
-    def _keep_as_stuck(self, still: Iterable[Load], now_s: float) -> None:
-        """Keep those that have not moved since the backlog was full, where the others have.
-
-        One of them that holds more than half, for ever, must not keep the others from going on.
-        """
-        for load in still:
-            if load.partition not in self._stuck:
-                self._pause_stuck(load, now_s)
+    def _is_half_empty_beside(self, still: Iterable[Load], amounts: Amounts) -> bool:
+        """Tell whether what some partitions leave of a full backlog is half empty, and worth having."""
+        limits, still = self.limits, list(still)
+        rest_records = amounts.backlog_records - sum(load.backlog_records for load in still)
+        rest_bytes = amounts.backlog_bytes - sum(load.backlog_bytes for load in still) if rest_records else 0
+        records, size = self._free(amounts)
+        return records >= max(1, rest_records, limits.backlog_records_max // _FREE_PARTS) and size >= max(
+            rest_bytes, min(2 * self._largest_bytes, limits.backlog_bytes_max // 2)
+        )
 
     def _has_not_moved(self, load: Load) -> bool:
         held = self._at_full.get(load.partition, 0)
         return held > 0 and load.backlog_records > held - held // _RESUME_PARTS
 
-    def _half_empty_beside(self, still: Iterable[Load], amounts: Amounts) -> bool:
-        """Tell whether what some partitions leave of the backlog is worth having, and half empty."""
-        still, limits, free = list(still), self.limits, self._free(amounts)
-        rest_records = amounts.backlog_records - sum(load.backlog_records for load in still)
-        rest_bytes = amounts.backlog_bytes - sum(load.backlog_bytes for load in still) if rest_records else 0
-        return free[0] >= max(1, rest_records, limits.backlog_records_max // _EMPTY_PARTS) and free[1] >= max(
-            self._largest_bytes, rest_bytes, limits.backlog_bytes_max // _EMPTY_PARTS
-        )
-
-    def _may_go_on(self, load: Load, room: tuple[int, int], parts: int, now_s: float) -> bool:
+    def _may_go_on(self, load: Load, room: tuple[int, int], now_s: float) -> bool:
         pause = self._stuck.get(load.partition)
         if pause is None:
             return True
-        if _holds_a_part(load, pause, parts):
-            if pause.is_suspected:
-                self._suspicion.was_wrong()
+        # What is left of no records is no load.
+        size = load.backlog_bytes if load.backlog_records else 0
+        if load.backlog_records <= pause.records // _RESUME_PARTS and size <= pause.size // _RESUME_PARTS:
             self._waits.pop(load.partition, None)
             return True
         return load.backlog_records <= room[0] and load.backlog_bytes <= room[1] and now_s >= pause.again_s
@@ -318,34 +289,6 @@ class FlowControl:
             min(limits.backlog_records_max // parts, free[0] // _FREE_TIMES),
             min(limits.backlog_bytes_max // parts, free[1] // _FREE_TIMES),
         )
-
-    def _resume_parts(self, loads: Iterable[Load]) -> int:
-        stuck = self._stuck
-        is_any_empty = any(
-            _holds_a_part(load, stuck[load.partition], _EMPTY_PARTS)
-            for load in loads
-            if load.partition in stuck
-        )
-        return _RESUME_PARTS if is_any_empty else _EMPTY_PARTS
-
-    def _half_empty(self, amounts: Amounts) -> bool:
-        """Tell whether the backlog fell to half, with room for a batch or two beside what is parked."""
-        limits = self.limits
-        backlog_bytes = amounts.backlog_bytes if amounts.backlog_records else 0
-        records, size = self._free(amounts._replace(backlog_bytes=backlog_bytes))
-        return (
-            amounts.backlog_records <= limits.backlog_records_max // 2
-            and backlog_bytes <= limits.backlog_bytes_max // 2
-            and records >= min(2 * limits.consume_records_max, limits.backlog_records_max // 2)
-            and size >= min(2 * self._largest_bytes, limits.backlog_bytes_max // 2)
-        )
-
-    def share(self, partitions: int) -> tuple[int, int]:
-        """Return one partition's part of the backlog in records and bytes, but two batches at least."""
-        limits = self.limits
-        parts = max(1, partitions)
-        records = max(limits.backlog_records_max // parts, 2 * limits.consume_records_max)
-        return min(records, limits.backlog_records_max), max(1, limits.backlog_bytes_max // parts)
 
     def parked_share(self, partitions: int) -> tuple[int, int]:
         """Return one partition's bounds of what is parked, in records and bytes."""
@@ -382,21 +325,13 @@ def _has_enough(stuck: Stuck) -> bool:
     Not for many seconds: then that is a slow key's, behind which others may have nothing.
     """
     held = stuck.load.backlog_records
-    return stuck.records is not None and stuck.records > 0 and held < _ENOUGH_TIMES * (held - stuck.records)
+    return stuck.records > 0 and held < _ENOUGH_TIMES * (held - stuck.records)
 
 
 def _is_over(stuck: Stuck, records: int, size: int) -> bool:
-    """Tell whether a partition is stuck, or may be, with more than so many records and bytes."""
-    held = stuck.load.backlog_records
-    count = held if stuck.records is None else stuck.records
-    return count > records or stuck.load.backlog_bytes * count > size * max(1, held)
-
-
-def _holds_a_part(load: Load, pause: _Pause, parts: int) -> bool:
-    """Tell whether a paused partition holds no more than that part of what it held."""
-    # What is left of no records is no load.
-    size = load.backlog_bytes if load.backlog_records else 0
-    return load.backlog_records <= pause.records // parts and size <= pause.size // parts
+    """Tell whether more than so many records and bytes of a partition are stuck."""
+    load = stuck.load
+    return stuck.records > records or load.backlog_bytes * stuck.records > size * max(1, load.backlog_records)
 
 
 def _is_half_parked(load: Load, parked_records: int, parked_bytes: int) -> bool:

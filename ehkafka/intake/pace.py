@@ -1,14 +1,12 @@
 """How fast each partition's records end, and so which of them are stuck. Pure; the poll thread's alone.
 
-A partition that holds many records is no problem if they end soon. So what counts as stuck is what will not
-have ended within the next second, going by the last half, or by as long as a few calls take where that is
-longer. Of a partition whose first records have just come nobody knows: there the answer is None until its
-handlers have had the time for a few.
+A partition that holds many records is no problem if they end soon: what counts as stuck is what will not have
+ended within the next second, going by the last one.
 """
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -16,15 +14,10 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-# How far the look ahead goes, and how far the look back where calls are short: between one and two of these.
 AHEAD_S: Final = 1.0
+# Between two looks, and how many of them are kept.
 _SAMPLE_S: Final = 0.25
-# A partition's handlers get time for so many records before it is judged, within these bounds in seconds.
-_CALLS: Final = 4
-_PATIENCE_S_MIN, _PATIENCE_S_MAX = 0.01, 1.0
-# So many looks are kept, with the newest: the oldest is never younger than the longest patience. Else nobody
-# would ever know of a partition whose calls are slow.
-_SAMPLES_MAX: Final = 1 + math.ceil(_PATIENCE_S_MAX / _SAMPLE_S)
+_SAMPLES_MAX: Final = 4
 
 
 class Counts(NamedTuple):
@@ -35,17 +28,12 @@ class Counts(NamedTuple):
     gone_records: int
 
 
-class _Sample(NamedTuple):
-    at_s: float
-    gone_records: int
-
-
 class PartitionPaces:
-    """Remembers what had ended when."""
+    """Remembers how many records had ended when."""
 
     def __init__(self) -> None:
         # The last looks at each partition that had a backlog then, the newest at the end.
-        self._samples: dict[TopicPartition, tuple[_Sample, ...]] = {}
+        self._samples: dict[TopicPartition, deque[tuple[float, int]]] = {}
         self._sampled_s = float("-inf")
 
     def sample(self, all_counts: Iterable[Counts], now_s: float) -> None:
@@ -54,29 +42,24 @@ class PartitionPaces:
             return
         self._sampled_s = now_s
         known, self._samples = self._samples, {}
-        for counts in all_counts:
-            if counts.backlog_records:
-                new = _Sample(now_s, counts.gone_records)
-                seen = known.get(counts.partition, ())
-                # A new epoch of the partition begins to count anew.
-                if seen and seen[-1].gone_records > counts.gone_records:
-                    seen = ()
-                self._samples[counts.partition] = (*seen[1 - _SAMPLES_MAX :], new)
+        for partition, backlog_records, gone_records in all_counts:
+            if backlog_records:
+                samples = known.get(partition)
+                if samples is None or samples[-1][1] > gone_records:  # of an earlier epoch
+                    samples = deque(maxlen=_SAMPLES_MAX)
+                samples.append((now_s, gone_records))
+                self._samples[partition] = samples
 
-    def stuck_records(self, counts: Counts, mean_s: float, now_s: float) -> int | None:
-        """Return how many records of a partition will not end within a second; None: it is too early to say.
+    def stuck_records(self, counts: Counts, now_s: float) -> int:
+        """Return how many records of a partition will not end within a second. New ones are taken for stuck.
 
-        `mean_s` is what a call of its handler takes; 0 where that is not known.
+        What stands behind a stuck partition's records in the client's queue waits, so nothing waits to see.
         """
         if not counts.backlog_records:
             return 0
-        new = _Sample(now_s, counts.gone_records)
-        samples = self._samples.setdefault(counts.partition, (new,))
-        until_s = now_s - min(_PATIENCE_S_MAX, max(_PATIENCE_S_MIN, _CALLS * mean_s))
-        # The newest is too new to go by, unless it is the only one.
-        known = samples[:-1] or samples
-        since = next((sample for sample in reversed(known) if sample.at_s <= until_s), None)
-        if since is None:
-            return None
-        ended = max(0, counts.gone_records - since.gone_records)
-        return max(0, counts.backlog_records - int(ended / (now_s - since.at_s) * AHEAD_S))
+        new = deque(((now_s, counts.gone_records),), maxlen=_SAMPLES_MAX)
+        since_s, before = self._samples.setdefault(counts.partition, new)[0]
+        if now_s <= since_s:
+            return counts.backlog_records
+        ended = int((counts.gone_records - before) / (now_s - since_s) * AHEAD_S)
+        return max(0, counts.backlog_records - max(0, ended))

@@ -73,17 +73,16 @@ class ParkedBudget:
 
     def _send(self, inboxes: Inboxes, epoch: Epoch) -> bool:
         """Send keys to the dead letters as far as needed; False where that is not enough."""
-        records, size = self._context.flow.parked_share(len(self._context.owned))
+        flow, partitions = self._context.flow, len(self._context.owned)
+        records, size = flow.parked_share(partitions)
         # Others' retries do not end because a key is paused.
         leaving = [held for held in _of(inboxes, epoch) if held.ticket is not None or held.is_paused]
         if self._is_full(epoch, leaving) and not _send_largest(inboxes, epoch):
             return False
         # While letters are on their way some more may come. It is taken from the backlog's room.
-        more_records, more_bytes = self._context.flow.share(len(self._context.owned))
-        return (
-            epoch.tally.parked_records < records + more_records // 2
-            and epoch.tally.parked_bytes < size + more_bytes // 2
-        )
+        return epoch.tally.parked_records < records + flow.limits.backlog_records_max // (
+            2 * partitions
+        ) and epoch.tally.parked_bytes < size + flow.limits.backlog_bytes_max // (2 * partitions)
 
     def _report(self, epoch: Epoch, key: str, action: OnParkedFull) -> None:
         partition = epoch.partition

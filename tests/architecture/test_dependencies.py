@@ -72,7 +72,7 @@ PURE = (
     "intake.epochs",
     "intake.flow",
     "intake.poll_wait",
-    "intake.suspicion",
+    "intake.pace",
     "positions.first_counts",
     "positions.gap",
     "progress.known",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.flow import FlowLimits
 from ehkafka.intake.log_ends import AGAIN_S
-from ehkafka.intake.suspicion import Suspicion
-from ehkafka.intake.unread import Unread
 from tests.kit.simulated.catching_up import FOR_EVER, CatchingUp, Handling
 from tests.kit.simulated.fetching import Fetching
 
@@ -49,14 +48,6 @@ def test_the_others_keep_their_rate_beside_many_stuck_partitions(stuck: int, end
     assert received <= 1.3 * finished * FETCHING.record_bytes + FETCHING.answer_bytes_max
 
 
-def test_mutant_nobody_is_suspected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stuck partitions are found out one after another, while the others get nothing."""
-    monkeypatch.setattr(Suspicion, "is_justified", False)
-    handling = _beside_stuck(40, 30, ends=20)
-    _catching_up(handling).run(2.5)
-    assert handling.finished < 0.5 * 2.5 * 20 / WORK_S
-
-
 def _busy_and_idle() -> tuple[CatchingUp, Handling, Handling]:
     busy = Handling("busy", [MANY] * 8, workers=20, work_s=lambda _partition, _offset: WORK_S)
     idle = Handling("idle", [0] * 8, workers=20, work_s=lambda _partition, _offset: WORK_S)
@@ -74,7 +65,7 @@ def test_a_handler_without_records_costs_the_other_one_nothing() -> None:
 
 def test_mutant_whoever_lacks_work_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a handler whose logs have ended: the other's records fill the backlog for it."""
-    monkeypatch.setattr(Unread, "has", lambda _self, _partition: True)
+    monkeypatch.setattr(Backpressure, "_has_unread", lambda _self, _partition: True)
     run, _, _ = _busy_and_idle()
     run.run(4.0)
     assert run.client.pauses > 0
@@ -132,7 +123,7 @@ def test_a_handful_of_keys_keeps_its_rate_and_is_received_once(keys: int) -> Non
 
 def test_mutant_who_has_nothing_unread_is_given_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions are paused for others that have no record."""
-    monkeypatch.setattr(Unread, "has", lambda _self, _partition: True)
+    monkeypatch.setattr(Backpressure, "_has_unread", lambda _self, _partition: True)
     run = CatchingUp(_few_keys(2))
     run.run(12.0)
     assert run.client.pauses > 0

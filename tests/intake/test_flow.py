@@ -93,10 +93,9 @@ def test_the_backlog_never_passes_its_limits_whatever_comes() -> None:
         del backlog[: rng.randint(0, 60)]
 
 
-def _stuck(*records: int | None, size: int = 0) -> list[Stuck]:
-    """All that each partition holds is stuck; None: it holds 400 records and nobody knows."""
-    loads = _loads(*(400 if count is None else count for count in records), size=size)
-    return [Stuck(load, count) for load, count in zip(loads, records, strict=True)]
+def _stuck(*records: int, size: int = 0) -> list[Stuck]:
+    """All that each partition holds is stuck."""
+    return [Stuck(load, load.backlog_records) for load in _loads(*records, size=size)]
 
 
 def _names(*numbers: int) -> list[TopicPartition]:
@@ -175,36 +174,6 @@ def test_who_holds_work_for_some_seconds_gains_nothing() -> None:
     assert flow.to_pause([Stuck(first, 500), Stuck(second, 70)], Amounts(580, 0), 0.0) == _names(0)
 
 
-def test_after_some_that_were_stuck_the_next_is_paused_at_once() -> None:
-    """One after another is waited for; then the next is not, and those that were not stuck count, too."""
-    flow = _flow(records=10_000)
-    loads = _loads(*[0] * 9)
-
-    def pause(place: int, records: int | None) -> list[TopicPartition] | None:
-        loads[place].backlog_records = 1_000
-        stuck = [Stuck(one, records if one is loads[place] else one.backlog_records) for one in loads]
-        return flow.to_pause(stuck, Amounts(5_000, 0), 0.0)
-
-    for place in range(3):
-        assert pause(place, None) is None
-        assert pause(place, 1_000) == _names(place)
-    assert pause(3, None) == _names(3)
-    assert pause(4, None) == _names(4)
-    for place in (3, 4):
-        loads[place].backlog_records = 0
-        flow.to_resume(loads, Amounts(5_000, 0), 0.1)
-    assert pause(5, None) is None
-
-
-def test_nothing_is_taken_while_it_is_too_early_to_say_who_is_stuck() -> None:
-    """A block that just came may be stuck or run within milliseconds: neither is paid for in advance."""
-    flow = _flow()
-    assert flow.to_pause(_stuck(None, 0, 0), Amounts(600, 0), 0.0) is None
-    # What holds little is no question.
-    few = [Stuck(load, None) for load in _loads(10, 10)]
-    assert flow.to_pause(few, Amounts(600, 0), 0.0) == []
-
-
 def test_a_partition_is_stuck_by_its_bytes_too() -> None:
     """Few large records weigh as much as many small ones."""
     flow = _flow(size=1_000)
@@ -219,23 +188,13 @@ def test_a_paused_partition_is_not_paused_again() -> None:
     assert flow.to_pause(_stuck(500, 0), Amounts(500, 0), 0.0) == []
 
 
-def test_a_share_is_at_least_two_batches_and_at_most_the_whole() -> None:
-    """With many partitions, a share of one batch would pause all the time."""
-    flow = _flow(records=1_000, batch=100)
-    assert flow.share(2)[0] == 500
-    assert flow.share(100)[0] == 200
-    assert _flow(records=150, batch=100).share(10)[0] == 150
-    assert flow.share(0)[0] == 1_000
-
-
-def test_paused_partitions_go_on_together_once_one_of_them_is_nearly_empty() -> None:
+def test_a_paused_partition_goes_on_once_a_quarter_of_what_it_held_is_left() -> None:
     """Each resume fills the client's queue anew, and the next pause throws it away."""
     flow = _flow(records=3_200)
     flow.to_pause(_stuck(640, 640, 640, 0), Amounts(1_920, 0), 0.0)
     assert flow.paused == {*_names(0, 1, 2)}
-    assert flow.to_resume(_loads(41, 160, 161, 0), Amounts(362, 0), 0.5) == []
-    assert flow.to_resume(_loads(40, 160, 161, 0), Amounts(361, 0), 0.5) == _names(0, 1)
-    assert flow.paused == {*_names(2)}
+    assert flow.to_resume(_loads(160, 161, 640, 0), Amounts(961, 0), 0.5) == _names(0)
+    assert flow.paused == {*_names(1, 2)}
 
 
 def test_a_paused_partition_waits_for_its_bytes_too() -> None:
@@ -243,10 +202,10 @@ def test_a_paused_partition_waits_for_its_bytes_too() -> None:
     flow = _flow(size=1_600, batch=10)
     loads = [_Load(TopicPartition("t", 0), 16, 800), _Load(TopicPartition("t", 1))]
     flow.to_pause([Stuck(loads[0], 16), Stuck(loads[1], 0)], Amounts(16, 800), 0.0)
-    loads[0].backlog_records, loads[0].backlog_bytes = 1, 51
-    assert flow.to_resume(loads, Amounts(1, 51), 0.5) == []
-    loads[0].backlog_bytes = 50
-    assert flow.to_resume(loads, Amounts(1, 50), 0.5) == _names(0)
+    loads[0].backlog_records, loads[0].backlog_bytes = 4, 201
+    assert flow.to_resume(loads, Amounts(4, 201), 0.5) == []
+    loads[0].backlog_bytes = 200
+    assert flow.to_resume(loads, Amounts(4, 200), 0.5) == _names(0)
 
 
 def test_a_stuck_partition_that_holds_little_is_tried_again_after_a_wait_that_doubles() -> None:
@@ -276,14 +235,12 @@ def test_a_stuck_partition_that_holds_its_share_is_not_tried_again() -> None:
 
 
 def test_a_full_backlog_pauses_all_until_it_is_half_empty() -> None:
-    """Nothing resumes while the whole is above half; who was stuck before waits for itself."""
+    """Nothing resumes while the whole is above half."""
     flow = _flow(records=1_000, batch=10)
-    flow.to_pause(_stuck(600, 0), Amounts(600, 0), 0.0)
-    assert flow.to_pause_all(_loads(600, 400)) == [TopicPartition("t", 1)]
-    assert flow.to_resume(_loads(101, 400), Amounts(501, 0), 0.0) == []
-    assert flow.to_resume(_loads(100, 400), Amounts(500, 0), 0.0) == [TopicPartition("t", 1)]
+    assert flow.to_pause_all(_loads(500, 500)) == _names(0, 1)
+    assert flow.to_resume(_loads(251, 250), Amounts(501, 0), 0.0) == []
+    assert flow.to_resume(_loads(250, 250), Amounts(500, 0), 0.0) == _names(0, 1)
     assert not flow.full
-    assert flow.to_resume(_loads(37, 0), Amounts(37, 0), 0.0) == [TopicPartition("t", 0)]
 
 
 def test_a_backlog_full_of_bytes_waits_for_half_of_them() -> None:
@@ -410,10 +367,10 @@ def test_a_full_backlog_ends_for_those_that_moved_though_one_holds_more_than_hal
     assert flow.to_resume(loads, Amounts(809, 0), 1.5) == []  # these two wait until they move
     loads[2].backlog_records = 0
     assert flow.to_resume(loads, Amounts(620, 0), 1.6) == _names(2)
-    loads[0].backlog_records = 100
-    assert flow.to_resume(loads, Amounts(100, 0), 1.7) == []
-    loads[0].backlog_records = 38
-    assert flow.to_resume(loads, Amounts(38, 0), 1.8) == _names(0)
+    loads[0].backlog_records = 156
+    assert flow.to_resume(loads, Amounts(156, 0), 1.7) == []
+    loads[0].backlog_records = 155
+    assert flow.to_resume(loads, Amounts(155, 0), 1.8) == _names(0)
 
 
 def test_a_full_backlog_of_one_partition_is_half_empty_before_it_goes_on() -> None:

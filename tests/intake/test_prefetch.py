@@ -96,19 +96,6 @@ def test_what_the_client_must_not_hold_is_received_and_then_all_is_paused(bench:
     assert sorted(bench.client.resumed) == [0, 1, 2, 3]
 
 
-def test_a_partition_that_waits_its_turn_is_not_stuck(bench: Bench) -> None:
-    """In the order of their arrival the records of one may be last; after a second it is another matter."""
-    for partition in (1, 2, 3, 0):
-        bench.receive(100, partition=partition, keys=1_000)
-    fill(bench)
-    bench.run(150)
-    bench.pressure.resume(bench.client)
-    assert not bench.client.resumed
-    bench.now_s += 1.0
-    bench.pressure.resume(bench.client)
-    assert bench.client.resumed
-
-
 def test_all_is_paused_as_long_as_outputs_wait(bench: Bench) -> None:
     """While the broker takes no outputs nothing is received: the client must not fetch on meanwhile."""
     waits = [True]

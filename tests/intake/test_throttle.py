@@ -12,8 +12,7 @@ from confluent_kafka import ThrottleEvent
 from ehkafka.events import Throttled
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
-from ehkafka.intake.unread import Standstill
-from ehkafka.intake.watch import ProgressWatch
+from ehkafka.intake.watch import ProgressWatch, Standstill
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import LogBook

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.intake.demand import records_uncollected
+from ehkafka.intake.backpressure import records_uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -128,7 +128,7 @@ class BatchWorkers(ThreadPool):
             if entries := self._take(inbox, spent_s):
                 spent_s = self._run(inbox, entries)
                 # Not kept while it waits: what is freed before more is received is never looked at by
-                # Python's collector, see `intake.demand`.
+                # Python's collector, see `intake.backpressure`.
                 del entries
                 continue
             due_s, _ = self._seen[inbox]
