@@ -63,6 +63,10 @@ class Recognised:
             if facts.witness is not None and (facts.topic_id is None or partition.topic not in self.ids)
         }
 
+    def disproved(self) -> list[TopicPartition]:
+        """Return those whose position belongs to another log."""
+        return [partition for partition in self.facts if self.disproof(partition) is not None]
+
     def disproof(self, partition: TopicPartition) -> str | None:
         """Return why a partition's position belongs to another log, None where nothing says so."""
         topic_id, reading = self.ids.get(partition.topic), self.readings.get(partition)

@@ -89,20 +89,17 @@ def recognise(
     `reads`: records are read where there are no ids. `bounds`: of which logs it is asked where they begin and
     end, of those that turn out to be others or of all.
     """
-
-    def to_ask() -> list[TopicPartition]:
-        return [
-            p
-            for p in found.facts
-            if bounds == "all" or (bounds == "others" and found.disproof(p) is not None)
-        ]
-
-    unproved = found.unproved() if reads else {}
-    if (unproved or to_ask()) and not should_end():
-        with opened() as consumer:
-            found.readings = read_witnesses(consumer, unproved, timeout_s, should_end=should_end)
-            if asked := to_ask():
-                found.bounds = log_bounds(consumer, asked, timeout_s)
+    unproved, ends_s = found.unproved() if reads else {}, time.monotonic() + timeout_s
+    needs_bounds = bounds == "all" or (bounds == "others" and found.disproved())
+    if should_end() or not (unproved or needs_bounds):
+        return found
+    with opened() as consumer:
+        if bounds == "all":
+            found.bounds = log_bounds(consumer, list(found.facts), timeout_s)
+        left_s = max(0.1, ends_s - time.monotonic())
+        found.readings = read_witnesses(consumer, unproved, left_s, should_end=should_end)
+        if bounds == "others" and (others := found.disproved()):
+            found.bounds = log_bounds(consumer, others, timeout_s)
     return found
 
 
