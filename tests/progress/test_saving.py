@@ -139,12 +139,10 @@ def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> Non
         bench.finish(lane)
     found = position(saver, epoch)
     assert found.next_offset == 3
-    timestamp_ms = found.facts.witness[1]
-    assert found.progress().anchor == (1, timestamp_ms)
-    assert found.progress().last_timestamp_ms is None
+    assert found.facts.witness[0] == 1
     bench.finish(bench.call())
-    last = position(saver, epoch).progress()
-    assert (last.next_offset, last.anchor) == (4, (3, last.last_timestamp_ms))
+    last = position(saver, epoch)
+    assert (last.next_offset, last.facts.witness[0]) == (4, 3)
 
 
 def test_facts_are_carried_into_every_commit_until_the_epoch_ends() -> None:
@@ -162,7 +160,7 @@ def test_facts_are_carried_into_every_commit_until_the_epoch_ends() -> None:
     for key in "ab":
         bench.finish(bench.call(key))
     last = position(saver, epoch)
-    later = facts._replace(witness=(4, last.progress().last_timestamp_ms))
+    later = facts._replace(witness=(4, last.facts.witness[1]))
     assert (last.facts, facts_of(5, last.metadata)) == (later, later)
     saver.forget(epoch.partition, epoch.number)
     assert saver.carried(epoch.partition) == LogFacts()
