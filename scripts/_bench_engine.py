@@ -8,7 +8,7 @@ import os
 import time
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from _bench_handlers import async_handler, handler
 from _bench_marks import BEGIN, END, mark
@@ -101,7 +101,7 @@ def engine_poisoned(
 
     def check() -> None:
         nonlocal parked
-        parked = max(parked, sum(route.dispatcher.parked_records for route in app._runtime._routes))  # noqa: SLF001
+        parked = max(parked, app.snapshot().parked_records)
 
     took_s = time_until(app, records, check)
     counters = app.snapshot().counters
@@ -172,7 +172,8 @@ def time_until(
     `done` returns how many count as finished, if not those that have an outcome. With `after` the time
     begins once so many have finished.
     """
-    counts = partial(totals_of, app._runtime)  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
+    # Cheaper than a snapshot, which would be measured too.
+    counts = partial(totals_of, cast("Any", app.current_run))
     done = done or (lambda: counts()["finished_records"])
     while counts()["received_records"] == 0 or done() < after:
         time.sleep(0.001)

@@ -1,56 +1,56 @@
-"""The app: what was registered with its decorators (`registration`), and the life cycle around it.
+"""The app: what was registered with its decorators (`registration`), and the life cycle around its runs.
 
-Knows the runtime and nothing below it. All methods may be called from any thread unless said otherwise.
+Knows a `Run` and nothing below it. All methods may be called from any thread unless said otherwise.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Literal
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
-from ehkafka.app.entering import Entering
-from ehkafka.app.in_test import InTest
-from ehkafka.app.on_spark import OnSpark
-from ehkafka.app.producing import Producing
-from ehkafka.app.registration import Registration
-from ehkafka.app.shown import Shown
-from ehkafka.app.supervised import Supervised
+from ehkafka.app.entering import ByHand, Entrance, InThread
+from ehkafka.app.life import Life
+from ehkafka.app.registration import ALONE, PARTITION_HOOKS, Registration
 from ehkafka.app.web import Web
-from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.run.importing import refuse_while_importing
-from ehkafka.run.signals import reports_asked, stops
-from ehkafka.run.until import checked_until
+from ehkafka.errors import ConfigurationError
+from ehkafka.run.ending import checked_until
+from ehkafka.run.signals import refuse_while_importing
 from ehkafka.settings import check_timeout, drain_of
+from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Unpack
+    import os
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Self, Unpack
 
-    from ehkafka.app.entering import LoopChoice
+    from pyspark.sql import SparkSession
+
+    from ehkafka.app.entering import LoopChoice, OnEnd
+    from ehkafka.app.keys import Keys
     from ehkafka.app.keywords import AppSettings
-    from ehkafka.app.on_end import ByHand, OnEnd
+    from ehkafka.app.life import State
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
+    from ehkafka.errors import EhkafkaError
     from ehkafka.events.history import History
     from ehkafka.http.options import Http
+    from ehkafka.outputs.producer import AppProducer
     from ehkafka.positions.start import Start
+    from ehkafka.run.ending import UntilWord
     from ehkafka.run.options import AppOptions
-    from ehkafka.run.runtime import Runtime
-    from ehkafka.run.until import Until, UntilWord
+    from ehkafka.run.run import Run
     from ehkafka.settings import Drain
-    from ehkafka.workers.tasks.shared import SharedLoop
-
-State = Literal["new", "starting", "running", "stopping", "stopped"]
-
-# How long `stop` waits beyond its own time-out for the threads to end.
-STOP_SLACK_S = 5.0
+    from ehkafka.settings.clock import Clock
+    from ehkafka.spark.engine.run import SparkRun
+    from ehkafka.telemetry.snapshot import Health, Snapshot
 
 
-class App(Producing, Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
+class App(Registration, Configurable):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -95,19 +95,8 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         self._configuration = Configuration(group, endpoint, start, settings)
         self._history = None if history is None else _checked_history(history)
         self._mirror = None if mirror is None else _checked_mirror(mirror)
-        self._take_http(http)
-        self._take_ending(loop, on_end)
-        # Guards the life cycle, not the data: two threads may start and stop.
-        self._lock = threading.RLock()
-        self._runtime: Runtime | None = None
-        self._state: State = "new"
-        self._process_id = os.getpid()
-        # Who is inside `start`; only that thread compares itself with it.
-        self._starter: threading.Thread | None = None
-        # What a signal that came during `run` asks for: its name, the drain, the time. Main thread only.
-        self._early_stop: tuple[str, Drain | None, float | None] | None = None
-        # Set by `run` for the start within it.
-        self._until: Until | None = None
+        self._clock: Clock = REAL_CLOCK
+        self._life = self._lived(http, Entrance(loop, on_end))
 
     # --- life cycle --------------------------------------------------------------------------------
 
@@ -147,97 +136,103 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         - `http` (default `None`): what `App(http=…)` takes, for this run and those after it.
         """
         refuse_while_importing()
-        self._refuse_without_loop("run()")
-        self._take_http(http)
+        life = self._life
+        life.entrance.refuse_without_loop("run()")
+        life.web.take(http)
         ends = checked_until(until, settle_s)
-        if members is not None or hung_s is not None or members_min is not None:
-            with self._lock:
-                self._check_process()
-                self._must_be_at_rest()
-                self._must_have_handlers()
-            run = {"until": until, "settle_s": settle_s}
-            with self._served() as serving:
-                self._run_members(
-                    members,
-                    self._options(),
-                    serving,
-                    hung_s=hung_s,
-                    members_min=members_min,
-                    health_file=health_file,
-                    run=run,
-                )
+        if members is None and hung_s is None and members_min is None:
+            life.run_here(ends, health_file)
             return
-        # Before the start: from its last moments on records are handled, and a signal must not cut them off.
-        with (
-            stops(self._stop_on_signal, self._exit_on_signal),
-            reports_asked() as is_asked,
-            self._shown_live(health_file),
-        ):
-            self._early_stop = None
-            self._until = ends
-            try:
-                self._start(_nobody)
-            finally:
-                self._until = None
-            runtime = self._runtime
-            assert runtime is not None
-            if self._early_stop is not None:
-                self._stop_on_signal(*self._early_stop)
-            # In slices: a wait without end would keep signals from being handled on some platforms.
-            while not runtime.wait(0.5):
-                if is_asked():
-                    self.log_state("SIGUSR1")
-        self._finish()
-        # Another thread's `stop` may have been quicker, and raised it there: a program that ends by what
-        # `run` does must not take a failure for a good end.
-        if runtime.failure is not None:
-            raise runtime.failure
+        asked = {"members": members, "hung_s": hung_s, "members_min": members_min, "health_file": health_file}
+        life.run_members({**asked, "until": until, "settle_s": settle_s}, self._configuration.laid_over())
 
-    def _stop_on_signal(self, name: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
-        # In the main thread, between two of its bytecodes. Until the start is over the runtime may be the
-        # one of the last run.
-        self._early_stop = name, drain, timeout_s
-        runtime = self._runtime
-        if runtime is None:
-            return
-        if self._state == "running":
-            runtime.request_stop(name, drain=drain, timeout_s=timeout_s)
-        elif self._state == "starting" and runtime.is_reaching:
-            raise KeyboardInterrupt
+    @plainly
+    def run_on_spark(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        new_checkpoint: bool = False,
+        available_now: bool = False,
+        interval_s: float | None = None,
+        max_records_per_batch: int = 200_000,
+        source_options: Mapping[str, str] | None = None,
+        folders: tuple[str, ...] = (),
+    ) -> SparkRun:
+        """Run the handlers inside the tasks of a Spark query, and return at once.
 
-    def _exit_on_signal(self) -> None:
-        if self._state != "running" or self._runtime is None:
-            raise KeyboardInterrupt
-        self._runtime.exit_now()
+        The same order per key, retries, dead letters and outputs; commits to the group and the mirror after
+        each finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
+        consumer holds the group.
 
-    def _start(self, enter: Callable[[], ByHand | None], loop: SharedLoop | None = None) -> None:
+        - `spark` (required): the session.
+
+        Positions
+
+        - `checkpoint` (default `None`): a folder that the driver can write to. `None`: each start begins
+          where the group stands.
+        - `new_checkpoint` (default `False`): begin where the group stands, although the checkpoint stands
+          elsewhere.
+
+        Pace
+
+        - `available_now` (default `False`): end when what is there at the start is handled.
+        - `interval_s` (seconds, default `None`): time from the start of one batch to the next. `None`: 0.2 s.
+        - `max_records_per_batch` (records, default `200_000`): a batch takes no more.
+
+        Source
+
+        - `source_options` (default `None`): options of `format("ehkafka")`, such as the way to the broker.
+        - `folders` (default `()`): where executors on this machine look for modules.
+        """
         refuse_while_importing()
-        with self._lock:
-            self._check_process()
-            self._must_be_at_rest()
-            self._must_have_handlers()
-            self._state, self._starter = "starting", threading.current_thread()
-            self._entered = None
-            try:
-                with ExitStack() as undo:
-                    # Bound before anything starts: a port that is in use ends the start with nothing done.
-                    undo.callback(self._unbind)
-                    serving = self._bind()
-                    undo.callback(self._close_loop)
-                    self._open_loop(loop)
-                    self._runtime = runtime = self._make_runtime()
-                    runtime.start(lambda: self._call_on_start(undo))
-                    undo.pop_all()
-                self._entered = enter()
-            except BaseException:
-                self._state = "stopped"
-                raise
-            finally:
-                self._starter = None
-            self._state = "running"
-            self._changed(runtime)  # it may have failed before anybody was inside
-            if serving is not None:
-                runtime.bus.emit(serving)
+        from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
+        from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
+
+        self._life.entrance.refuse_on_spark((*self._hooks["on_start"], *self._hooks["on_stop"]))
+        self._life.must_be_at_rest()
+        choices = SparkChoices(
+            checkpoint=checkpoint,
+            new_checkpoint=new_checkpoint,
+            available_now=available_now,
+            interval_s=interval_s,
+            max_records_per_batch=max_records_per_batch,
+            source_options=source_options,
+            folders=folders,
+        )
+        return start_on_spark(self._options(), spark, choices)
+
+    def start(self) -> None:
+        """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
+        self._life.entrance.refuse_without_loop("start()")
+        self._life.start(ByHand)
+
+    def __enter__(self) -> Self:
+        entrance = self._life.entrance
+        entrance.refuse_without_loop("`with app`")
+        self._life.start(lambda: InThread(lambda: self._life.run.failure, entrance.on_end))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if (entered := self._life.entrance.entered) is not None:
+            entered.leave()
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        # Only programs with a loop of their own need asyncio here.
+        from ehkafka.app.lifespan import entered  # noqa: PLC0415
+
+        await entered(self._life, self.stop)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        from ehkafka.app.lifespan import left  # noqa: PLC0415 - likewise
+
+        await left(self._life, self.stop)
 
     @plainly
     def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
@@ -255,37 +250,13 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         callables, functions for dead letters; in worker processes, too), it asks for the stop and returns at
         once.
         """
-        self._check_process()
         check_timeout(timeout_s, "stop")
-        drain = None if drain is None else drain_of(drain)
-        if self._supervisor is not None:
-            self._stop_members(drain, timeout_s)
-            return
-        runtime = self._runtime
-        if runtime is None:
-            _stop_from_worker_process(drain, timeout_s)
-            return
-        if self._state == "stopped":
-            return
-        request = runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
-        here = threading.current_thread()
-        if here is self._starter or runtime.owns(here) or self._is_on_loop(here):
-            return  # it would wait for itself
-        self._raise_here()
-        limit_s = max(0.0, request.deadline_s - runtime.app.clock.now_s()) + STOP_SLACK_S
-        if not runtime.wait(limit_s):
-            raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
-        self._finish()
+        self._life.stop(None if drain is None else drain_of(drain), timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the app has ended by itself; True when it has. `stop` then raises what ended it."""
         check_timeout(timeout_s, "wait")
-        self._check_process()
-        if self._supervisor is not None:
-            return self._supervisor.wait(timeout_s)
-        runtime = self._runtime
-        # A start that failed leaves a runtime that never ran.
-        return runtime is None or self._state == "stopped" or self._wait_inside(runtime, timeout_s)
+        return self._life.wait(timeout_s)
 
     @plainly
     def resize(self, handler: str, *, workers: int) -> None:
@@ -295,29 +266,72 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         turn. It holds until the stop, also where `workers="auto"`. Raises `ConfigurationError`, or what
         `on_worker_start` raises: then the number is as before.
         """
-        self._check_process()
-        runtime = self._runtime
-        if runtime is None or self.state != "running":
-            raise ConfigurationError(
-                f"resize({handler!r}): the app is {self.state}; set workers= where the handler is registered."
-            )
-        with self._lock:
-            runtime.resizing.resize(handler, workers)
+        from ehkafka.run.runtime import Runtime  # noqa: PLC0415 - with the engine
+
+        with self._life.lock:
+            run = self._life.run
+            if self.state != "running" or not isinstance(run, Runtime):
+                raise ConfigurationError(
+                    f"resize({handler!r}): the app is {self.state}; set workers= where the handler is "
+                    "registered."
+                )
+            run.routes.resizing.resize(handler, workers)
 
     # --- what it shows -----------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
         """Where the app is in its life."""
-        if self._supervisor is not None:
-            return self._supervisor.state
-        runtime = self._runtime
-        if self._state == "running" and runtime is not None:
-            if runtime.is_done:
-                return "stopped"
-            if runtime.is_stopping:
-                return "stopping"
-        return self._state
+        return self._life.state
+
+    @property
+    def current_run(self) -> Run:
+        """The run of this moment, or the last one, as the HTTP side, commands and members see it."""
+        return self._life.run
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable picture of the app as it is now. Takes microseconds per unfinished record.
+
+        With members it is the sum over them, and has each; one that does not answer within a second is shown
+        as it answered last.
+        """
+        return self.current_run.snapshot()
+
+    def health(self) -> Health:
+        """Return whether all is well, else the reasons: each names where and what it waits for."""
+        return self.current_run.health()
+
+    @property
+    def keys(self) -> Keys:
+        """The keys that hold a commit, and actions on them; see `Keys`."""
+        from ehkafka.app.keys import Keys  # noqa: PLC0415 - not every program asks
+
+        return Keys(lambda: self.current_run)
+
+    def measure(self) -> None:
+        """Have it counted from now on how long handlers take: `snapshot().handlers` has it, for metrics.
+
+        `ehkafka.metrics` calls this. It costs quick handlers a few percent, and cannot be taken back.
+        """
+        self._life.measure()
+
+    def log_state(self, why: str = "log_state() was called") -> None:
+        """Log the snapshot and where each busy worker is (`StateReport`); of an app that runs.
+
+        In the supervisor of members each of them does, in its own process.
+        """
+        self.current_run.log_state(why)
+
+    @cached_property
+    def producer(self) -> AppProducer:
+        """Sends what belongs to no record: `app.producer.send("topic", value)`, from `on_start` to `on_stop`.
+
+        It may be asked for at any time; the client is opened at the first message. What a handler makes of
+        its record is better an output, by `to=`: no commit passes the record before it is written.
+        """
+        from ehkafka.outputs.producer import AppProducer  # noqa: PLC0415 - few apps send any
+
+        return AppProducer(lambda: self._life.messages())  # noqa: PLW0108 - a test has another life
 
     @property
     def mirror(self) -> MirrorChoice | None:
@@ -325,92 +339,91 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         return self._mirror
 
     @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics of all handlers, sorted."""
-        return tuple(sorted({topic for spec in self._specs for topic in spec.topics}))
+    def http(self) -> Http | None:
+        """Where it serves, as `App(http=…)` or `run(http=…)` said; None where nobody wants that."""
+        return self._life.web.options
+
+    @property
+    def http_app(self) -> Any:
+        """The same as an ASGI application, to be mounted in a web app of your own. Needs the extra `[web]`.
+
+        Mount it before the app starts. Its paths are open to whoever reaches that web app: actions need the
+        token, the rest is as the address says that `App(http=…)` was given; without one, off loopback.
+        """
+        return self._life.web.site.application
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _make_runtime(self) -> Runtime:
-        self._supervisor = None  # an earlier run's
-        # The engine is most of the package: whoever only makes an app, as commands and workers do, has no
-        # use for it.
-        from ehkafka.run.runtime import Runtime  # noqa: PLC0415
+    @cached_property
+    def _client_number(self) -> int:
+        from ehkafka.endpoint.client_name import next_number  # noqa: PLC0415 - with the engine
 
-        runtime = self._measured(Runtime(self._options()))
-        runtime.on_change = lambda: self._changed(runtime)
-        return runtime
+        return next_number()
 
     def _options(self) -> AppOptions:
         from ehkafka.intake.context import PartitionHooks  # noqa: PLC0415 - with the engine
         from ehkafka.run.options import AppOptions  # noqa: PLC0415 - likewise
 
+        alone = {name: functions[-1] for name in ALONE if (functions := self._hooks[name])}
         return AppOptions(
             endpoint=self.endpoint,
             settings=self.settings,
             specs=tuple(self._specs),
-            middleware=tuple(self._middleware),
-            partition_hooks=PartitionHooks(**self._partition_hooks),
-            on_error=self._on_error,
-            on_start=tuple(self._on_start),
-            on_stop=tuple(self._on_stop),
-            worker_set_up=self._worker_set_up,
-            worker_tear_down=self._worker_tear_down,
-            event_hooks=(*self._event_hooks, *self._site_hooks()),
+            middleware=tuple(self._hooks["middleware"]),
+            partition_hooks=PartitionHooks(*map(alone.get, PARTITION_HOOKS)),
+            on_error=alone.get("on_error"),
+            on_start=tuple(self._hooks["on_start"]),
+            on_stop=tuple(self._hooks["on_stop"]),
+            worker_set_up=alone.get("on_worker_start"),
+            worker_tear_down=alone.get("on_worker_stop"),
+            event_hooks=(*self._event_hooks, *self._life.web.hooks),
             history=self._history,
             mirror=self._mirror,
-            until=self._until,
             clock=self._clock,
-            advertise=None if self._http is None else self._http.advertise,
-            shared_loop=self._shared_loop,
+            advertise=None if self.http is None else self.http.advertise,
             client_number=self._client_number,
         )
 
-    def _finish(self) -> None:
-        """Run the on_stop functions once and raise what ended the run, if it was an error."""
-        with self._lock:
-            runtime = self._runtime
-            if runtime is None or self._state == "stopped":
-                return
-            self._state = "stopped"
-            try:
-                self._call_on_stop()
-            finally:
-                self._close_loop()
-                self._unbind()
-                if runtime.failure is not None:
-                    raise runtime.failure
-
-    def _must_have_handlers(self) -> None:
-        if not self._specs:
-            raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
+    def _lived(self, http: object, entrance: Entrance) -> Life:
+        named = lambda: (self.settings.group, self._configuration.endpoint_name)  # noqa: E731 - one line
+        return Life(self, self._options, named, Web(self, http), entrance)
 
     def _must_be_new(self, what: str) -> None:
-        if self._state not in ("new", "stopped"):
-            raise ConfigurationError(f"The app is {self._state}: register the {what} before the start.")
+        self._life.must_be_new(what)
 
-    def _must_be_at_rest(self) -> None:
-        if self._state == "running" and self.state == "stopped":
-            raise ConfigurationError(
-                "The app has ended by itself; call stop() before the next start: it runs the on_stop "
-                "functions and raises what ended the app."
-            )
-        if self._state not in ("new", "stopped"):
-            raise ConfigurationError(f"The app is {self._state}; start it once, or after it has stopped.")
+    @contextmanager
+    def _in_test(
+        self,
+        endpoint: Endpoint,
+        settings: Mapping[str, Any],
+        listen: Callable[[History | None], History],
+        clock: Clock,
+        *,
+        has_http: bool,
+    ) -> Iterator[None]:
+        """Run the app by other settings while the block lasts; afterwards it is as before. For `testing`."""
+        with self._life.lock:
+            self._life.must_be_startable()
+            kept = vars(self).copy()
+            self._configuration = self._configuration.in_test(endpoint, settings)
+            # All topics are new: what is there is what the test sends, from the first record on.
+            self._specs = [replace(spec, start=None) for spec in self._specs]
+            self._history = listen(self._history)
+            self._mirror = None  # it lies outside of the test
+            self._clock = clock
+            # The test raises what ends the app.
+            entrance = Entrance(kept["_life"].entrance.loop, _nothing)
+            self._life = self._lived(self.http if has_http else None, entrance)
+            self._life.measures = kept["_life"].measures
+        try:
+            yield
+        finally:
+            with kept["_life"].lock:
+                vars(self).update(kept)
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._process_id:
-            if self._state == "new":
-                self._process_id = os.getpid()
-            else:
-                raise ConfigurationError(
-                    "The process forked after the app was started, so the child has none of its threads and "
-                    "sockets. Make the app in the child, or start it after the fork."
-                )
 
-
-def _nobody() -> None:
-    """Enter as `run` does, which raises what ends the app itself."""
+def _nothing(error: EhkafkaError) -> None:
+    """Do nothing about what ends the app."""
 
 
 def _checked_history(history: History) -> History | None:
@@ -423,11 +436,3 @@ def _checked_mirror(mirror: MirrorChoice) -> MirrorChoice | None:
     from ehkafka.checkpoints.store_mirror import checked_choice  # noqa: PLC0415 - for apps with a mirror
 
     return checked_choice(mirror)
-
-
-def _stop_from_worker_process(drain: Drain | None, timeout_s: float | None) -> None:
-    """Ask the parent in a worker process, where the app is a copy that never starts; else nothing runs."""
-    from ehkafka.workers.processes import child  # noqa: PLC0415 - multiprocessing
-
-    if child.stop_parent is not None:
-        child.stop_parent(drain, timeout_s)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import ActionRefusedError
+from ehkafka.run.steer.action import Action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ehkafka.run.run import Run
     from ehkafka.run.steer.action import ActionResult
     from ehkafka.run.steer.keys import KeyState
 
@@ -22,11 +23,8 @@ class Keys:
     says so (`ActionResult.changed`). Each is logged, counted and an event (`ActionTaken`, `ActionRefused`).
     """
 
-    def __init__(
-        self, listed: Callable[..., list[KeyState]], act: Callable[[Mapping[str, Any]], ActionResult]
-    ) -> None:
-        self._listed = listed
-        self._act = act
+    def __init__(self, run: Callable[[], Run]) -> None:
+        self._run = run
 
     def blocking(self, *, values: bool = False) -> list[KeyState]:
         """Return, for each partition that has one, the record that holds its commit; the oldest first.
@@ -37,7 +35,7 @@ class Keys:
 
     def waiting(self, *, values: bool = False) -> list[KeyState]:
         """Return the same, and behind them the other keys that wait by themselves, 1 000 at most."""
-        return self._listed(values=values)
+        return self._run().keys(values=values)
 
     def pause(
         self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
@@ -108,13 +106,8 @@ class Keys:
 
     def act(self, asked: Mapping[str, Any]) -> ActionResult:
         """Carry out an action that came from outside, as plain values: `Action` has their names."""
-        return self._act(asked)
+        return self._run().act(Action.of(asked))
 
     def _do(self, do: str, name: str, target: str = "key", **how: Any) -> ActionResult:
         asked = {one: value for one, value in how.items() if value is not None}
-        return self._act({"do": do, "target": target, "name": name, **asked})
-
-
-def not_running(state: str) -> ActionRefusedError:
-    """Return what is raised where nothing runs."""
-    return ActionRefusedError("stopped", f"Nothing was done: the app is {state}.")
+        return self.act({"do": do, "target": target, "name": name, **asked})

@@ -1,6 +1,6 @@
 """An app in a task: started and stopped on a thread, so that the loop goes on, and undone when cancelled.
 
-Called by `App` on the loop's thread.
+`App` calls `entered` and `left` on the loop's thread.
 """
 
 from __future__ import annotations
@@ -11,20 +11,56 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ehkafka.app.on_end import ByHand
+from ehkafka.app.entering import ByHand
+from ehkafka.errors import ConfigurationError
+from ehkafka.workers.tasks.shared import SharedLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.workers.tasks.shared import SharedLoop
+    from ehkafka.app.life import Life
+    from ehkafka.run.runtime import Runtime
 
 
 # Between two looks of a cancelled start for an async hook that it waits for: it may begin one meanwhile.
 _INTERRUPT_S = 0.1
 
 
-async def start_unless_cancelled(
-    start: Callable[[], None], stop: Callable[[], None], interrupt: Callable[[], None]
+async def entered(life: Life, stop: Callable[[], None]) -> None:
+    """Start the app, with this task inside of it."""
+    loop = SharedLoop() if life.entrance.loop == "caller" else None
+    made: list[Runtime] = []
+    task = InTask(loop)
+    try:
+        await _start_unless_cancelled(
+            lambda: life.start(lambda: task, loop, made=made.append),
+            stop,
+            lambda: [run.start_stop.cancel() for run in made],
+        )
+    except BaseException:
+        task.let_go()
+        raise
+    task.is_inside = True
+    life.entrance.changed(made[0])  # it may have failed before
+
+
+async def left(life: Life, stop: Callable[[], None]) -> None:
+    """Stop the app that this task is inside of; raise what ended it."""
+    task = life.entrance.entered
+    if not isinstance(task, InTask):
+        raise ConfigurationError("The app was not entered by `async with`: write `async with app`.")
+    task.leave()
+    try:
+        await _stop_to_the_end(stop)
+    finally:
+        task.let_go()
+    # Another thread's `stop` may have raised it there, but this block was cut off by it.
+    if task.is_interrupted and (failure := life.run.failure) is not None:
+        raise failure
+
+
+async def _start_unless_cancelled(
+    start: Callable[[], None], stop: Callable[[], None], interrupt: Callable[[], object]
 ) -> None:
     """Run `start`; when the waiting task is cancelled, run `stop` too, and only then let the task end.
 
@@ -47,11 +83,11 @@ async def start_unless_cancelled(
         while not starting.done():
             interrupt()
             await asyncio.wait([starting], timeout=_INTERRUPT_S)
-        await stop_to_the_end(stop)  # once more: the cancellation may have come just after the start
+        await _stop_to_the_end(stop)  # once more: the cancellation may have come just after the start
         raise
 
 
-async def stop_to_the_end(stop: Callable[[], None]) -> None:
+async def _stop_to_the_end(stop: Callable[[], None]) -> None:
     """Run `stop` and wait until it has returned, whoever cancels the task meanwhile: that counts afterwards.
 
     Else the loop might end while handlers run on it. `stop` has a time-out of its own. What it raises comes

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from ehkafka.app.written import Written
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.arguments import names_of_caller, payload_of
 from ehkafka.handlers.spec import (
@@ -22,7 +21,7 @@ from ehkafka.handlers.spec import (
 )
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start
-from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.recovery.policy import FailurePolicy, Stop, letter_topics
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.wording.calling import must_take, plainly, renamed
 
@@ -41,34 +40,42 @@ if TYPE_CHECKING:
     from ehkafka.workers.auto import WorkersOption
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
+SEVERAL = ("middleware", "on_start", "on_stop")
+PARTITION_HOOKS = ("on_assigned", "on_revoked", "on_lost", "on_idle")
+ALONE = ("on_error", "on_worker_start", "on_worker_stop", *PARTITION_HOOKS)
 
 
-class Registration(Written):
+class Registration:
     """Handlers, middleware and hooks of one app."""
 
     _configuration: Configuration
 
     def __init__(self) -> None:
-        super().__init__()
-        self._middleware: list[Any] = []
-        # By the names of `PartitionHooks`.
-        self._partition_hooks: dict[str, Callable[..., Any]] = {}
-        self._on_error: Callable[..., Any] | None = None
-        self._on_start: list[Callable[[], Any]] = []
-        self._on_stop: list[Callable[[], Any]] = []
-        self._worker_set_up: Callable[[], Any] | None = None
-        self._worker_tear_down: Callable[[], Any] | None = None
+        self._specs: list[HandlerSpec] = []
+        # Functions by what they were registered for; where one is wanted, the last one counts.
+        self._hooks: dict[str, list[Callable[..., Any]]] = {name: [] for name in (*SEVERAL, *ALONE)}
         self._event_hooks: list[Hook] = []
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of all handlers, sorted."""
+        return tuple(sorted({topic for spec in self._specs for topic in spec.topics}))
+
+    @property
+    def letter_topics(self) -> tuple[str, ...]:
+        """The topics to which handlers send dead letters, sorted."""
+        return tuple(sorted(letter_topics(spec.on_failure for spec in self._specs)))
+
+    @property
+    def output_topics(self) -> tuple[str, ...]:
+        """The topics to which handlers send outputs, sorted."""
+        return tuple(sorted({topic for spec in self._specs for topic in spec.to}))
 
     @property
     def registered(self) -> tuple[str, ...]:
         """What was registered, each in a few words: another process of the same program has the same."""
         found = [f"handler {spec.name} of {', '.join(spec.topics)}" for spec in self._specs]
-        several = {"middleware": self._middleware, "on_start": self._on_start, "on_stop": self._on_stop}
-        found += [f"{name} {named(one)}" for name, functions in several.items() for one in functions]
-        alone = {"on_error": self._on_error, "on_worker_start": self._worker_set_up, **self._partition_hooks}
-        alone["on_worker_stop"] = self._worker_tear_down
-        found += [f"{name} {named(one)}" for name, one in alone.items() if one is not None]
+        found += [f"{name} {named(one)}" for name, functions in self._hooks.items() for one in functions]
         # The command's own hooks are nothing of the program's.
         theirs = [
             type(hook) for hook in self._event_hooks if not type(hook).__module__.startswith("ehkafka.")
@@ -318,11 +325,7 @@ class Registration(Written):
 
         Around `async def` handlers it is an `async def`, too, and awaits `call_next(record)`.
         """
-        self._must_be_new("middleware")
-        must_be_callable(middleware, "middleware")
-        must_take(middleware, ("record", "call_next"), f"middleware {named(middleware)}")
-        self._middleware.append(middleware)
-        return middleware
+        return self._take("middleware", middleware, "record", "call_next")
 
     @plainly
     def on_start(self, function: decorators.Hook) -> decorators.Hook:
@@ -331,11 +334,7 @@ class Registration(Written):
         An `async def` runs with `loop="caller"` on the loop that entered the app, else on one that is made
         for it, lives until the stop, and is that of all async handlers, too: what it opens serves them.
         """
-        self._must_be_new("on_start")
-        must_be_callable(function, "on_start")
-        must_take(function, (), "on_start")
-        self._on_start.append(function)
-        return function
+        return self._take("on_start", function)
 
     @plainly
     def on_stop(self, function: decorators.Hook) -> decorators.Hook:
@@ -343,11 +342,7 @@ class Registration(Written):
 
         It runs in the thread that stops the app, an `async def` on the loop of those of `on_start`.
         """
-        self._must_be_new("on_stop")
-        must_be_callable(function, "on_stop")
-        must_take(function, (), "on_stop")
-        self._on_stop.append(function)
-        return function
+        return self._take("on_stop", function)
 
     @plainly
     def on_worker_start(self, function: decorators.Hook) -> decorators.Hook:
@@ -355,20 +350,12 @@ class Registration(Written):
 
         For `async def` handlers it runs once in the handler's event loop, and may be an `async def` itself.
         """
-        self._must_be_new("on_worker_start")
-        must_be_callable(function, "on_worker_start")
-        must_take(function, (), "on_worker_start")
-        self._worker_set_up = function
-        return function
+        return self._take("on_worker_start", function)
 
     @plainly
     def on_worker_stop(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in each worker thread, or event loop, after its last record."""
-        self._must_be_new("on_worker_stop")
-        must_be_callable(function, "on_worker_stop")
-        must_take(function, (), "on_worker_stop")
-        self._worker_tear_down = function
-        return function
+        return self._take("on_worker_stop", function)
 
     @plainly
     def on_error(self, function: decorators.ErrorHook) -> decorators.ErrorHook:
@@ -379,30 +366,27 @@ class Registration(Written):
         failed record is then held: its key waits, nothing is committed past it), `"stop"`, or None to
         leave the decision to `on_failure`.
         """
-        self._must_be_new("on_error")
-        must_answer(function, ("kind", "partition", "record", "error"), "on_error")
-        self._on_error = function
-        return function
+        return self._take("on_error", function, "kind", "partition", "record", "error")
 
     @plainly
     def on_assigned(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` on the hook thread before the first record of an assignment."""
-        return self._set_partition_hook("on_assigned", function)
+        return self._take("on_assigned", function, "partition")
 
     @plainly
     def on_revoked(self, function: decorators.RevokeHook) -> decorators.RevokeHook:
         """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
-        return self._set_partition_hook("on_revoked", function)
+        return self._take("on_revoked", function, "partition", "reason")
 
     @plainly
     def on_lost(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` when a partition was lost: another member may have it already."""
-        return self._set_partition_hook("on_lost", function)
+        return self._take("on_lost", function, "partition")
 
     @plainly
     def on_idle(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
-        return self._set_partition_hook("on_idle", function)
+        return self._take("on_idle", function, "partition")
 
     @plainly
     def add_hook(self, hook: Hook) -> None:
@@ -415,10 +399,17 @@ class Registration(Written):
         must_take(hook.on_event, ("event",), "add_hook: on_event")
         self._event_hooks.append(hook)
 
-    def _set_partition_hook(self, name: str, function: Function) -> Function:
+    def _take(self, name: str, function: Function, *arguments: str) -> Function:
         self._must_be_new(name)
-        must_answer(function, ("partition", "reason") if name == "on_revoked" else ("partition",), name)
-        self._partition_hooks[name] = function
+        if name in (*PARTITION_HOOKS, "on_error"):
+            must_answer(function, arguments, name)
+        else:
+            must_be_callable(function, name)
+            what = f"middleware {named(function)}" if name == "middleware" else name
+            must_take(function, arguments, what)
+        if name in ALONE:
+            self._hooks[name].clear()
+        self._hooks[name].append(function)
         return function
 
     def _must_be_new(self, what: str) -> None:

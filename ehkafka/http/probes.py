@@ -28,20 +28,20 @@ class Probes:
     def live(self) -> Answer:
         """Fail only for what a restart cures."""
         state = self._served.state
-        reasons = self._served.not_live()
+        reasons = self._served.current_run.not_live()
         if state == "stopped" and not reasons:
             reasons = ("The app has stopped.",)
         return _answer(reasons, state)
 
     def startup(self) -> Answer:
         """Fail until the broker has answered and the group is joined, once."""
-        reasons = () if self._has_started else self._served.not_started()
+        reasons = () if self._has_started else self._served.current_run.not_started()
         self._has_started |= not reasons
         return _answer(reasons, self._served.state)
 
     def ready(self) -> Answer:
         """Fail while no broker answers, the group is not joined, or the app stops."""
-        return _answer(self._served.not_ready(), self._served.state)
+        return _answer(self._served.current_run.not_ready(), self._served.state)
 
     def health(self) -> Answer:
         """Return all that is wrong."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ehkafka.run.run import Run
     from ehkafka.run.steer.action import ActionResult
     from ehkafka.run.steer.keys import KeyState
     from ehkafka.telemetry.snapshot import Health, Snapshot
@@ -46,11 +47,6 @@ class Served(AnApp, Protocol):
     def health(self) -> Health:
         """Return whether all is well."""
 
-    def not_live(self) -> tuple[str, ...]:
-        """Return what only a restart cures."""
-
-    def not_started(self) -> tuple[str, ...]:
-        """Return what it still waits for before it is a member of its group; empty from then on."""
-
-    def not_ready(self) -> tuple[str, ...]:
-        """Return why it does not do its work now."""
+    @property
+    def current_run(self) -> Run:
+        """The run that the app holds."""

@@ -27,7 +27,7 @@ from ehkafka.members.orders import INTERRUPTED, Orders
 from ehkafka.members.reference import MAIN, explained, imported
 from ehkafka.members.serving import ORPHANED, Serving
 from ehkafka.members.wire import read_frame
-from ehkafka.run import signals, until
+from ehkafka.run import signals
 from ehkafka.wording import ended
 from ehkafka.wording.error_stack import place_of
 from ehkafka.workers.processes.logs import is_set_up
@@ -104,7 +104,7 @@ def _app(boot: dict[str, Any]) -> Any:
     if logs is not None and not is_set_up():
         logs.set_up(boot["number"])
     _lay_over(app, boot)
-    until.known_ends = boot["ends"]
+    signals.known_ends = boot["ends"]
     if boot["registered"] is not None and app.registered != boot["registered"]:
         _refuse_other(reference, boot["registered"], app.registered)
     return app
@@ -160,7 +160,7 @@ def _serve(app: Any, serving: Serving, *, keeps_journal: bool) -> None:
             app.measure()
         return {
             "state": app.state,
-            "not_live": list(app.not_live()),
+            "not_live": list(app.current_run.not_live()),
             "health": app.health().as_dict(),
             "snapshot": app.snapshot().as_dict(),
         }

@@ -16,7 +16,6 @@ from ehkafka.members.boot import boot_of
 from ehkafka.members.cores import one_each, usable_cores
 from ehkafka.members.count import members_to_start, usable_members
 from ehkafka.members.plan import Plan, advice
-from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.assembly import start_of
 from ehkafka.run.reach import Reach, ends_of
@@ -62,11 +61,6 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
     from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
 
     check_output_types(app.specs)
-    letters = {
-        policy.to
-        for spec in app.specs
-        if isinstance(policy := spec.on_failure, DeadLetter) and isinstance(policy.to, str)
-    }
     # Before the broker is asked: what cannot travel is wrong whatever that says.
     laid, of_endpoint = dict(wanted.laid[1]), wanted.laid[0]
     if settings.reset is not False:
@@ -80,13 +74,13 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         keeps_journal=wanted.keeps_journal,
     )
     has_end = wanted.run.get("until") is not None
-    partitions, session_s, ends = _asked(app, letters, emit, wants_ends=has_end)
+    partitions, session_s, ends = _asked(app, emit, wants_ends=has_end)
     usable = usable_members(partitions, settings.assignor)
     count = members_to_start(wanted.count, cores=usable_cores(), usable=usable)
     for one in advice(count, partitions, settings, session_s):
         emit(MembersAdvice(one))
     reset_group(app.endpoint, settings, app.topics, start_of(app), emit)
-    loan = app.endpoint.lend_broker({*app.topics, *letters})
+    loan = app.endpoint.lend_broker({*app.topics, *app.letter_topics})
     return Plan(
         count=count,
         settings=settings,
@@ -109,10 +103,10 @@ def _cores(app: AppOptions, count: int) -> tuple[int, ...]:
 
 
 def _asked(
-    app: AppOptions, letters: set[str], emit: Callable[[Event], None], *, wants_ends: bool
+    app: AppOptions, emit: Callable[[Event], None], *, wants_ends: bool
 ) -> tuple[dict[str, int], float, dict[TopicPartition, LogBounds]]:
     """Return what the broker says: each topic's partitions, the session time-out, where the logs end."""
-    reach = Reach(app, letters=letters, emit=emit)
+    reach = Reach(app, emit)
     properties = reach.properties()
     session_s = int(properties["session.timeout.ms"]) / 1000
     # It joins no group: nothing is subscribed.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, describe
-from ehkafka.run.importing import importing
+from ehkafka.run.signals import importing
 from ehkafka.wording import ended
 from ehkafka.wording.error_stack import place_of
 

@@ -14,6 +14,7 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Literal
 
+from ehkafka.errors import ConfigurationError
 from ehkafka.events import (
     AppStopped,
     AppStopping,
@@ -164,20 +165,36 @@ class Supervisor:
         """Have a member carry an action out. Raises `ActionRefusedError`."""
         return act(self._questions, action)
 
-    def request_stop(self, reason: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
+    not_started = not_ready
+
+    def stop(self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         """Ask all members to stop; returns at once."""
         self._asked_to_stop.append((reason, drain, timeout_s))
         self._waker.wake()
 
-    def request_reports(self, why: str) -> None:
+    def log_state(self, why: str) -> None:
         """Have each member log what it does; returns at once."""
         for member in self._members:
             if (process := member.process) is not None:
                 process.channel.ask("report", why=why)
 
     def owns(self, thread: threading.Thread) -> bool:
-        """Tell whether a thread is one whose end `run` waits for."""
-        return self._bus.owns(thread)
+        """Tell whether a thread is the one that `run` is on, or one whose end that waits for."""
+        return thread is threading.main_thread() or self._bus.owns(thread)
+
+    def measure(self) -> None:
+        """Have members count how long calls take."""
+        self.measures = True
+
+    def messages(self) -> None:
+        """Raise `ConfigurationError`."""
+        raise ConfigurationError(
+            "app.producer: with members= the app runs in other processes, and this one only looks after "
+            "them: send from on_start, on_stop or a handler, which run in each member."
+        )
+
+    def finish(self) -> None:
+        """Do nothing: members run the on_stop functions."""
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all members have ended; False when the time was over first."""
@@ -361,7 +378,7 @@ class Supervisor:
             if name == "SIGHUP":
                 self._begin_rolling(name)
             elif name == "SIGUSR1":
-                self.request_reports(name)
+                self.log_state(name)
             elif self._stopping is None:
                 self._stop_all(name)
             elif not self._leaving:

@@ -6,7 +6,7 @@ Values the user gives as `on_failure=`. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable  # noqa: TC003 - read by dataclasses at run time
+from collections.abc import Callable, Iterable  # noqa: TC003 - read by dataclasses at run time
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -112,6 +112,11 @@ class DeadLetter:
 
 
 FailurePolicy = Stop | Hold | Skip | DeadLetter
+
+
+def letter_topics(policies: Iterable[FailurePolicy]) -> set[str]:
+    """Return the topics to which these policies send dead letters."""
+    return {one.to for one in policies if isinstance(one, DeadLetter) and isinstance(one.to, str)}
 
 
 def _refused(name: str, value: object, fix: str) -> ConfigurationError:

@@ -1,11 +1,10 @@
 """One run, from start to stop: shared by the app, Spark and the drop-in, so below all three.
 
-`options` is what the app was given, `until` when it ends by itself, `reports` what a run says of itself now
-and then. `at_least_once`, by an `output_sender`, or `exactly_once` delivers what handlers send over their
-`outlets`, and dead letters. `assembly` and `pools` build a run's parts, `runtime` holds them together,
-`reach` opens the consumer, `mirroring` and `log_identity` join it with the mirror and with the watch over its
-logs, `resetting` takes a group back before it joins; `observation` shows it, `resizing` changes it, `steer/`
-acts on keys, partitions and handlers, `signals` and `shutdown` end it, `endings` and `connection_errors` say
-why; `liveness` says what only a restart cures, which `health_file` shows to others, and what keeps a run from
-its work. `importing` refuses a start while the program is being imported.
+`run` is what an app holds, `options` what it was given. `runtime` is the run in this process, of parts that
+`assembly` joins: `connection` (opened by `reach`, with its `connection_errors`), `routes` (the handlers, with
+`pools` of workers and their `resizing`), `sending` (over an `output_sender` `at_least_once`, or
+`exactly_once`), `mirroring`, `log_identity` and `start_stop` (the app's own functions). `ending` says until
+when it goes on and why it ends, `shutdown` ends it, `resetting` takes a group back before it joins.
+`observation` shows it, `reports` does so unasked, `health_file` shows others that it is live; `steer/` acts
+on keys, partitions and handlers. `signals` is what comes from outside of the program.
 """

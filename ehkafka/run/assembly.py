@@ -9,9 +9,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from ehkafka.endpoint.properties.advice import producer_advice
-from ehkafka.endpoint.properties.layers import letter_properties
-from ehkafka.handlers.spec import is_batch
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import IntakeContext
 from ehkafka.intake.epochs import Epochs
@@ -19,11 +16,7 @@ from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.intake.owned import OwnedPartitions
-from ehkafka.intake.route import Route
 from ehkafka.intake.throttle import Throttle
-from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.lanes.order import KeyReader
-from ehkafka.outputs.own_producer import OwnProducer
 from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
 from ehkafka.positions.start import check_start_topics
@@ -32,35 +25,21 @@ from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
-from ehkafka.records import record_type, sending_type
-from ehkafka.recovery.failures import STOP_WORDS, Failures, StopWords
-from ehkafka.recovery.letters.letters import Letters
-from ehkafka.recovery.pending import PendingAnswers
-from ehkafka.recovery.policy import DeadLetter
-from ehkafka.recovery.wiring import check_recovery
-from ehkafka.run.pools import HandlerParts, Pools, cores_for, inbox_of, size_of
-from ehkafka.workers.hub import Hub
-from ehkafka.workers.processes.option import Processes
-from ehkafka.workers.rate import Pace
+from ehkafka.recovery.failures import STOP_WORDS, StopWords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.until_caught_up import CatchUpEnds
-    from ehkafka.lanes.epoch import Epoch
-    from ehkafka.outputs.delivery import Delivery
-    from ehkafka.outputs.sender import OutputSender
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
-    from ehkafka.records import Record
     from ehkafka.run.at_least_once import AtLeastOnce
+    from ehkafka.run.ending import Until
     from ehkafka.run.exactly_once import ExactlyOnce
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
-    from ehkafka.run.until import Until
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
 
@@ -83,126 +62,6 @@ class Assembly:
     stop_words: StopWords = STOP_WORDS
     # Whether a record may be left without an outcome until the next start.
     may_hold: bool = True
-
-    def delivery(self, sender_of: Callable[[], OutputSender] | None = None) -> AnyDelivery | None:
-        """Return what sends outputs and dead letters to topics, not started; None if none is sent.
-
-        `sender_of` is called if any exists, and may return a sender that runs. Raises
-        `ConfigurationError`.
-        """
-        from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
-
-        check_output_types(self.app.specs)
-        if self.app.settings.exactly_once:
-            from ehkafka.run.exactly_once import ExactlyOnce  # noqa: PLC0415 - few apps have it
-
-            return ExactlyOnce(
-                self.app,
-                emit=self.bus.emit,
-                fatal=self.fail,
-                on_death=self.worker_died,
-                is_stopping=self.is_stopping,
-            )
-        if not any(spec.to or _letter_topic(spec) for spec in self.app.specs):
-            return None
-        from ehkafka.run.at_least_once import AtLeastOnce  # noqa: PLC0415 - few apps have outputs
-
-        properties = letter_properties(self.app.endpoint, self.app.settings.consumer)
-        for advice in producer_advice(self.app.endpoint, properties):
-            self.bus.emit(advice)
-        return AtLeastOnce(self.app, emit=self.bus.emit, on_death=self.worker_died, sender_of=sender_of)
-
-    def letters(self, delivery: AnyDelivery | None) -> Letters:
-        """Return what makes the targets of dead letters. Raises `ConfigurationError`."""
-        check_recovery(self.app.specs, self.app.settings.on_parked_full)
-        return Letters(
-            None if delivery is None else delivery.letters_to,
-            emit=self.bus.emit,
-            history=self.app.history,
-            clock=self.app.clock,
-        )
-
-    def messages(self) -> OwnProducer:
-        """Return what sends for `app.producer`, not opened. Raises `ConfigurationError`."""
-        return OwnProducer(
-            self.app.endpoint, self.app.settings, emit=self.bus.emit, on_death=self.worker_died
-        )
-
-    def route(self, spec: HandlerSpec, letters: Letters, delivery: Delivery | None = None) -> Route:
-        """Return a handler with its inboxes and workers."""
-        if is_batch(spec):
-            spec.check_backlog(self.app.settings)
-        make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
-        hub: Hub
-        outlet = None
-        if delivery is not None and spec.to:
-            from ehkafka.run.outlets import make_outlet  # noqa: PLC0415 - few apps have outputs
-
-            hold = lambda *of: hub.hold_key(*of)  # noqa: E731, PLW0108 - the hub is made below
-            outlet = make_outlet(self, delivery, spec, letters, make_record, hold)
-            make_record = sending_type(make_record, outlet)
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
-        hub = Hub(self._inboxes(spec, keys), self.app.clock.now_s, self._pace(spec))
-        failures = self._failures(spec, hub, letters, make_record)
-        if isinstance(spec.on_failure, DeadLetter):
-            hub.inboxes.waiting.divert = failures.divert
-        deferrals = PendingAnswers(
-            answer=hub.answer,
-            failures=failures,
-            emit=self.bus.emit,
-            history=self.app.history,
-            clock=self.app.clock.now_s,
-            is_running=hub.is_running,
-        )
-        if outlet is not None:
-            deferrals.on_end = outlet.answered
-        parts = HandlerParts(hub, keys, failures, deferrals, make_record, outlet)
-        workers, attempts = self._pools.pool(spec, parts)
-        name = f"{spec.name}({', '.join(spec.topics)})"
-        opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
-        own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0, spec.auto, failures.attempts)
-        return Route(name, spec.topics, hub, keys, workers, *own)
-
-    def _inboxes(self, spec: HandlerSpec, keys: KeyReader) -> Inboxes:
-        """Return a handler's inboxes. Keys may stay unread where no code of the user's reads or sets them."""
-        # Child processes run at the same time whatever the calls: one alone would leave the cores to nothing.
-        is_apart = isinstance(spec.workers, Processes)
-        read_keys = None if keys.calls_user_code or spec.raw or is_apart else keys.keys
-        number, kind, cores = size_of(spec), inbox_of(spec), cores_for(spec)
-        return Inboxes(number, spec.scope, make_inbox=kind, read_keys=read_keys, cores=cores)
-
-    @property
-    def _pools(self) -> Pools:
-        return Pools(
-            app=self.app,
-            emit=self.bus.emit,
-            worker_died=self.worker_died,
-            stop_from_child=self.stop_from_child,
-        )
-
-    def _failures(
-        self,
-        spec: HandlerSpec,
-        hub: Hub,
-        letters: Letters,
-        make_record: type[Record],
-    ) -> Failures:
-        return Failures(
-            handler=spec.name,
-            policy=spec.on_failure,
-            retry=spec.retry,
-            emit=self.bus.emit,
-            fatal=self.fail,
-            ask=self.app.on_error,
-            raw=spec.raw,
-            make_record=make_record,
-            group=self.app.settings.group,
-            post_letter=letters.of_records(spec.on_failure, hub.answer),
-            finished_records=hub.count_finished,
-            history=self.app.history,
-            now_s=self.app.clock.wall_s,
-            words=self.stop_words,
-        )
 
     def context(
         self,
@@ -302,11 +161,6 @@ class Assembly:
             return None
         return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count, wall_clock=self.app.clock.wall_s)
 
-    def _pace(self, spec: HandlerSpec) -> Pace | None:
-        if spec.rate_limit is None:
-            return None
-        return Pace(spec.rate_limit, self.app.clock.now_s)
-
 
 def start_of(app: AppOptions) -> Callable[[str], Start]:
     """Return where a topic's partitions without a commit begin. Raises `ConfigurationError`."""
@@ -330,26 +184,3 @@ def _catch_up_ends(until: Until, bus: EventBus, now_s: Callable[[], float]) -> C
     from ehkafka.intake.until_caught_up import CatchUpEnds  # noqa: PLC0415 - most runs have no end
 
     return CatchUpEnds(until.ends, emit=bus.emit, clock=now_s)
-
-
-def _open_instance(spec: HandlerSpec) -> Callable[[Epoch], None]:
-    """Return what gives an epoch its instance of a class handler. Runs on the hook thread."""
-
-    def open_instance(epoch: Epoch) -> None:
-        instance = spec.function()
-        epoch.context = instance
-        if (opens := getattr(instance, "open", None)) is not None:
-            opens(epoch.partition)
-
-    return open_instance
-
-
-def _close_instance(epoch: Epoch, reason: str) -> None:
-    instance, epoch.context = epoch.context, None
-    if instance is not None and (closes := getattr(instance, "close", None)) is not None:
-        closes(reason)
-
-
-def _letter_topic(spec: HandlerSpec) -> str | None:
-    policy = spec.on_failure
-    return policy.to if isinstance(policy, DeadLetter) and isinstance(policy.to, str) else None

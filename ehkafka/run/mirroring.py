@@ -18,7 +18,7 @@ from ehkafka.positions.without_commit import WithoutCommit
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from confluent_kafka import TopicPartition as KafkaPartition
 
@@ -124,10 +124,9 @@ class Mirroring:
         """How far behind the mirror is; None without one."""
         return self._mirror.state() if self._mirror is not None else None
 
-    @property
-    def problem(self) -> str | None:
-        """What is wrong with the mirror for too long."""
-        return self._mirror.problem if self._mirror is not None else None
+    def problems(self) -> Iterator[str | None]:
+        """Yield what is wrong with the mirror for too long."""
+        yield self._mirror.problem if self._mirror is not None else None
 
 
 class ReadBack:

@@ -1,4 +1,9 @@
-"""What an app shows of its run: the snapshot and the judgement on it. Reads; called from any thread."""
+"""What an app shows of its run: the snapshot and the judgement on it. Reads; called from any thread.
+
+A run is not live where only a restart of the process helps: a broker that is away, or a key on hold, is no
+reason. It is ready once it has joined its group, while it can do its work. No record counts there: a key on
+hold must not stop the roll-out of its own fix.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.owned import waiting_events
-from ehkafka.telemetry.health import health_of
+from ehkafka.telemetry.health import POLL_SILENCE_S, health_of
 from ehkafka.telemetry.picture import pictures
 from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, Snapshot
 
@@ -15,10 +20,10 @@ if TYPE_CHECKING:
     from ehkafka.run.runtime import Runtime
 
 
-def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
+def snapshot_of(runtime: Runtime) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per unfinished record."""
-    throttle, contact = runtime.context.throttle, runtime.context.contact
-    partitions, outliving = pictures(runtime.context, runtime.routes)
+    state, throttle, contact = runtime.state, runtime.context.throttle, runtime.context.contact
+    partitions, outliving = pictures(runtime.context, runtime.routes.all)
     tokens, delivery = runtime.app.endpoint.tokens, runtime.context.delivery
     return Snapshot(
         group=runtime.app.settings.group,
@@ -30,7 +35,7 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         counters=runtime.bus.counters_snapshot(),
         throttled_s=throttle.total_s,
         is_throttled=throttle.is_recent,
-        overdue=runtime.overdue(),
+        overdue=runtime.routes.overdue(),
         outliving=outliving,
         broker_silence_s=contact.silence_s,
         is_cut_off=contact.is_cut_off,
@@ -40,20 +45,20 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         lost_s=contact.lost_s,
         lost_partitions=contact.lost_partitions,
         socket_bytes=contact.socket_bytes,
-        handled_bytes=sum(route.hub.tally.handled_bytes for route in runtime.routes),
+        handled_bytes=sum(route.hub.tally.handled_bytes for route in runtime.routes.all),
         mirror=runtime.mirroring.state,
-        handlers=tuple(map(_handler, runtime.routes)),
+        handlers=tuple(map(_handler, runtime.routes.all)),
         poll_gap_s=runtime.poll_gap_s,
         token_valid_s=None if tokens is None else tokens.valid_s,
         unacknowledged_outputs=None if delivery is None else delivery.outputs.count(),
-        unacknowledged_messages=runtime.messages.count(),
+        unacknowledged_messages=runtime.sending.messages.count(),
         **totals_of(runtime),
     )
 
 
 def totals_of(runtime: Runtime) -> dict[str, Any]:
     """Return the counts over all partitions that are or were ours."""
-    tallies = [route.hub.tally for route in runtime.routes]
+    tallies = [route.hub.tally for route in runtime.routes.all]
     return {
         f"{name}_records": sum(getattr(tally, f"{name}_records") for tally in tallies)
         for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
@@ -81,15 +86,16 @@ def _handler(route: Route) -> HandlerSnapshot:
     )
 
 
-def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
+def health_of_run(runtime: Runtime) -> Health:
     """Return whether all is well with a run, else the reasons."""
+    snapshot = snapshot_of(runtime)
     waiting = waiting_events(runtime.context.waiting.copy(), runtime.context.clock())
     return health_of(
         snapshot,
         stuck_s=runtime.app.settings.stuck_s,
         unreachable_s=runtime.app.settings.unreachable_s,
         poll_silence_s=runtime.app.clock.now_s() - runtime.loop.last_turn_s,
-        failure=str(runtime.failure) if runtime.failure is not None else None,
+        failure=None if (failure := runtime.ending.failure) is None else str(failure),
         commit_problem=commit_problem(runtime),
         problems=[*(event.sentence() for event in waiting), *runtime.problems()],
     )
@@ -99,4 +105,60 @@ def commit_problem(runtime: Runtime) -> str | None:
     """Return why the last commit failed, while a partition that it was for is ours, and not another's."""
     context = runtime.context
     is_ours = any(partition in context.owned for partition in context.committer.failed_partitions)
-    return context.committer.problem if is_ours or runtime.is_done else None
+    return context.committer.problem if is_ours or runtime.ending.is_done else None
+
+
+def not_live(runtime: Runtime) -> tuple[str, ...]:
+    """Return why a run is not live, each reason as a sentence; none while it is, or has ended."""
+    if runtime.ending.is_done:
+        return ()
+    reasons = []
+    if runtime.is_polling is False:
+        reasons.append("The poll thread has ended.")
+    elif runtime.is_polling:
+        silence_s = runtime.app.clock.now_s() - runtime.loop.last_turn_s
+        limit_s = POLL_SILENCE_S
+        if runtime.loop.membership.is_in_callback:
+            # A drain has its time there, and librdkafka reports a member that takes longer as gone.
+            limit_s = max(limit_s, int(runtime.app.consumer_properties()["max.poll.interval.ms"]) / 1000)
+        if silence_s > limit_s and not runtime.ending.is_stopping:
+            reasons.append(f"The poll loop has not run for {silence_s:.0f} s.")
+    stranded_s = runtime.context.contact.stranded_s
+    if stranded_s >= runtime.app.settings.unreachable_s:
+        reasons.append(
+            f"The client has known no broker for {stranded_s:.0f} s, and finds none by itself (librdkafka's "
+            "issue 5301)."
+        )
+    stuck_s = runtime.app.settings.stuck_s
+    reasons += [
+        f"{call.partition}@{call.offset} has run for {call.running_s:.0f} s in handler {call.handler!r} "
+        f"(deadline_s={call.deadline_s:g}, limit {stuck_s:g} s beyond it)."
+        for call in runtime.routes.overdue()
+        if call.running_s - call.deadline_s > stuck_s
+    ]
+    return tuple(reasons)
+
+
+def not_started(runtime: Runtime) -> tuple[str, ...]:
+    """Return what a run waits for before it is a member of its group; none from then on."""
+    if runtime.ending.is_done:
+        return (f"The app is {runtime.state}.",)
+    if runtime.context.contact.has_joined:
+        return ()
+    if runtime.is_polling is None:
+        return ("No broker has answered yet.",)
+    return ("The group has not been joined yet.",)
+
+
+def not_ready(runtime: Runtime) -> tuple[str, ...]:
+    """Return why a run does not do its work now. A standby without partitions is ready."""
+    if runtime.ending.is_stopping and not runtime.ending.is_done:
+        return ("The app stops.",)
+    if reasons := not_started(runtime):
+        return reasons
+    contact = runtime.context.contact
+    if contact.is_unreachable:
+        return (f"No broker has answered for {contact.silence_s:.0f} s.",)
+    if contact.lost_s is not None:
+        return ("All partitions were lost, and none came back yet.",)
+    return ()

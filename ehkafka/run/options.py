@@ -12,6 +12,7 @@ from ehkafka.endpoint.client_name import client_name, numbered
 from ehkafka.endpoint.properties.ahead import Ahead
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.intake.context import PartitionHooks
+from ehkafka.recovery.policy import letter_topics
 from ehkafka.settings.clock import REAL_CLOCK, Clock
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Hook
     from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.run.until import Until
+    from ehkafka.run.ending import Until
     from ehkafka.settings import Settings
     from ehkafka.workers.tasks.shared import SharedLoop
 
@@ -65,6 +66,11 @@ class AppOptions:
     def output_topics(self) -> set[str]:
         """The topics that handlers send to."""
         return {topic for spec in self.specs for topic in spec.to}
+
+    @property
+    def letter_topics(self) -> set[str]:
+        """The topics to which handlers send dead letters."""
+        return letter_topics(spec.on_failure for spec in self.specs)
 
     def consumer_properties(self, apps: int = 1) -> dict[str, Any]:
         """Return librdkafka's for the run's consumer, one of so many apps, with the key of this moment."""

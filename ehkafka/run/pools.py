@@ -1,6 +1,6 @@
 """Pools: the workers that each kind of handler gets: threads, an event loop, processes, or batches.
 
-Called by `Assembly` before any thread of the run exists. Starts nothing. Each kind is loaded when a handler
+Called by `routes` before any thread of the run exists. Starts nothing. Each kind is loaded when a handler
 wants it: most apps have one.
 """
 
@@ -31,7 +31,6 @@ from ehkafka.workers.threads import ThreadWorkers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.events import Event
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.order import KeyReader
@@ -39,25 +38,12 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.recovery.failures import Failures
     from ehkafka.recovery.pending import PendingAnswers
-    from ehkafka.run.options import AppOptions
-    from ehkafka.settings import Drain
+    from ehkafka.run.assembly import Assembly
     from ehkafka.workers.batches.workers import BatchWorkers
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.workers import ProcessWorkers
     from ehkafka.workers.protocol import Workers
     from ehkafka.workers.tasks.shared import SharedLoop
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerParts:
-    """What a handler's workers get their records from, and what decides about those that fail."""
-
-    hub: Hub
-    keys: KeyReader
-    failures: Failures
-    deferrals: PendingAnswers
-    make_record: type[Record]
-    outlet: Outlet | None = None
 
 
 class Pool(NamedTuple):
@@ -68,132 +54,141 @@ class Pool(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pools:
-    """What the pools of one run have in common. Each way to make one raises `ConfigurationError`."""
+class HandlerParts:
+    """What a handler's workers get their records from, and what decides about those that fail."""
 
-    app: AppOptions
-    emit: Callable[[Event], None]
-    worker_died: Callable[[BaseException], None]
-    stop_from_child: Callable[[Drain | bool | None, float | None], None]
+    run: Assembly
+    spec: HandlerSpec
+    hub: Hub
+    keys: KeyReader
+    failures: Failures
+    deferrals: PendingAnswers
+    make_record: type[Record]
+    outlet: Outlet | None = None
 
-    def pool(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
-        """Return the handler's workers, none of them started."""
+    def pool(self) -> Pool:
+        """Return the handler's workers, none of them started. Raises `ConfigurationError`."""
+        app, spec = self.run.app, self.spec
         if spec.is_async and not is_batch(spec):
-            return self._tasks(spec, parts)
-        must_run_in_threads(spec, self.app.worker_set_up, self.app.worker_tear_down)
+            return self._tasks()
+        must_run_in_threads(spec, app.worker_set_up, app.worker_tear_down)
         if is_batch(spec):
-            return Pool(self._batches(spec, parts))
+            return Pool(self._batches(spec))
         if isinstance(spec.workers, Processes):
-            return Pool(self._processes(spec, spec.workers, parts))
-        return self._threads(spec, parts)
+            return Pool(self._processes(spec.workers))
+        return self._threads()
 
-    def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
-        invoke, attempts = self._invoke(spec, parts)
-        is_shown = spec.deadline_s is not None or self.app.history is not None
-        needs_entry = is_shown or spec.is_class or parts.outlet is not None
-        on_message = HandlerCall(spec.function, tuple(self.app.middleware), parts.make_record, spec.payload)
+    def _threads(self) -> Pool:
+        app, spec = self.run.app, self.spec
+        invoke, attempts = self._invoke()
+        is_shown = spec.deadline_s is not None or app.history is not None
+        needs_entry = is_shown or spec.is_class or self.outlet is not None
+        on_message = HandlerCall(spec.function, tuple(app.middleware), self.make_record, spec.payload)
         plain = None if needs_entry else on_message.bind()
-        options = self._options(spec, parts)
-        return Pool(ThreadWorkers(parts.hub, options, invoke=invoke, plain=plain), attempts)
+        options = self._options()
+        return Pool(ThreadWorkers(self.hub, options, invoke=invoke, plain=plain), attempts)
 
-    def _invoke(self, spec: HandlerSpec, parts: HandlerParts) -> tuple[Any, AttemptClock | None]:
+    def _invoke(self) -> tuple[Any, AttemptClock | None]:
         """Return what calls a handler, and the clock of its calls where it has a deadline."""
-        invoke = make_invoke(spec, self.app.middleware, self.app.history, parts.make_record, parts.outlet)
+        app, spec = self.run.app, self.spec
+        invoke = make_invoke(spec, app.middleware, app.history, self.make_record, self.outlet)
         attempts = None
         if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
+            attempts = AttemptClock(spec.name, spec.deadline_s, app.clock.now_s)
             invoke = attempts.timed(invoke, is_async=spec.is_async)
-        if spec.deadline_s is None and self.app.history is None:
+        if spec.deadline_s is None and app.history is None:
             return invoke, attempts
         # Both note the key of each call.
-        keyed = parts.hub.inboxes.router.unread.keyed
+        keyed = self.hub.inboxes.router.unread.keyed
         return lambda entry, number: invoke(keyed(entry), number), attempts
 
-    def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
+    def _tasks(self) -> Pool:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
 
-        invoke, attempts = self._invoke(spec, parts)
-        options = self._options(spec, parts)
-        loop = self._loop(spec.name)
-        return Pool(AsyncioWorkers(parts.hub, options, loop, invoke=invoke, restores=spec.raw), attempts)
+        invoke, attempts = self._invoke()
+        options = self._options()
+        loop, restores = self._loop(), self.spec.raw
+        return Pool(AsyncioWorkers(self.hub, options, loop, invoke=invoke, restores=restores), attempts)
 
-    def _loop(self, handler: str) -> SharedLoop:
+    def _loop(self) -> SharedLoop:
         """Return the loop that the coroutines of the run share, or one of this handler's own."""
         from ehkafka.workers.tasks.shared import AppLoop  # noqa: PLC0415
 
-        shared = self.app.shared_loop
-        return AppLoop(self.app.clock, handler) if shared is None else shared
+        app = self.run.app
+        return AppLoop(app.clock, self.spec.name) if app.shared_loop is None else app.shared_loop
 
-    def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
+    def _batches(self, spec: BatchSpec) -> BatchWorkers:
         from ehkafka.handlers.batch_call import BatchCall  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
-        app, loop = self.app, self._loop(spec.name) if spec.is_async else None
+        app, loop = self.run.app, self._loop() if spec.is_async else None
         call = BatchCall(
             spec,
             app.middleware,
-            router=parts.hub.inboxes.router,
-            make_record=parts.make_record,
-            emit=self.emit,
+            router=self.hub.inboxes.router,
+            make_record=self.make_record,
+            emit=self.run.bus.emit,
             history=app.history,
             loop=loop,
-            outlet=parts.outlet,
-            keys_fail=parts.keys.calls_user_code,
+            outlet=self.outlet,
+            keys_fail=self.keys.calls_user_code,
         )
         return BatchWorkers(
-            parts.hub,
-            self._options(spec, parts),
+            self.hub,
+            self._options(),
             call=call,
             limits=spec.limits(),
-            emit=self.emit,
+            emit=self.run.bus.emit,
             loop=loop,
         )
 
-    def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:
+    def _processes(self, settings: Processes) -> ProcessWorkers:
         from ehkafka.workers.processes.workers import ProcessWorkers  # noqa: PLC0415
 
+        app, spec = self.run.app, self.spec
         # In the child a record sends by what stands there for the outlet.
-        make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
-        middleware = {f"middleware {number}": one for number, one in enumerate(self.app.middleware, 1)}
+        make_record = record_type(spec.headers, event_hubs=app.endpoint.is_event_hubs)
+        middleware = {f"middleware {number}": one for number, one in enumerate(app.middleware, 1)}
         return ProcessWorkers(
-            parts.hub,
+            self.hub,
             settings,
-            options=self._options(spec, parts),
+            options=self._options(),
             call=HandlerCall(
                 spec.function,
-                tuple(of_its_kind(spec, self.app.middleware)),
+                tuple(of_its_kind(spec, app.middleware)),
                 make_record,
                 spec.payload,
-                None if parts.outlet is None else parts.outlet.maker,
+                None if self.outlet is None else self.outlet.maker,
             ),
             parts={
                 f"handler {spec.name!r}": spec.function,
                 f"what handler {spec.name!r} decodes to": spec.payload,
                 **middleware,
             },
-            on_stop=self.stop_from_child,
-            emit=self.emit,
-            history=in_history(self.app.history),
-            outlet=parts.outlet,
+            on_stop=self.run.stop_from_child,
+            emit=self.run.bus.emit,
+            history=in_history(app.history),
+            outlet=self.outlet,
             deadline_s=spec.deadline_s,
-            now_s=self.app.clock.now_s,
+            now_s=app.clock.now_s,
         )
 
-    def _options(self, spec: HandlerSpec, parts: HandlerParts) -> PoolOptions:
+    def _options(self) -> PoolOptions:
         """Return what all pools are given."""
         return PoolOptions(
-            name=spec.name,
-            size=size_of(spec),
-            on_failure=parts.failures,
-            on_death=self.worker_died,
-            set_up=self.app.worker_set_up,
-            tear_down=self._tear_down(spec),
-            deferrals=parts.deferrals,
+            name=self.spec.name,
+            size=size_of(self.spec),
+            on_failure=self.failures,
+            on_death=self.run.worker_died,
+            set_up=self.run.app.worker_set_up,
+            tear_down=self._tear_down(),
+            deferrals=self.deferrals,
         )
 
-    def _tear_down(self, spec: HandlerSpec) -> Callable[[], object] | None:
+    def _tear_down(self) -> Callable[[], object] | None:
         """Return what runs where a worker leaves. What it raises is reported, like any hook's."""
-        tear_down: Any = self.app.worker_tear_down
+        tear_down: Any = self.run.app.worker_tear_down
+        spec = self.spec
         if tear_down is None or isinstance(spec.workers, Processes):  # what that raises, a child hands over
             return tear_down  # type: ignore[no-any-return]
 
@@ -202,7 +197,7 @@ class Pools:
             try:
                 yield
             except BaseException as error:  # whatever it is: the worker leaves anyway
-                self.emit(UserCodeFailed.of("on_worker_stop", error))
+                self.run.bus.emit(UserCodeFailed.of("on_worker_stop", error))
 
         def guarded() -> None:
             with reporting():

@@ -36,22 +36,13 @@ SLICE_S = 0.5
 
 
 class Reach:
-    """One start's way to the broker. `letters` and `outputs` are topics to be written to."""
+    """One start's way to the broker."""
 
-    def __init__(
-        self,
-        app: AppOptions,
-        *,
-        letters: set[str],
-        outputs: set[str] | None = None,
-        emit: Callable[[Event], None],
-    ) -> None:
+    def __init__(self, app: AppOptions, emit: Callable[[Event], None]) -> None:
         self._app = app
         self._endpoint = app.endpoint
         self._settings = app.settings
         self._topics = set(app.topics)
-        self._letters = letters
-        self._outputs = outputs or set()
         self._emit = emit
         # True while it waits for a token or the broker. Written by the starting thread, read by any.
         self.is_waiting = False
@@ -82,7 +73,7 @@ class Reach:
         `on_error` gets the client's errors and says whether it took them; one that it left may explain
         why the broker gives no answer.
         """
-        self._endpoint.prepare_topics(self._topics | self._letters | self._outputs)
+        self._endpoint.prepare_topics(self._topics | self._app.letter_topics | self._app.output_topics)
         if (tokens := self._endpoint.tokens) is not None:
             self.wait(lambda: tokens.sign_in(self._settings.connect_s))
         unheard: list[KafkaError] = []
@@ -102,8 +93,8 @@ class Reach:
                 consumer,
                 self._topics,
                 connect_s,
-                letters=self._letters,
-                outputs=self._outputs,
+                letters=self._app.letter_topics,
+                outputs=self._app.output_topics,
                 note_partitions=self.partitions.update,
             )
             missing = self.wait(lambda: interruptible(ask, consumer.close))

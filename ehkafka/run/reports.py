@@ -74,10 +74,10 @@ def _waiting_keys(route: Route) -> int:
         return sum(1 for held in inboxes.waiting.held if held.is_parked)
 
 
-def report_state(runtime: Runtime, state: str, why: str) -> None:
+def report_state(runtime: Runtime, why: str) -> None:
     """Report the snapshot, and where every busy worker is."""
-    snapshot = snapshot_of(runtime, state)
-    stacks = runtime.stacks()
+    snapshot = snapshot_of(runtime)
+    stacks = runtime.routes.stacks()
     runtime.bus.emit(
         StateReport(
             why=why,

@@ -7,7 +7,6 @@ after the last outcome and before leaving, and hooks end after the workers' last
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
-    from ehkafka.settings import Drain
+    from ehkafka.run.ending import StopRequest
 
 # After the deadline: the commit, the leave and the threads get this much together.
 EXIT_S = 0.8
@@ -44,16 +43,6 @@ LAST_POLLS = 3
 LAST_POLL_S = 20e-3
 # A close takes milliseconds, also while the broker is away.
 CLOSE_TIMEOUT_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequest:
-    """A wish to stop within `timeout_s`, so by `deadline_s` (monotonic). `drain` says what is finished."""
-
-    reason: str
-    drain: Drain
-    timeout_s: float
-    deadline_s: float
 
 
 class Shutdown:

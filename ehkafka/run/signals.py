@@ -1,7 +1,8 @@
-"""Signals: the first asks for a stop as the settings have it, the second to exit at once.
+"""What comes from outside of the program: signals, a supervisor's orders, and that it is only imported.
 
-Taken only by `App.run` in the main thread; an app inside another framework's lifespan leaves them alone. In a
-member of a supervisor that one decides, and this process's own signals are no matter of the app's.
+The first signal asks for a stop as the settings have it, the second to exit at once. Only `App.run` in the
+main thread takes them; an app inside another framework's lifespan leaves them alone. In a member its
+supervisor decides, and the process's own signals do nothing to the app.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ehkafka.errors import ConfigurationError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import FrameType
+
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.records import TopicPartition
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # What nobody has a use for yet: the system's own way, and a member's that does not run yet.
@@ -23,6 +29,31 @@ FREE: list[object] = [signal.SIG_DFL]
 # What a member's supervisor orders, in the shape of `stop_signals`; None where there is none. Set once,
 # before the user's code is imported.
 orders: Callable[[Callable[..., object], Callable[[], None]], AbstractContextManager[None]] | None = None
+# Where logs ended when the supervisor of this process has asked, for all of its members. Set likewise.
+known_ends: Mapping[TopicPartition, LogBounds] = {}
+# What the command or a member is importing now, and which of them. Main thread.
+_imported: tuple[str, str] | None = None
+
+
+@contextmanager
+def importing(name: str, by: str = "the command") -> Iterator[None]:
+    """Let no app be run while the block imports this module, which may call `app.run()` at its top level."""
+    global _imported  # noqa: PLW0603 - a process imports one program
+    _imported = name, by
+    try:
+        yield
+    finally:
+        _imported = None
+
+
+def refuse_while_importing() -> None:
+    """Raise `ConfigurationError` inside of such a block."""
+    if _imported is not None:
+        name, by = _imported
+        raise ConfigurationError(
+            f"{name} runs its app while {by} imports it, which only looks for the app there: "
+            "put the call under `if __name__ == '__main__':`, or start the program by python."
+        )
 
 
 def stops(stop: Callable[..., object], leave: Callable[[], None]) -> AbstractContextManager[None]:

@@ -46,7 +46,7 @@ def held(
     broker.produce("t", [(b"a", b"\x1b[31mvalue"), (b"a", b"2")])
     with app:
         wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "held")
-        site = app._site
+        site = app._life.web.site
         assert site is not None
         assert site._server is not None
         yield type("Held", (), {"app": app, "url": site._server.url, "broker": broker})

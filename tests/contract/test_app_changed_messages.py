@@ -238,7 +238,7 @@ def test_a_record_of_its_own_message_may_be_deferred(lab: Any, wait_for: Any) ->
 
 
 def _held_bytes(app: Any) -> list[tuple[int, int]]:
-    tallies = [route.hub.tally for route in app._runtime._routes]
+    tallies = [route.hub.tally for route in app.current_run.routes.all]
     return [(tally.backlog_bytes, tally.parked_bytes) for tally in tallies]
 
 

@@ -57,9 +57,9 @@ def test_run_raises_what_ended_it_though_another_threads_stop_was_quicker(
     running.start()
     wait_for(lambda: app.state == "running")
     # Holds the lock that both need at the end, so that `stop` is not late.
-    with app._lock:
+    with app._life.lock:
         lab.produce("a")
-        assert app._runtime.wait(15.0)
+        assert app.current_run.wait(15.0)
         with pytest.raises(ehkafka.errors.HandlerFailedError):
             app.stop()
     assert stopping.is_set()
@@ -145,12 +145,12 @@ def test_what_fails_after_the_end_changes_nothing_any_more(lab: Any, events: Any
     app.start()
     lab.produce("a")
     wait_for(lambda: lab.committed() == 1)
-    app._runtime.request_stop("test", timeout_s=0.2)
+    app.current_run.ending.request_stop("test", timeout_s=0.2)
     assert app.wait(15.0)
     gate.set()
     wait_for(lambda: not any(t.name.startswith("ehkafka-hooks") for t in threading.enumerate()))
     assert ended(app, events) == (0, 0)
-    assert app._runtime.failure is None
+    assert app.current_run.failure is None
 
 
 def test_connection_problem_ends_with_the_next_record(lab: Any, wait_for: Any) -> None:
@@ -159,7 +159,7 @@ def test_connection_problem_ends_with_the_next_record(lab: Any, wait_for: Any) -
     app.start()
     lab.produce("a")
     wait_for(lambda: lab.committed() == 1)
-    app._runtime._on_connection_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    app.current_run.connection.on_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     noted_s = time.monotonic()
     assert "_AUTHENTICATION" in app.health().reasons[0]
     while not app.health().ok and time.monotonic() - noted_s < 30.0:
@@ -176,7 +176,7 @@ def test_connection_problem_of_an_idle_app_ends_with_an_answer(lab: Any, wait_fo
     lab.produce("a")
     wait_for(lambda: lab.committed() == 1)
     for _ in range(2):  # the next refusal begins it anew
-        app._runtime._on_connection_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+        app.current_run.connection.on_error(KafkaError(KafkaError._AUTHENTICATION, "refused"))
         noted_s = time.monotonic()
         assert "_AUTHENTICATION" in app.health().reasons[0]
         wait_for(lambda: app.health().ok)
@@ -188,9 +188,10 @@ def test_connection_problem_of_an_idle_app_ends_with_an_answer(lab: Any, wait_fo
 def test_a_failed_commit_is_no_problem_once_its_partition_is_anothers() -> None:
     """Nothing of ours would ever be acknowledged to end it; an ended run keeps its last words."""
     committer = SimpleNamespace(problem="no coordinator", failed_partitions=frozenset({P0}))
-    runtime: Any = SimpleNamespace(context=SimpleNamespace(committer=committer, owned={P0: 1}), is_done=False)
+    ending = SimpleNamespace(is_done=False)
+    runtime: Any = SimpleNamespace(context=SimpleNamespace(committer=committer, owned={P0: 1}), ending=ending)
     assert commit_problem(runtime) == "no coordinator"
     runtime.context.owned = {P1: 1}
     assert commit_problem(runtime) is None
-    runtime.is_done = True
+    ending.is_done = True
     assert commit_problem(runtime) == "no coordinator"

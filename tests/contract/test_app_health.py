@@ -24,7 +24,7 @@ def test_a_dead_poll_thread_fails_the_app_visibly(
     def broken(_consumer: Any) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(app._runtime.loop, "_check_slowly", broken)
+    monkeypatch.setattr(app.current_run.loop, "_check_slowly", broken)
     assert app.wait(10.0)
     assert not app.health()
     assert "out of luck" in app.health().reasons[0]
@@ -69,7 +69,7 @@ def test_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     app = lab.app(recorder)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
-    hub = app._runtime._routes[0].hub
+    hub = app.current_run.routes.all[0].hub
 
     def broken(*_arguments: Any) -> None:
         raise RuntimeError("broken bookkeeping")

@@ -18,6 +18,7 @@ from ehkafka.checkpoints import MemoryStore, StoreMirror
 from ehkafka.events import HttpServing
 from ehkafka.http import Http
 from ehkafka.intake.contact import Statistics
+from ehkafka.run.run import NotRunning
 from tests.kit.waiting import must_stay
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ class Site:
 
     def text(self, path: str) -> str:
         """Return what is there."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.app._site._server.port, timeout=10.0)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.app._life.web.site._server.port, timeout=10.0
+        )
         try:
             connection.request("GET", path)
             return connection.getresponse().read().decode()
@@ -43,7 +46,9 @@ class Site:
 
     def ask(self, path: str, body: Any = None, token: str | None = None) -> tuple[int, Any]:
         """Return status and JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.app._site._server.port, timeout=10.0)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.app._life.web.site._server.port, timeout=10.0
+        )
         headers = {"content-type": "application/json"}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
@@ -82,7 +87,7 @@ def test_all_probes_turn_green_and_the_address_is_reported(
     wait_for(lambda: one.status("/startup") == 200)
     assert [one.status(path) for path in ("/live", "/ready", "/health")] == [200, 200, 200]
     wait_for(lambda: events.of(HttpServing))
-    port = one.app._site._server.port
+    port = one.app._life.web.site._server.port
     assert events.of(HttpServing)[0].url == f"http://127.0.0.1:{port}"
     one.app.stop()
     with pytest.raises(ConnectionError):
@@ -147,8 +152,8 @@ def test_before_the_group_is_joined_startup_and_ready_fail(
     starting = threading.Thread(target=one.app.start)
     starting.start()
     try:
-        wait_for(lambda: one.app._site is not None and one.app._site._server is not None)
-        wait_for(lambda: one.app._runtime is not None)
+        wait_for(lambda: one.app._life.web.has_site and one.app._life.web.site._server is not None)
+        wait_for(lambda: not isinstance(one.app.current_run, NotRunning))
         assert [one.status(path) for path in ("/startup", "/ready", "/live")] == [503, 503, 200]
     finally:
         reached.set()
@@ -173,7 +178,7 @@ def test_a_poll_loop_that_stands_fails_live(site: Any, recorder: Any, wait_for: 
     one = site(recorder)
     one.app.start()
     wait_for(lambda: one.status("/ready") == 200)
-    loop = one.app._runtime.loop
+    loop = one.app.current_run.loop
     real = type(loop).turn
 
     def standing(self: Any, consumer: Any) -> None:
@@ -245,14 +250,14 @@ def test_it_is_mounted_in_another_web_app(lab: Any, recorder: Any, monkeypatch: 
         assert asyncio.run(asgi_status(outer, "/kafka/live")) == 200
         assert asyncio.run(asgi_status(outer, "/kafka/state")) == 401
         assert asyncio.run(asgi_status(outer, "/kafka/state", TOKEN)) == 200
-    assert app._site._server is None
+    assert app._life.web.site._server is None
 
 
 def test_a_port_in_use_starts_nothing(lab: Any, recorder: Any, site: Any, events: Any) -> None:
     """Before anything is consumed."""
     first = site(lab.recorder())
     first.app.start()
-    second = lab.app(recorder, http=Http(address=f"127.0.0.1:{first.app._site._server.port}"))
+    second = lab.app(recorder, http=Http(address=f"127.0.0.1:{first.app._life.web.site._server.port}"))
     second.add_hook(events)
     with pytest.raises(ehkafka.errors.ConfigurationError, match="cannot listen"):
         second.start()
@@ -311,7 +316,7 @@ def test_pages_of_other_members_are_linked_by_what_they_advertise(lab: Any, wait
     wait_for(lambda: all(len(app.snapshot().partitions) in (1, 2) for app in apps))
 
     def linked(app: Any) -> set[str]:
-        pages = app._site._state._pages
+        pages = app._life.web.site._state._pages
         pages._next_s = float("-inf")
         pages.refresh()
         return {one["url"] for one in Site(app).ask("/state")[1]["members_elsewhere"]}

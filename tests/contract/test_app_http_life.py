@@ -161,8 +161,11 @@ def test_the_token_is_said_nowhere(lab: Any, recorder: Any, port: int, caplog: A
                 seen += map(str, ask(port, "/login", {"token": TOKEN}, **headers))
                 seen += map(str, ask(port, "/login", {"token": TOKEN + "x"}, **headers))
             seen.append(str(ask(port, f"/state?token={TOKEN}x")[0]))
-            seen += [repr(one) for one in (app, app._http, app._site, app._site.application, app.settings)]
-            seen += [str(vars(app._site)), app.snapshot().as_dict().__repr__(), caplog.text]
+            seen += [
+                repr(one)
+                for one in (app, app.http, app._life.web.site, app._life.web.site.application, app.settings)
+            ]
+            seen += [str(vars(app._life.web.site)), app.snapshot().as_dict().__repr__(), caplog.text]
     file.write_text(TOKEN[:3])
     with pytest.raises(ehkafka.errors.ConfigurationError) as refused:
         Http(token_file=file).read_token()
@@ -176,7 +179,7 @@ def test_worker_processes_have_nothing_of_the_socket(
     monkeypatch.setenv(contract_handlers.DIRECTORY, str(tmp_path))
     app = lab.app(contract_handlers.handle, http=f"127.0.0.1:{port}", workers=ehkafka.Processes(1))
     with app:
-        ours = Path(f"/proc/self/fd/{app._site._server._socket.fileno()}").readlink()
+        ours = Path(f"/proc/self/fd/{app._life.web.site._server._socket.fileno()}").readlink()
         lab.produce("a b", value=b"sleep 0")
         wait_for(lambda: lab.committed() == 2)
         children = [

@@ -178,7 +178,7 @@ def test_a_snapshot_of_many_partitions_holds_nobody_up(
         app.start()
         wait_for(lambda: app.snapshot().lanes >= keys)
         wait_for(lambda: sum(one.in_flight_records for one in app.snapshot().partitions) == workers)
-        (route,) = app._runtime.routes
+        (route,) = app.current_run.routes.all
         # Others hold it, too, while this thread goes on.
         holds, ours = [], threading.current_thread()
         locked = route.hub.locked

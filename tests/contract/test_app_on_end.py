@@ -49,17 +49,17 @@ def test_the_task_in_the_block_is_cut_off_and_the_error_is_raised_at_its_end(lab
 def test_a_failure_before_the_block_begins_is_raised_by_the_block(lab: Any, wait_for: Any, loop: str) -> None:
     """Not as a cancellation of the start."""
     app = lab.app(loop=loop)
-    start = app._start
+    start = app._life.start
 
     @app.handler("t")
     async def fail(_record: Any) -> None:
         raise ValueError("no luck")
 
-    def start_and_fail(*given: Any) -> None:
-        start(*given)
+    def start_and_fail(*given: Any, **named: Any) -> None:
+        start(*given, **named)
         wait_for(lambda: app.state != "running")
 
-    app._start = start_and_fail
+    app._life.start = start_and_fail
     lab.produce("a")
     inside: list[bool] = []
 

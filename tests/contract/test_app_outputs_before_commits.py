@@ -108,8 +108,8 @@ def started(lab: Any, kind: str) -> Any:
 
 def unsent(app: Any) -> set[int]:
     """Look as the commit tick does until all is finished; return what was found finished too early."""
-    (route,) = app._runtime._routes
-    outputs = app._runtime.context.delivery.outputs
+    (route,) = app.current_run.routes.all
+    outputs = app.current_run.context.delivery.outputs
     ends_s = time.monotonic() + 30.0
     early: set[int] = set()
     finished: set[int] = set()

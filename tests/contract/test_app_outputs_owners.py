@@ -188,7 +188,7 @@ def test_kills_of_children_under_load_lose_no_output_and_keep_their_order(
     app.handler("t4", to="out", workers=ehkafka.Processes(2), retry=retry)(copies)
     app.add_hook(events)
     app.start()
-    (route,) = app._runtime._routes
+    (route,) = app.current_run.routes.all
     dice = random.Random(20)
     for kill in range(CHILD_KILLS):
         least = 300 * (kill + 1)

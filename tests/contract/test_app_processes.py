@@ -89,7 +89,7 @@ def test_kills_under_load_lose_nothing_and_keep_every_order(
     )
     app.add_hook(events)
     app.start()
-    [route] = app._runtime._routes
+    [route] = app.current_run.routes.all
     killed = 0
     produced = 0
     while killed < KILLS:

@@ -112,7 +112,7 @@ def test_many_retries_leave_nothing_behind(lab: Any, wait_for: Any) -> None:
     )
     app.start()
     wait_for(lambda: sum(map(len, list(handler.calls.values()))) >= 300)
-    (inboxes,) = [route.hub.inboxes for route in app._runtime._routes]
+    (inboxes,) = [route.hub.inboxes for route in app.current_run.routes.all]
     assert len(inboxes.waiting._timers) <= 20
     assert len(inboxes.router.held) <= 10
     assert len(inboxes.router.attempts) <= 10

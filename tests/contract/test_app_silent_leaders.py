@@ -67,7 +67,7 @@ def test_a_broker_that_is_away_at_the_start_keeps_its_partitions_alone(
     [reason] = apps[0].health().reasons
     assert "t4[2] wait" in reason or "t4[2] has waited for " in reason
     assert "the broker does not answer where to begin: " in reason
-    assert apps[0].not_ready() == ()
+    assert apps[0].current_run.not_ready() == ()
     for partition in (0, 1, 3):
         three.produce("c", topic="t4", partition=partition)
     wait_for(lambda: [three.committed(n, topic="t4") for n in range(4)] == [3, 3, None, 3])

@@ -106,18 +106,18 @@ def test_a_later_stop_waits_for_the_request_that_counts(lab: Any, recorder: Any,
     wait_for(lambda: app.state == "stopping")
     opening = threading.Timer(0.3, gate.set)
     opening.start()
-    app._runtime.wait_limits_s = []
-    wait = app._runtime.wait
+    app.current_run.wait_limits_s = []
+    wait = app.current_run.wait
 
     def note(timeout_s: float) -> bool:
-        app._runtime.wait_limits_s.append(timeout_s)
+        app.current_run.wait_limits_s.append(timeout_s)
         return bool(wait(timeout_s))
 
-    app._runtime.wait = note
+    app.current_run.wait = note
     app.stop(timeout_s=0.0)
     first.join(10.0)
     opening.join()
-    assert app._runtime.wait_limits_s[0] > 25.0
+    assert app.current_run.wait_limits_s[0] > 25.0
     assert lab.committed() == 1
 
 
@@ -178,7 +178,7 @@ def test_a_last_commit_that_is_refused_for_a_moment_is_tried_again(
     # The first commit is due at once: it must not have what the last one is to have.
     gate = recorder.block()
     app.start()
-    ledger = app._runtime.context.ledger
+    ledger = app.current_run.context.ledger
     wait_for(lambda: ledger.next_due_s() > 0)
     gate.set()
     wait_for(lambda: recorder.count == 2 and ledger.in_flight is None)
@@ -224,7 +224,7 @@ def test_a_last_commit_that_never_succeeds_is_reported_by_error_and_exit_code(
     # The first commit is due at once: it must not have what the last one is to have.
     gate = recorder.block()
     app.start()
-    ledger = app._runtime.context.ledger
+    ledger = app.current_run.context.ledger
     wait_for(lambda: ledger.next_due_s() > 0)
     gate.set()
     wait_for(lambda: recorder.count == 2 and ledger.in_flight is None)
@@ -250,7 +250,7 @@ def test_no_request_on_its_way_may_take_the_last_commit_back(
     # librdkafka tells nobody of this refusal: it sends the request again after a while.
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     lab.produce("a late")
-    wait_for(lambda: app._runtime.context.ledger.in_flight)
+    wait_for(lambda: app.current_run.context.ledger.in_flight)
     gate.set()
     wait_for(lambda: recorder.count == 2)
     app.stop()
@@ -306,7 +306,7 @@ def test_a_signal_while_the_broker_is_waited_for_interrupts_the_start_at_once(
             connect_s=600.0, consumer={{"log_level": 0}})
         app.handler("t")(print)
         def interrupt():
-            while app._runtime is None or not app._runtime.is_reaching:
+            while not app.current_run.is_reaching:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.{number})
         threading.Thread(target=interrupt, daemon=True).start()

@@ -89,7 +89,7 @@ def test_a_stop_without_partitions_does_not_wait_for_an_old_commit(
     lab.broker.delay_next(ApiKey.OFFSET_COMMIT, 12.0)
     app.start()
     wait_for(lambda: events.of(PartitionLost))
-    assert app._runtime.context.ledger.in_flight
+    assert app.current_run.context.ledger.in_flight
     began_s = time.monotonic()
     app.stop(timeout_s=60.0)
     assert time.monotonic() - began_s < 30.0
@@ -110,7 +110,7 @@ def test_l1d_what_does_not_fit_is_left_and_what_is_finished_above_is_saved(
     app.start()
     wait_for(lambda: recorder.count == 10)
     # So that 10 s of work lie below: the longest key's alone.
-    app._runtime._routes[0].hub.inboxes.balance.mean_s = 1.0
+    app.current_run.routes.all[0].hub.inboxes.balance.mean_s = 1.0
     thread = stopping(app, timeout_s=5.0)
     wait_for(lambda: app.snapshot().backlog_records == 1)
     gate.set()
@@ -273,4 +273,4 @@ def test_every_kind_of_worker_leaves_no_hole_and_learns_how_long_a_record_takes(
     app.stop()
     assert sorted(handled) == list(range(len(handled)))
     assert lab.committed() == len(handled)
-    assert 0.01 < app._runtime._routes[0].hub.inboxes.balance.mean_s < 1.0
+    assert 0.01 < app.current_run.routes.all[0].hub.inboxes.balance.mean_s < 1.0

@@ -26,9 +26,9 @@ class Inside:
         """Ask the app to stop."""
         if not self._lock.acquire(blocking=False):
             return
-        runtime = self.app._runtime
+        runtime = self.app.current_run
         self.app.stop(timeout_s=5.0)
-        self.waited.append(runtime.is_done)
+        self.waited.append(runtime.ending.is_done)
 
 
 def in_a_handler(app: Any, inside: Inside) -> None:

@@ -361,7 +361,7 @@ def test_worker_processes_make_spans_by_their_own_provider() -> None:
     """What goes there knows the group and the options; the provider stays here."""
     app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("localhost:9092"), start="earliest")
     Tracing(app, Spans().provider, parent=True)
-    (middleware,) = app._middleware
+    (middleware,) = app._hooks["middleware"]
     there = pickle.loads(pickle.dumps(middleware))
     assert there.common() == {
         "messaging.consumer.group.name": "g",

@@ -119,7 +119,9 @@ class Scene:
 
     def state(self) -> Any:
         """Return what the page is made of."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.app._site._server.port, timeout=10.0)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.app._life.web.site._server.port, timeout=10.0
+        )
         try:
             connection.request("GET", "/state")
             return json.loads(connection.getresponse().read())

@@ -49,7 +49,7 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     assert (shown.partition, shown.lag_records, shown.paused) == (("t", 0), None, True)
     assert app.snapshot().lag_records is None
     must_stay(lambda: recorder.count == 0 and mirrored.lab.committed() is None, for_s=0.6)
-    assert app.not_ready() == ()  # a roll-out goes on: a restart would help nothing
+    assert app.current_run.not_ready() == ()  # a roll-out goes on: a restart would help nothing
     assert not app.snapshot().is_standby
     mirrored.put(Checkpoint(next_offset=1, anchor=(0, mirrored.timestamp_ms(0)), owner="host-7"))
     mirrored.store.down = False

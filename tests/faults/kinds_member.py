@@ -250,7 +250,7 @@ def main() -> int:
     add_handler(app, options().kind, options().topic)
 
     def started() -> None:
-        judge().router = app._runtime._routes[0].hub.inboxes.router
+        judge().router = app.current_run.routes.all[0].hub.inboxes.router
         Path(options().history).write_text("up")
 
     app.on_start(started)

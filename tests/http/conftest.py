@@ -40,6 +40,11 @@ class Double:
         """Its own keys."""
         return self
 
+    @property
+    def current_run(self) -> Double:
+        """Its own run."""
+        return self
+
     def waiting(self, *, values: bool = False) -> list[KeyState]:
         """Have none."""
         return []

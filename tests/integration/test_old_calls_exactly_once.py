@@ -159,7 +159,7 @@ class Old:
     def lose(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the poll thread hang for longer than the group lets it."""
         hung: list[float] = []
-        watch = self.app._runtime.loop.watch
+        watch = self.app.current_run.loop.watch
 
         def hang() -> bool:
             if not hung:
@@ -167,7 +167,7 @@ class Old:
                 time.sleep(POLL_MS / 1000 + 2.0)
             return bool(watch())
 
-        monkeypatch.setattr(self.app._runtime.loop, "watch", hang)
+        monkeypatch.setattr(self.app.current_run.loop, "watch", hang)
         wait_until(lambda: self.events.of(PartitionLost), timeout_s=TIMEOUT_S)
 
     def wait_until_back(self) -> None:

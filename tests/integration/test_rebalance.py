@@ -157,7 +157,7 @@ def uncommitted_when_lost(history: Iterable[Any]) -> int:
 
 def oversleep(app: ehkafka.App, seconds: float) -> list[int]:
     """Keep an app's poll thread from polling, once; what is returned gets the time when that begins."""
-    runtime: Any = app._runtime
+    runtime: Any = app.current_run
     began_ns: list[int] = []
     check = runtime.loop._slow_check
 
@@ -173,7 +173,7 @@ def oversleep(app: ehkafka.App, seconds: float) -> list[int]:
 @contextlib.contextmanager
 def not_polling(app: ehkafka.App) -> Iterator[None]:
     """Keep an app's poll thread from polling."""
-    runtime: Any = app._runtime
+    runtime: Any = app.current_run
     check, stands, goes_on = runtime.loop._slow_check, threading.Event(), threading.Event()
 
     def stand_still() -> None:

@@ -81,7 +81,7 @@ def test_a_signal_interrupts_a_start_that_waits_for_the_last_transaction(
     with pytest.raises(KeyboardInterrupt):
         app.run()
     assert app.state == "stopped"
-    assert app._runtime.context.delivery._producer.client is None
+    assert app.current_run.context.delivery._producer.client is None
 
 
 def test_a_stop_by_another_thread_ends_such_a_start(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.records import TopicPartition
+from ehkafka.run.steer.action import refusals
 from ehkafka.run.steer.keys import KeyState
-from ehkafka.run.steer.refusals import refusals
 from ehkafka.telemetry.snapshot import (
     HandlerSnapshot,
     Health,

@@ -102,7 +102,7 @@ def probe(app: ehkafka.App) -> None:
     """Say why the app is not live, which `/live` says to a probe."""
     while True:
         time.sleep(PROBE_S)
-        for reason in app.not_live():
+        for reason in app.current_run.not_live():
             logging.getLogger("member").warning("not live: %s", reason)
 
 

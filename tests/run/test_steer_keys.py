@@ -15,7 +15,6 @@ from ehkafka.intake.owned import OwnedPartition
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.action import Action, ActionResult
-from ehkafka.run.steer.finding import Finder
 from ehkafka.run.steer.key_actions import KeyActions
 from ehkafka.run.steer.keys import on_hold
 from ehkafka.run.steer.pausing import Pausing
@@ -37,8 +36,7 @@ class World:
         flow = FlowControl(FlowLimits())
         self.context: Any = SimpleNamespace(owned={}, flow=flow, clock=lambda: 0.0)
         pausing = Pausing(self.context, [self.route], ByHand(self.context))
-        finder = Finder(self.context)
-        self.actions = KeyActions(self.context, finder, pausing, emit=self.events.append, history=None)
+        self.actions = KeyActions(self.context, pausing, emit=self.events.append, history=None)
         self.begin()
 
     def begin(self) -> None:

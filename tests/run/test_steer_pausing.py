@@ -11,8 +11,7 @@ from ehkafka.intake.by_hand import ByHand
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.owned import OwnedPartition
 from ehkafka.records import TopicPartition
-from ehkafka.run.steer.pauses import Paused
-from ehkafka.run.steer.pausing import Pausing
+from ehkafka.run.steer.pausing import Paused, Pausing
 from ehkafka.workers.hub import Hub
 from tests.kit.inbox_bench import InboxBench
 

@@ -1,9 +1,9 @@
-"""What is asked of a run, and what it answers: plain values, which cross a process or a network."""
+"""What is asked of a run, what it answers, and what it refuses: plain values, which cross a network."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ehkafka.errors import ActionRefusedError
 
@@ -18,6 +18,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "handler": ("start", "stop"),
 }
 TEXT_CHARACTERS_MAX = 1_000
+_ONLY: Final = "only what does not run can be retried, skipped or sent away"
+# By the status of the key's head. Of any other it waits, and can be acted upon.
+WHY_NOT: Final = {
+    "queued": "waits for a worker and will run. Pause its key first.",
+    "running": f"is with its handler: {_ONLY}. For a call that never returns there is ehkafka offsets skip.",
+    "deferred": f"waits for an answer: {_ONLY}.",
+    "behind": "waits for a call of an assignment that has ended. To end that wait, skip it.",
+    "sending": "has been sent, and the broker has not acknowledged it yet.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +132,27 @@ class ActionResult:
 def refused(reason: str, text: str, names: tuple[str, ...] = ()) -> ActionRefusedError:
     """Return the error of an action that does nothing."""
     return ActionRefusedError(reason, text, names)
+
+
+def not_running(state: str) -> ActionRefusedError:
+    """Return what is raised where nothing runs."""
+    return refused("stopped", f"Nothing was done: the app is {state}.")
+
+
+def no_letters(handler: str) -> str:
+    """Return why nothing of a handler can be sent to the dead letters."""
+    return (
+        f"is for handler {handler!r}, which has no dead letters. Register it with "
+        'on_failure=DeadLetter("TOPIC"), or skip the record.'
+    )
+
+
+def refusals(status: str, handler: str, *, has_letters: bool) -> dict[str, str]:
+    """Return which actions on a key would be refused, or change nothing, each with its reason."""
+    why = WHY_NOT.get(status)
+    found = {} if why is None else dict.fromkeys(("retry", "skip", "dead_letter"), why)
+    if status == "behind":
+        del found["skip"]
+    if status == "paused":
+        found["retry"] = "is paused: resume it."
+    return found if has_letters else found | {"dead_letter": no_letters(handler)}

@@ -1,4 +1,4 @@
-"""Carries out actions on keys. Poll thread only."""
+"""Finds the key that an action is about, and carries the action out, or refuses it. Poll thread only."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 from ehkafka.events import RecordSkipped
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.seen import Inspection
 from ehkafka.lanes.user_keys import users_key
-from ehkafka.run.steer.action import ActionResult, refused
-from ehkafka.run.steer.finding import described
-from ehkafka.run.steer.names import head_name, key_text, keys_meant, keys_named, parse_head
-from ehkafka.run.steer.pauses import Paused
-from ehkafka.run.steer.refusals import no_letters
+from ehkafka.run.steer.action import WHY_NOT, ActionResult, no_letters, refused
+from ehkafka.run.steer.names import (
+    Found,
+    head_name,
+    key_at,
+    key_text,
+    keys_meant,
+    keys_named,
+    only_one,
+    parse_head,
+    partition_name,
+)
+from ehkafka.run.steer.pausing import Paused
 from ehkafka.wording import seconds
 from ehkafka.wording.line import records as counted
 
@@ -23,12 +32,12 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.owned import OwnedPartition
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.seen import RecordSeen
     from ehkafka.lanes.waiting import Waiting
     from ehkafka.records import TopicPartition
     from ehkafka.run.steer.action import Action
-    from ehkafka.run.steer.finding import Finder
-    from ehkafka.run.steer.names import Found
     from ehkafka.run.steer.pausing import Pausing
 
 
@@ -38,14 +47,12 @@ class KeyActions:
     def __init__(
         self,
         context: IntakeContext,
-        finder: Finder,
         pausing: Pausing,
         *,
         emit: Callable[[Event], None],
         history: History | None,
     ) -> None:
         self._context = context
-        self._finder = finder
         self._pausing = pausing
         self._emit = emit
         self._history = history
@@ -54,7 +61,7 @@ class KeyActions:
         """Do it. Raises `ActionRefusedError`: then nothing has changed."""
         if action.do == "resume" and (paused := self._paused_by_text(action.name)) is not None:
             return self._resume_by_text(action, paused)
-        found = self._finder.find(action)
+        found = self._find(action)
         self._check_head(action, found)
         match action.do:
             case "pause":
@@ -80,7 +87,7 @@ class KeyActions:
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         kept = ", also after a rebalance" if action.keep else ""
         count = len(found.records)
-        text = f"{described(found)} {action.done('paused')}{wait}{kept}; {counted(count)} of it in line"
+        text = f"{_described(found)} {action.done('paused')}{wait}{kept}; {counted(count)} of it in line"
         paused = _paused(found)
         changed = not self._pausing.is_paused(paused)
         if not action.preview:
@@ -118,12 +125,12 @@ class KeyActions:
         return _result(action, name, text, count, changed=is_paused)
 
     def _retry(self, action: Action, found: Found) -> ActionResult:
-        status, where = self._finder.seen(found).status, described(found)
+        status, where = self._seen(found).status, _described(found)
         if status in ("running", "queued"):
             return _result(action, found.name, f"{where} is {status} already", 1, changed=False)
-        if status == "paused" or (status in ("waiting", "held") and self._finder.is_paused(found)):
+        if status == "paused" or (status in ("waiting", "held") and self._is_paused(found)):
             raise refused("paused", f"Nothing was done: {where} is paused; resume it.", (found.name,))
-        self._finder.must_wait(found)
+        self._must_wait(found)
         if not action.preview:
             with self._waiting(found) as waiting:
                 waiting.retry_key(found.key, found.epoch)
@@ -131,11 +138,11 @@ class KeyActions:
         return _result(action, found.name, f"{where} {retried} without waiting any longer", 1)
 
     def _skip(self, action: Action, found: Found) -> ActionResult:
-        if (call := self._finder.seen(found).call) is not None:
+        if (call := self._seen(found).call) is not None:
             return self._end_wait(action, found, call)
-        self._finder.must_wait(found)
-        heads = self._finder.heads(found, all_of_it=action.all)
-        text = f"{described(found)} {action.done('skipped')}{_more(len(heads))}"
+        self._must_wait(found)
+        heads = self._heads(found, all_of_it=action.all)
+        text = f"{_described(found)} {action.done('skipped')}{_more(len(heads))}"
         if not action.preview:
             self._note_skipped(action, found, heads)
             with self._waiting(found) as waiting:
@@ -145,11 +152,11 @@ class KeyActions:
     def _end_wait(self, action: Action, found: Found, call: Entry) -> ActionResult:
         """Let a key continue that waits for a call of an ended epoch; skip its record, if it is the head."""
         is_its = (call[EPOCH].partition, call[MESSAGE].offset()) == (found.epoch.partition, found.offset)
-        heads = self._finder.heads(found, all_of_it=action.all) if is_its or action.all else []
+        heads = self._heads(found, all_of_it=action.all) if is_its or action.all else []
         left = head_name(call[EPOCH].partition, call[MESSAGE].offset())
         skipped = f" {action.done('skipped')}{_more(len(heads))};" if heads else ":"
         text = (
-            f"{described(found)}{skipped} its key {action.goes('on')}, though the call of {left} for an "
+            f"{_described(found)}{skipped} its key {action.goes('on')}, though the call of {left} for an "
             "assignment that has ended still runs"
         )
         if not action.preview:
@@ -173,7 +180,7 @@ class KeyActions:
         No later record of the key may start, or be committed, before they are in the history. Only this
         thread lets a waiting key continue, so skipped they will be.
         """
-        attempt = max(1, self._finder.seen(found).attempts)
+        attempt = max(1, self._seen(found).attempts)
         for partition, epoch, offset in heads:
             if self._history is not None:
                 self._history.finished(partition, epoch, offset, users_key(found.key), attempt, "skipped")
@@ -183,17 +190,17 @@ class KeyActions:
     def _dead_letter(self, action: Action, found: Found) -> ActionResult:
         if found.route.hub.inboxes.waiting.divert is None:
             raise refused(
-                "no_dead_letter", f"Nothing was done: {described(found)} {no_letters(found.route.handler)}"
+                "no_dead_letter", f"Nothing was done: {_described(found)} {no_letters(found.route.handler)}"
             )
-        self._finder.must_wait(found)
-        count = len(self._finder.heads(found, all_of_it=action.all))
+        self._must_wait(found)
+        count = len(self._heads(found, all_of_it=action.all))
         if not action.preview:
             with self._waiting(found) as waiting:
                 held = waiting.find(found.key, found.epoch)
                 assert held is not None
                 waiting.send_by_hand(held, f"by hand, asked for by {action.by}", count)
         goes = action.goes("to the dead letters")
-        return _result(action, found.name, f"{described(found)} {goes}{_more(count)}", count)
+        return _result(action, found.name, f"{_described(found)} {goes}{_more(count)}", count)
 
     @contextmanager
     def _waiting(self, found: Found) -> Iterator[Waiting]:
@@ -206,6 +213,78 @@ class KeyActions:
             yield waiting
             if pauses:
                 waiting.resume_key(found.key, found.epoch)
+
+    # --- what an action is about -------------------------------------------------------------------
+
+    def _find(self, action: Action) -> Found:
+        """Return the key that an action names. Raises `ActionRefusedError`."""
+        head = parse_head(action.name)
+        if head is None:
+            return only_one(keys_named(self._context.owned, action.name), action.name)
+        partition, offset = head
+        owned = self.owned(partition)
+        found = key_at(owned, offset)
+        if found is None:
+            raise refused("moved", self._where_it_is(owned, offset))
+        return found
+
+    def _where_it_is(self, owned: OwnedPartition, offset: int) -> str:
+        epoch = owned.epoch
+        with owned.route.hub.locked():
+            watermark, received = epoch.watermark(), epoch.received.next_offset
+            unfinished = {entry[MESSAGE].offset() for entry in epoch.unfinished()}
+        name = f"{partition_name(epoch.partition)}@{offset}"
+        if offset in unfinished:
+            return f"Nothing was done: {name} is not at the head of its key."
+        if received is None or offset >= received:
+            return f"Nothing was done: {name} has not been received yet."
+        return f"Nothing was done: {name} has an outcome already; all below {watermark} have."
+
+    def owned(self, partition: TopicPartition) -> OwnedPartition:
+        """Return a partition of ours. Raises `ActionRefusedError` for another one."""
+        owned = self._context.owned.get(partition)
+        if owned is None:
+            ours = ", ".join(map(partition_name, sorted(self._context.owned)[:20])) or "none"
+            raise refused(
+                "elsewhere",
+                f"{partition_name(partition)} is not with this member, which has {ours}. `ehkafka owners` "
+                "says who has it.",
+            )
+        return owned
+
+    def _seen(self, found: Found) -> RecordSeen:
+        """Return what the key's first record does now."""
+        with found.route.hub.locked() as inboxes:
+            return Inspection(inboxes).record(found.head)
+
+    def _is_paused(self, found: Found) -> bool:
+        """Tell whether nothing of the key may start: it is paused by hand, or its handler is stopped."""
+        with found.route.hub.locked() as inboxes:
+            held = inboxes.waiting.find(found.key, found.epoch)
+            return inboxes.router.piles.stopped is not None or (held is not None and held.is_paused)
+
+    @staticmethod
+    def _heads(found: Found, *, all_of_it: bool) -> list[tuple[TopicPartition, int, int]]:
+        """Return partition, epoch and offset of the records that an action takes."""
+        return [
+            (entry[EPOCH].partition, entry[EPOCH].number, entry[MESSAGE].offset())
+            for entry in (found.records if all_of_it else found.records[:1])
+        ]
+
+    def _must_wait(self, found: Found) -> None:
+        """Refuse what is done only to a head that waits. Raises `ActionRefusedError`."""
+        status = self._seen(found).status
+        if (why := WHY_NOT.get(status)) is not None:
+            reason = "running" if status == "deferred" else status
+            where, mark = _described(found), found.epoch.received.marks.at(found.offset)
+            if mark is not None:
+                where += f", received {seconds(self._context.clock() - mark.received_at_s)} ago,"
+            raise refused(reason, f"Nothing was done: {where} {why}", (found.name,))
+
+
+def _described(found: Found) -> str:
+    """Return a found key in words. Not under a lock: it may run code of the user's."""
+    return f"{found.name} (key {describe_key(found.key)})"
 
 
 def _paused(found: Found) -> Paused:

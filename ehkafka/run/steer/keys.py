@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.seen import Inspection
+from ehkafka.run.steer.action import refusals
 from ehkafka.run.steer.names import head_name, key_at, key_text
-from ehkafka.run.steer.refusals import refusals
 from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
 from ehkafka.telemetry.snapshot import Unfinished
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ehkafka.run.steer.pauses import Paused, Pauses
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from ehkafka.intake.by_hand import ByHand
     from ehkafka.intake.context import IntakeContext
@@ -17,28 +15,44 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
+class Paused(NamedTuple):
+    """A key of a partition that is paused, or with `key` None the partition itself.
+
+    A key as wide as its handler has no partition.
+    """
+
+    handler: str
+    partition: TopicPartition | None
+    key: Hashable
+    is_key: bool
+
+
 class Pausing:
-    """What was paused or stopped by hand."""
+    """What was paused or stopped by hand. Never written down: a pause belongs to the process."""
 
     def __init__(self, context: IntakeContext, routes: Sequence[Route], by_hand: ByHand) -> None:
         self._context = context
         self._routes = {route.name: route for route in routes}
         self._by_hand = by_hand
-        self._pauses = Pauses()
+        # When each pause ends by itself, None where no time was given; and which of them a new assignment
+        # takes over.
+        self._until_s: dict[Paused, float | None] = {}
+        self._kept: set[Paused] = set()
         # Handlers that are stopped, by route.
         self._stopped: set[str] = set()
         # The epochs that have taken over what is kept.
         self._epochs: dict[TopicPartition, int] = {}
 
-    def pause(self, paused: Paused, for_s: float | None, *, keep: bool) -> bool:
-        """Pause a key or a partition; False where it was paused already, and only the time is new."""
-        until_s = None if for_s is None else self._context.clock() + for_s
-        self._pauses.add(paused, until_s, keep=keep)
-        return self._begin(paused)
+    def pause(self, paused: Paused, for_s: float | None, *, keep: bool) -> None:
+        """Pause a key or a partition; where it was paused already, the later wish counts."""
+        self._until_s[paused] = None if for_s is None else self._context.clock() + for_s
+        (self._kept.add if keep else self._kept.discard)(paused)
+        self._begin(paused)
 
     def resume(self, paused: Paused) -> bool:
         """Let it go on, and forget about it; False where it was not paused."""
-        self._pauses.drop(paused)
+        self._until_s.pop(paused, None)
+        self._kept.discard(paused)
         return self._end(paused)
 
     def is_paused(self, paused: Paused) -> bool:
@@ -54,28 +68,22 @@ class Pausing:
 
     def paused_keys(self) -> list[Paused]:
         """Return the keys that are paused, those without a record now included."""
-        return [one for one in self._pauses.known() if one.is_key]
+        return [one for one in self._until_s if one.is_key]
 
-    def stop(self, route: Route) -> bool:
-        """Start nothing more of a handler, and receive nothing for it; False where it was so already."""
-        if self.is_stopped(route):
-            return False
+    def stop(self, route: Route) -> None:
+        """Start nothing more of a handler, and receive nothing for it."""
         self._stopped.add(route.name)
         with route.hub.locked() as inboxes:
             inboxes.router.piles.stop()
         self._by_hand.pause(self._partitions(route))
-        return True
 
-    def start(self, route: Route) -> bool:
-        """End that; what is paused by itself stays so. False where the handler was not stopped."""
-        if not self.is_stopped(route):
-            return False
+    def start(self, route: Route) -> None:
+        """End that; what is paused by itself stays so."""
         self._stopped.remove(route.name)
         with route.hub.locked() as inboxes:
             inboxes.router.piles.resume()
-        paused = {one.partition for one in self._pauses.known() if not one.is_key}
+        paused = {one.partition for one in self._until_s if not one.is_key}
         self._by_hand.resume(where for where in self._partitions(route) if where not in paused)
-        return True
 
     def is_stopped(self, route: Route) -> bool:
         """Tell whether a handler was stopped by hand."""
@@ -83,28 +91,30 @@ class Pausing:
 
     def check(self) -> list[Paused]:
         """End pauses whose time is over, and return them; have new assignments take over what is kept."""
-        over = [one for one in self._pauses.take_ended(self._context.clock()) if self._end(one)]
-        owned = self._context.owned
+        now_s, owned = self._context.clock(), self._context.owned
+        over = [one for one, until_s in self._until_s.items() if until_s is not None and until_s <= now_s]
+        over = [one for one in over if self.resume(one)]
         new = {where for where, one in owned.items() if self._epochs.get(where) != one.epoch.number}
         if new or len(owned) != len(self._epochs):
             self._epochs = {where: one.epoch.number for where, one in owned.items()}
             # A pause that is not kept ended with its epoch, even if the partition is ours again already.
-            self._pauses.forget_ended(owned.keys() - new)
-            for one in self._pauses.kept():
+            gone = self._until_s.keys() - self._kept
+            for one in [one for one in gone if one.partition and one.partition not in owned.keys() - new]:
+                del self._until_s[one]
+            for one in self._kept:
                 if one.partition is None or one.partition in new:
                     self._begin(one)
             self._by_hand.pause(where for where in new if self.is_stopped(owned[where].route))
         return over
 
-    def _begin(self, paused: Paused) -> bool:
+    def _begin(self, paused: Paused) -> None:
         if not paused.is_key:
             assert paused.partition is not None
-            is_new = not self.is_paused(paused)
             self._by_hand.pause([paused.partition])
-            return is_new
+            return
         with self._routes[paused.handler].hub.locked() as inboxes:
-            epoch = self._epoch(paused, inboxes)
-            return epoch is not None and inboxes.waiting.pause_key(paused.key, epoch)
+            if (epoch := self._epoch(paused, inboxes)) is not None:
+                inboxes.waiting.pause_key(paused.key, epoch)
 
     def _end(self, paused: Paused) -> bool:
         if not self.is_paused(paused):

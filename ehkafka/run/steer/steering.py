@@ -13,12 +13,10 @@ from ehkafka.events import ActionRefused, ActionTaken
 from ehkafka.lanes.order import describe_key
 from ehkafka.run.resizing import named_route
 from ehkafka.run.steer.action import Action, ActionResult, refused
-from ehkafka.run.steer.finding import Finder
 from ehkafka.run.steer.key_actions import KeyActions
 from ehkafka.run.steer.keys import KeyState, blocking, merged, on_hold
 from ehkafka.run.steer.names import parse_partition, partition_name
-from ehkafka.run.steer.pauses import Paused
-from ehkafka.run.steer.pausing import Pausing
+from ehkafka.run.steer.pausing import Paused, Pausing
 from ehkafka.wording import seconds
 from ehkafka.wording.line import records as counted
 
@@ -52,9 +50,8 @@ class Steering:
         self._routes = tuple(routes)
         self._by_hand = by_hand
         self._emit = emit
-        self._finder = Finder(context)
         self._pausing = Pausing(context, self._routes, by_hand)
-        self._keys = KeyActions(context, self._finder, self._pausing, emit=emit, history=history)
+        self._keys = KeyActions(context, self._pausing, emit=emit, history=history)
         by_hand.then = self.check
 
     def keys(self, *, values: bool = False, limit: int = LISTED_MAX) -> list[KeyState]:
@@ -95,7 +92,7 @@ class Steering:
         partition = parse_partition(action.name)
         if partition is None:
             raise refused("invalid", f"{action.name!r} is no partition: name it as TOPIC/PARTITION.")
-        route = self._finder.owned(partition).route
+        route = self._keys.owned(partition).route
         name = partition_name(partition)
         paused = Paused(route.name, partition, None, is_key=False)
         was_paused = self._pausing.is_paused(paused)

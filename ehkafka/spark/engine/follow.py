@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import EhkafkaError, EngineError, UnfinishedError, describe
 from ehkafka.events import AppStopped, AppStopping
-from ehkafka.run.endings import death_of
+from ehkafka.run.ending import death_of
 from ehkafka.spark.engine.failures import failure_of, is_of_java, java_says
 from ehkafka.spark.engine.query_progress import BatchLines, QueryProgress, offset_of
 from ehkafka.spark.engine.tasks.last_tasks import await_tasks

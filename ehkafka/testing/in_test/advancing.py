@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ehkafka.app.app import App
     from ehkafka.records import TopicPartition
+    from ehkafka.run.runtime import Runtime
     from ehkafka.testing.in_test.moved_clock import MovedClock
 
 # How long the app gets, in real time, to receive what was sent, and to do what has become due. A handler that
@@ -24,7 +24,7 @@ _CHECK_S = 0.002
 
 
 def advance(
-    app: App,
+    run: Runtime,
     clock: MovedClock,
     seconds: float,
     *,
@@ -32,32 +32,32 @@ def advance(
 ) -> None:
     """Move the clock by so many seconds, once all up to the logs' `ends` is received and has been tried."""
     ends_s = clock.now_s() + seconds
-    _let_receive(app, ends)
-    _let_rest(app)
+    _let_receive(run, ends)
+    _let_rest(run)
     steps_end_s = time.monotonic() + STEPS_S
-    while time.monotonic() < steps_end_s and (due_s := app._next_due_s()) is not None:  # noqa: SLF001 - made for this
+    while time.monotonic() < steps_end_s and (due_s := run.routes.next_due_s()) is not None:
         if due_s >= ends_s:
             break
         clock.move(max(0.0, due_s - clock.now_s()))
-        if not _let_rest(app):
+        if not _let_rest(run):
             break  # what is due waits for a handler, and no step would change that
     clock.move(max(0.0, ends_s - clock.now_s()))
-    _let_rest(app)
+    _let_rest(run)
 
 
-def _let_receive(app: App, ends: Mapping[TopicPartition, int]) -> None:
+def _let_receive(run: Runtime, ends: Mapping[TopicPartition, int]) -> None:
     """Wait until all of it is in inboxes: what the history hears comes before that."""
     give_up_s = time.monotonic() + RECEIVED_S
-    while not app._has_received(ends) and time.monotonic() < give_up_s:  # noqa: SLF001 - made for this
+    while run.state == "running" and not run.routes.has_received(ends) and time.monotonic() < give_up_s:
         time.sleep(_CHECK_S)
 
 
-def _let_rest(app: App) -> bool:
+def _let_rest(run: Runtime) -> bool:
     """Wait until nothing runs, and nothing that is due is left to run; False where that takes too long."""
     began_s = time.monotonic()
     while True:
         waited_s = time.monotonic() - began_s
-        if app._is_at_rest(letters=waited_s < LETTERS_S):  # noqa: SLF001 - made for this
+        if run.state == "stopped" or run.routes.is_at_rest(letters=waited_s < LETTERS_S):
             return True
         if waited_s >= AT_REST_S:
             return False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, UnfinishedError
 from ehkafka.records import TopicPartition
+from ehkafka.run.runtime import Runtime
 from ehkafka.testing.in_test.advancing import advance
 from ehkafka.testing.in_test.moved_clock import checked_seconds
 from ehkafka.testing.in_test.seen import (
@@ -67,7 +68,7 @@ class TestedApp:
         self._noted = noted
         self._sender = sender
         self._logs = logs
-        self._handlers = app._handlers_by_topic  # noqa: SLF001 - made for this
+        self._handlers = {topic: spec.name for spec in app._specs for topic in spec.topics}  # noqa: SLF001 - made for this
         # Topics that the test has sent to or read, whose records are wanted after the end as well.
         self._topics = set(topics)
         self._is_closed = False
@@ -159,7 +160,7 @@ class TestedApp:
         try:
             if keep:
                 self._sender.flush()
-                self._topics |= self.app._sent_topics(WAIT_S)  # noqa: SLF001 - made for this
+                self._topics |= self._sent_topics()
                 for topic in sorted(self._topics):
                     # One that a fault of the test keeps away: whoever asks for it later is refused.
                     with contextlib.suppress(EndpointError):
@@ -175,10 +176,18 @@ class TestedApp:
     def _read(self, topic: str) -> list[Any]:
         if not self._is_closed:
             self._sender.flush()
-            self._topics |= self.app._sent_topics(WAIT_S)  # noqa: SLF001 - made for this
+            self._topics |= self._sent_topics()
         records = self._logs.read(topic)
         self._topics.add(topic)
         return records
+
+    def _sent_topics(self) -> set[str]:
+        """Return the topics that `app.producer` has sent to, once what it was given is there."""
+        run = self.app.current_run
+        if not isinstance(run, Runtime):
+            return set()
+        run.sending.messages.flush(WAIT_S)
+        return set(run.sending.messages.topics)
 
     def _by_offset(self, topic: str) -> dict[TopicPartition, dict[int, Any]]:
         found: dict[TopicPartition, dict[int, Any]] = {}
@@ -215,11 +224,13 @@ class TestedApp:
         self._must_run("advance")
         self._sender.flush()
         self._raise_failure()
-        advance(self.app, self._clock, seconds, ends=self._logs.ends(self.app.topics))
+        run = self.app.current_run
+        assert isinstance(run, Runtime)
+        advance(run, self._clock, seconds, ends=self._logs.ends(self.app.topics))
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        failure = self.app._ended_by()  # noqa: SLF001 - made for this
+        failure = self.app.current_run.failure
         if failure is not None:
             self.reported = failure
             raise failure

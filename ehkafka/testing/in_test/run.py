@@ -8,7 +8,6 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.app.app import App
-from ehkafka.app.in_test import TestRun
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest, TestedApp
@@ -70,7 +69,7 @@ def run(
 
     Raises `ConfigurationError` for an app that runs, or has no handler.
     """
-    if isinstance(app, App) and app.is_on_callers_loop:
+    if isinstance(app, App) and app._life.entrance.loop == "caller":  # noqa: SLF001 - made for this
         raise ConfigurationError(
             "run: the app has loop='caller', and there is no loop here: write `async with arun(app) as t:`, "
             "where your test enters what the app's handlers use."
@@ -156,8 +155,8 @@ def _on_a_broker(
     changed = {**_SETTINGS, **settings, "consumer": consumer}
     with ExitStack() as ending:
         ending.callback(endpoint.close)
-        lent = TestRun(endpoint=endpoint, listen=listen, settings=changed, clock=clock.clock, has_http=http)
-        ending.enter_context(app._in_test(lent))  # noqa: SLF001 - made for this
+        lent = app._in_test(endpoint, changed, listen, clock.clock, has_http=http)  # noqa: SLF001 - made for this
+        ending.enter_context(lent)
         endpoint.prepare_topics(topics_of(app))
         bootstrap = endpoint.client_properties()["bootstrap.servers"]
         test = kind(

@@ -20,6 +20,7 @@ import ehkafka
 from ehkafka.recovery.policy import Skip
 from ehkafka.recovery.retry import Retry
 from ehkafka.run.observation import totals_of
+from ehkafka.run.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,8 +213,8 @@ class Finished:
 
     def count(self) -> int:
         """Return it, or a little less."""
-        runtime = self._app._runtime  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
-        if runtime is not None:
+        runtime = self._app.current_run  # cheaper than a snapshot, which would be measured too
+        if isinstance(runtime, Runtime):
             # In this order: an output that is put in between makes it too few, never too many.
             finished: int = totals_of(runtime)["finished_records"]
             delivery = runtime.context.delivery

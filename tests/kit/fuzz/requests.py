@@ -56,9 +56,7 @@ def _served() -> tuple[Any, asyncio.AbstractEventLoop]:
         keys=SimpleNamespace(waiting=lambda *, values=False: [], act=_act),
         snapshot=lambda: Snapshot.empty("group", "broker", "running", 1.0),
         health=Health,
-        not_live=tuple,
-        not_started=tuple,
-        not_ready=tuple,
+        current_run=SimpleNamespace(not_live=tuple, not_started=tuple, not_ready=tuple),
     )
     options, journal = Http(address="127.0.0.1:8080"), Journal()
     state = State(served, journal, version="1", shows_values=False, advertise=None, of_members=tuple)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException
 
@@ -24,7 +24,7 @@ from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.policy import DeadLetter
+from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.assembly import Assembly
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring, run_name
@@ -38,7 +38,7 @@ from ehkafka.wording import counted
 from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from confluent_kafka import Consumer
 
@@ -86,14 +86,14 @@ class Group:
             user_code_failed=lambda _where, _error: None,
             exit_now=lambda: False,
         )
-        assembly.letters(None)  # refuses letters that go in a circle
+        check_recovery(app.specs, app.settings.on_parked_full)
         self._context = assembly.context(
             self._identity,
             self._mirroring,
             lambda by_ids: partial(disproved, by_ids, self._identity.bounds_asker),
         )
         self._credential = CredentialWatch(app.endpoint.credential, bus.emit)
-        self._reach = Reach(app, letters=_letters(app), outputs=app.output_topics, emit=bus.emit)
+        self._reach = Reach(app, bus.emit)
         self._consumer: Consumer | None = None
         self._is_open = False
         self._next_credential_check_s = 0.0
@@ -253,8 +253,3 @@ class Group:
         if self._commits is not None and self._commits.fatal is None:
             self._commits.fatal = error
         self._fail(error)
-
-
-def _letters(app: AppOptions) -> set[str]:
-    policies: Iterable[Any] = (spec.on_failure for spec in app.specs)
-    return {one.to for one in policies if isinstance(one, DeadLetter) and isinstance(one.to, str)}

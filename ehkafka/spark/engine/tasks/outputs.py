@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.outputs.one_producer import ID_S
 from ehkafka.run.output_sender import output_sender
+from ehkafka.run.sending import make_delivery
 
 if TYPE_CHECKING:
     from ehkafka.events import Event
@@ -98,7 +99,7 @@ class TaskOutputs:
         self._kept: KeptSender | None = None
         # All is acknowledged, and no handler can send any more: the sender may serve another task.
         self.are_safe = False
-        self.delivery = task.delivery(self._lend)
+        self.delivery = make_delivery(task, self._lend)
 
     def _lend(self) -> OutputSender:
         with _LOCK:

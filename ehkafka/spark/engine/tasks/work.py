@@ -19,7 +19,9 @@ from ehkafka.events import UserCodeFailed, UserCodeLeft
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.recovery.failures import StopWords
 from ehkafka.run.assembly import Assembly
-from ehkafka.run.endings import death_of
+from ehkafka.run.ending import death_of
+from ehkafka.run.routes import make_route
+from ehkafka.run.sending import make_letters
 from ehkafka.spark.engine.tasks.outputs import TaskOutputs
 from ehkafka.spark.engine.tasks.partition_work import PartitionWork
 from ehkafka.spark.engine.tasks.watch import TaskWatch
@@ -78,8 +80,8 @@ class TaskWork:
             may_hold=False,
         )
         self._outputs = TaskOutputs(assembly)
-        self._letters = assembly.letters(self._outputs.delivery)
-        self._routes = [assembly.route(spec, self._letters, self._outputs.delivery) for spec in specs]
+        self._letters = make_letters(assembly, self._outputs.delivery)
+        self._routes = [make_route(assembly, spec, self._letters, self._outputs.delivery) for spec in specs]
         self._ages = _age_limits(shipment, self._bus)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._work = {

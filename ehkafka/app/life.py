@@ -1,0 +1,281 @@
+"""The life cycle of an app: starts a run, waits for its end, stops it, in this process or in members.
+
+Holds the run of the moment, or the last one. Any thread, but for `run_here` and `run_members`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.errors import ConfigurationError, EngineError
+from ehkafka.run.run import NotRunning
+from ehkafka.run.signals import refuse_while_importing, reports_asked, stops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ehkafka.app.app import App
+    from ehkafka.app.entering import ByHand, Entrance
+    from ehkafka.app.web import Web
+    from ehkafka.members.supervisor import Supervisor
+    from ehkafka.outputs.own_producer import OwnProducer
+    from ehkafka.run.ending import Until
+    from ehkafka.run.options import AppOptions
+    from ehkafka.run.run import Run
+    from ehkafka.run.runtime import Runtime
+    from ehkafka.settings import Drain
+    from ehkafka.workers.tasks.shared import SharedLoop
+
+_INSTEAD = (
+    "return what is to be sent from the handler (to=…), or open a confluent_kafka.Producer of your own in "
+    "on_worker_start."
+)
+State = Literal["new", "starting", "running", "stopping", "stopped"]
+
+
+class Life:
+    """Of one app; `options` returns what a run is made of, `named` the group and the endpoint's name."""
+
+    def __init__(
+        self,
+        app: App,
+        options: Callable[[], AppOptions],
+        named: Callable[[], tuple[str, str]],
+        web: Web,
+        entrance: Entrance,
+    ) -> None:
+        self._app = app
+        self._options = options
+        self.web = web
+        self.entrance = entrance
+        # Guards the life cycle, not the data: two threads may start and stop.
+        self.lock = threading.RLock()
+        self._state: State = "new"
+        self._run: Run = NotRunning(lambda: (*named(), self._state))
+        self._process_id = os.getpid()
+        # Whether this run and those to come count how long calls take. Set once, by any thread.
+        self.measures = False
+
+    # --- where it is -------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Where the app is in its life."""
+        return self._run.state if self._state == "running" else self._state
+
+    @property
+    def run(self) -> Run:
+        """The run of this moment, or the last one."""
+        self.check_process()
+        return self._run
+
+    def measure(self) -> None:
+        """Have it counted from now on how long calls of handlers take."""
+        self.measures = True
+        self._run.measure()
+
+    def must_be_new(self, what: str) -> None:
+        """Refuse to register something while the app runs. Raises `ConfigurationError`."""
+        if self._state not in ("new", "stopped"):
+            raise ConfigurationError(f"The app is {self._state}: register the {what} before the start.")
+
+    def must_be_at_rest(self) -> None:
+        """Refuse a second start. Raises `ConfigurationError`."""
+        if self._state == "running" and self.state == "stopped":
+            raise ConfigurationError(
+                "The app has ended by itself; call stop() before the next start: it runs the on_stop "
+                "functions and raises what ended the app."
+            )
+        if self._state not in ("new", "stopped"):
+            raise ConfigurationError(f"The app is {self._state}; start it once, or after it has stopped.")
+
+    def must_be_startable(self) -> None:
+        """Refuse a start that cannot be. Raises `ConfigurationError`."""
+        self.check_process()
+        self.must_be_at_rest()
+        if not self._app.topics:
+            raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
+
+    def check_process(self) -> None:
+        """Refuse what a forked child cannot do. Raises `ConfigurationError`."""
+        if os.getpid() != self._process_id:
+            if self._state == "new":
+                self._process_id = os.getpid()
+            else:
+                raise ConfigurationError(
+                    "The process forked after the app was started, so the child has none of its threads and "
+                    "sockets. Make the app in the child, or start it after the fork."
+                )
+
+    def messages(self) -> OwnProducer:
+        """Return what `app.producer` sends with in this run. Raises `ConfigurationError`."""
+        child = sys.modules.get("ehkafka.workers.processes.child")
+        if child is not None and child.stop_parent is not None:
+            raise ConfigurationError(f"app.producer is not there in a worker process: {_INSTEAD}")
+        messages = self.run.messages()
+        if messages is None:
+            on_spark = f" On Spark it is not there: {_INSTEAD}" if "pyspark" in sys.modules else ""
+            raise ConfigurationError(
+                f"app.producer: the app is {self.state}, and it sends from on_start to on_stop.{on_spark}"
+            )
+        return messages
+
+    # --- in this process ---------------------------------------------------------------------------
+
+    def start(
+        self,
+        enter: Callable[[], ByHand | None],
+        loop: SharedLoop | None = None,
+        until: Until | None = None,
+        made: Callable[[Runtime], object] = bool,
+    ) -> None:
+        """Start a run. `made` gets it before it starts; who then enters hears of its failure."""
+        refuse_while_importing()
+        with self.lock:
+            self.must_be_startable()
+            self._state, self.entrance.entered = "starting", None
+            try:
+                with ExitStack() as undo:
+                    # Bound before anything starts: a port that is in use ends the start with nothing done.
+                    undo.callback(self.web.unbind)
+                    serving = self.web.bind()
+                    # The engine is most of the package: an app that is only made, as by commands and
+                    # workers, loads none of it.
+                    from ehkafka.run.runtime import Runtime  # noqa: PLC0415
+
+                    self._run = run = Runtime(replace(self._options(), until=until, shared_loop=loop))
+                    if self.measures:
+                        run.measure()
+                    run.ending.on_change = lambda: self.entrance.changed(run)
+                    made(run)
+                    run.start()
+                    undo.pop_all()
+                self.entrance.entered = enter()
+            except BaseException:
+                self._state = "stopped"
+                raise
+            self._state = "running"
+            self.entrance.changed(run)  # it may have failed before anything was inside
+            if serving is not None:
+                run.bus.emit(serving)
+
+    def run_here(self, until: Until | None, health_file: str | os.PathLike[str] | None) -> None:
+        """Start a run, wait for its end, and raise what ended it, if it was an error. Takes signals."""
+        made: list[Runtime] = []
+        # What a signal that came during the start asks for.
+        early: list[tuple[str, Drain | None, float | None]] = []
+
+        def stop(name: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
+            early[:] = [(name, drain, timeout_s)]
+            for run in made:
+                run.stop_by_signal(name, drain, timeout_s)
+
+        def leave() -> None:
+            if not made:
+                raise KeyboardInterrupt
+            made[0].exit_now()
+
+        # Before the start: from its last moments on records are handled, and a signal must not cut them off.
+        with stops(stop, leave), reports_asked() as is_asked, self._shown_live(health_file):
+            self.start(lambda: None, until=until, made=made.append)
+            if early:
+                stop(*early[0])
+            # In slices: a wait without end would keep signals from being handled on some platforms.
+            while not self._run.wait(0.5):
+                if is_asked():
+                    self._run.log_state("SIGUSR1")
+        self._finish()
+        # Another thread's `stop` may have been quicker, and raised it there: a program that ends by what
+        # `run` does must not take a failure for a good end.
+        if self._run.failure is not None:
+            raise self._run.failure
+
+    @contextmanager
+    def _shown_live(self, path: str | os.PathLike[str] | None) -> Iterator[None]:
+        """Touch the file while the block runs and the app is live; without a path nothing."""
+        if path is None:
+            yield
+            return
+        from ehkafka.run.health_file import touched  # noqa: PLC0415 - for those who want one
+
+        with touched(path, lambda: self.state in ("running", "stopping") and not self._run.not_live()):
+            yield
+
+    # --- in members --------------------------------------------------------------------------------
+
+    def run_members(self, asked: Mapping[str, Any], laid: tuple[Any, dict[str, Any]]) -> None:
+        """Start members and look after them until all have ended. Raises what ended them.
+
+        `asked` is what `App.run` was given, `laid` what was laid over the settings in the app's code.
+        """
+        from ehkafka.app.supervised import supervise  # noqa: PLC0415 - not for an app in one process
+
+        def made(supervisor: Supervisor) -> None:
+            supervisor.measures = self.measures
+            self.web.of_members = supervisor.journals.read
+            self._run, self._state = supervisor, "running"
+
+        with self.lock:
+            self.must_be_startable()
+            self._state = "starting"
+        try:
+            serving = self.web.bind()
+            # They serve nothing: their owner blobs advertise this one's page.
+            asked = {**asked, "http": self.web.options}
+            keeps = {"keeps_journal": self.web.has_site, "serving": serving}
+            supervise(self._app, self._options(), asked, laid, made, **keeps)
+        finally:
+            self.web.unbind()
+            self._state = "stopped"
+
+    # --- to the end --------------------------------------------------------------------------------
+
+    def stop(self, drain: Drain | None, timeout_s: float | None) -> None:
+        """Stop and wait for the end; raise what ended the app, if it was an error."""
+        self.check_process()
+        run = self._run
+        if isinstance(run, NotRunning):
+            _stop_from_worker_process(drain, timeout_s)
+            return
+        if self._state == "stopped":
+            return
+        limit_s = run.stop("stop() was called", drain=drain, timeout_s=timeout_s)
+        if run.owns(threading.current_thread()):
+            return  # it would wait for itself
+        if self.entrance.entered is not None:
+            self.entrance.entered.is_inside = False  # what comes from now on is raised here
+        if not run.wait(limit_s):
+            raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
+        self._finish()
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait until the app has ended by itself; True when it has."""
+        self.check_process()
+        # A start that failed leaves a run that never ran.
+        return self._state == "stopped" or self.entrance.wait(self._run, timeout_s)
+
+    def _finish(self) -> None:
+        """Run the on_stop functions once and raise what ended the run, if it was an error."""
+        with self.lock:
+            if self._state == "stopped":
+                return
+            self._state = "stopped"
+            try:
+                self._run.finish()
+            finally:
+                self.web.unbind()
+                if self._run.failure is not None:
+                    raise self._run.failure
+
+
+def _stop_from_worker_process(drain: Drain | None, timeout_s: float | None) -> None:
+    """Ask the parent in a worker process, where the app is a copy that never starts; else nothing runs."""
+    from ehkafka.workers.processes import child  # noqa: PLC0415 - multiprocessing
+
+    if child.stop_parent is not None:
+        child.stop_parent(drain, timeout_s)

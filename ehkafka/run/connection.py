@@ -1,0 +1,122 @@
+"""The client of a run: how it is opened, which key it signs in with, and what its errors lead to.
+
+The app's thread opens it, the poll thread uses it; `problems` is read from any thread.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.errors import EndpointError
+from ehkafka.events import ConnectionProblem
+from ehkafka.recovery.failures import STOP
+from ehkafka.run.connection_errors import ConnectionErrors
+from ehkafka.run.reach import Reach
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator
+
+    from confluent_kafka import Consumer, KafkaError
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.poll_loop import PollLoop
+    from ehkafka.run.assembly import Assembly
+    from ehkafka.run.log_identity import LogIdentity
+
+# Of all runs of this process, those that still have a client: they share what is fetched ahead.
+_opened: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+class Connection:
+    """One run's consumer, and the watch over the logs that it reads."""
+
+    def __init__(self, run: Assembly, context: IntakeContext, logs: LogIdentity) -> None:
+        self._run = run
+        self._context = context
+        self.logs = logs
+        self.reach = Reach(run.app, run.bus.emit)
+        self._credential = CredentialWatch(run.app.endpoint.credential, run.bus.emit)
+        self._errors = ConnectionErrors(time.monotonic, self._report)
+        # The poll thread is the one that the client calls back on.
+        self._is_polled = False
+        self._stop_token_events: Callable[[], None] = lambda: None
+
+    def open(self, loop: PollLoop) -> Consumer:
+        """Return a consumer that the broker has answered. Raises what is wrong."""
+        context = self._context
+        if (tokens := self._run.app.endpoint.tokens) is not None:
+            self._stop_token_events = tokens.listen(self._run.bus.emit)
+        _opened.add(self)
+        properties = self.reach.properties(len(_opened))
+        self.logs.use(properties)
+        loop.use(properties)
+
+        def take(consumer: Consumer, error: KafkaError) -> bool:
+            if self._is_polled:
+                loop.error_cb(consumer, error)
+            return self._is_polled
+
+        return self.reach.open(
+            properties,
+            stats_cb=context.contact.with_statistics(properties),
+            on_error=take,
+            on_commit=context.committer.on_commit,
+            throttle_cb=context.throttle.on_throttle,
+        )
+
+    def start(self, consumer: Consumer) -> None:
+        """Watch over the client's key. Poll thread, before anything else."""
+        self._is_polled = True
+        self._credential.start(consumer)
+
+    def stop(self) -> None:
+        """Ask and watch nothing any more. Waits for no answer."""
+        self.logs.stop()
+        self._credential.stop()
+        self._stop_token_events()
+        _opened.discard(self)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread asks for keys or tokens."""
+        tokens = self._run.app.endpoint.tokens
+        return self._credential.owns(thread) or (tokens is not None and tokens.owns(thread))
+
+    def problems(self) -> Iterator[str | None]:
+        """Yield what is wrong with the connection, the key and the token."""
+        tokens = self._run.app.endpoint.tokens
+        yield from (self._errors.problem, self._credential.problem, tokens.problem if tokens else None)
+
+    def check(self, received_records: int) -> None:
+        """Find out whether what was wrong is over. Poll thread, now and then."""
+        context, contact = self._context, self._context.contact
+        self._credential.apply()
+        self._errors.check(received_records, context.committer.acknowledged, contact.up_at_s)
+        contact.check(context.committer.acknowledged, context.throttle.total_s)
+        for text in contact.new_silences(context.owned, self._run.app.endpoint.name):
+            self._run.bus.emit(ConnectionProblem("silence", text, fatal=False))
+        if self._errors.wants_proof():
+            context.ledger.ask_for_proof()
+
+    def on_error(self, error: KafkaError) -> None:
+        """Take an error that librdkafka keeps trying to fix. Poll thread."""
+        if error.name() == "_AUTHENTICATION":
+            self._credential.check_now()
+        if error.code() == ALL_BROKERS_DOWN:
+            self._context.contact.note_down()
+        self._errors.on_error(error)
+
+    def _report(self, error: KafkaError) -> None:
+        if (on_error := self._run.app.on_error) is None:
+            return
+
+        def ask() -> None:
+            if on_error("connection", None, None, error) == STOP:
+                self._run.fail(EndpointError(f"on_error stopped the app: {error.str()}"))
+
+        # The user's code may block: not on the poll thread.
+        self._context.hook_threads.submit("on_error", {"on_error": ask}, order="on_error")

@@ -1,0 +1,132 @@
+"""What an app holds while it runs: a `Run`, in this process, in members, or on Spark.
+
+All methods may be called from any thread. `runtime.Runtime`, the members' `Supervisor` and Spark's `SparkRun`
+are runs; `NotRunning` stands for one before the first start.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.outputs.own_producer import OwnProducer
+    from ehkafka.run.steer.action import Action, ActionResult
+    from ehkafka.run.steer.keys import KeyState
+    from ehkafka.settings import Drain
+    from ehkafka.telemetry.snapshot import Health, Snapshot
+
+
+class Run(Protocol):
+    """One run of an app. It is asked by the app, and by the HTTP side, a command and a member about it."""
+
+    @property
+    def state(self) -> str:
+        """Where it is in its life."""
+
+    @property
+    def failure(self) -> EhkafkaError | None:
+        """What ends it, if that is an error."""
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable picture of it as it is now."""
+
+    def health(self) -> Health:
+        """Return whether all is well, else the reasons."""
+
+    def not_live(self) -> tuple[str, ...]:
+        """Return what only a restart of the process cures; mostly nothing."""
+
+    def not_started(self) -> tuple[str, ...]:
+        """Return what it waits for before it is a member of its group; nothing from then on."""
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Return why it does not do its work now: no broker, no group, a stop. Records are no reason."""
+
+    def keys(self, *, values: bool = False) -> list[KeyState]:
+        """Return the keys that hold a commit, then others that wait by themselves."""
+
+    def act(self, action: Action) -> ActionResult:
+        """Carry an action out. Raises `ActionRefusedError`: then nothing has changed."""
+
+    def log_state(self, why: str) -> None:
+        """Log what it does now; may return before that is done."""
+
+    def measure(self) -> None:
+        """Count from now on how long calls of handlers take."""
+
+    def messages(self) -> OwnProducer | None:
+        """Return what `app.producer` sends with, None where that is closed. Raises `ConfigurationError`."""
+
+    def stop(
+        self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None
+    ) -> float | None:
+        """Ask for a stop, and return at once within how many seconds it ends; None where that is unknown."""
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it has ended; False when the time-out came first."""
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread must not wait for the end. Of the present thread only."""
+
+    def finish(self) -> None:
+        """Do what follows its end, once, on the thread that stops the app."""
+
+
+class NotRunning(Run):
+    """Stands for a run where there is none. `named` returns the app's group, endpoint and state."""
+
+    failure = None
+    is_reaching = False
+
+    def __init__(self, named: Callable[[], tuple[str, str, str]]) -> None:
+        self._named = named
+
+    @property
+    def state(self) -> str:
+        """Where the app is in its life."""
+        return self._named()[2]
+
+    def snapshot(self) -> Snapshot:
+        """Return an empty one."""
+        from ehkafka.telemetry.snapshot import Snapshot  # noqa: PLC0415 - few ask an app that never ran
+
+        return Snapshot.empty(*self._named(), time.time())
+
+    def health(self) -> Health:
+        """Return the app's state as the reason."""
+        from ehkafka.telemetry.snapshot import Health  # noqa: PLC0415 - as above
+
+        return Health(self.not_started())
+
+    def not_live(self) -> tuple[str, ...]:
+        """Return nothing: a restart would help nothing."""
+        return ()
+
+    def not_started(self) -> tuple[str, ...]:
+        """Return the app's state as the reason."""
+        return (f"The app is {self.state}.",)
+
+    not_ready = not_started
+
+    def keys(self, *, values: bool = False) -> list[KeyState]:  # noqa: ARG002 - there is no key
+        """Return none."""
+        return []
+
+    def act(self, action: Action) -> ActionResult:  # noqa: ARG002 - nothing can be done
+        """Raise `ActionRefusedError`."""
+        from ehkafka.run.steer.action import not_running  # noqa: PLC0415 - as above
+
+        raise not_running(self.state)
+
+    def wait(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - nothing runs
+        """Return at once."""
+        return True
+
+    def owns(self, thread: threading.Thread) -> bool:  # noqa: ARG002 - nothing runs
+        """Return False."""
+        return False
