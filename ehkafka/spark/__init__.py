@@ -4,9 +4,9 @@
 `sink/` writes streams into Blob Storage, `engine/` runs an app's handlers in tasks; `formats` makes them
 known to a session, by the modules of `register/` where Spark looks for them. `secrets` names the way to the
 broker so that no secret is in a plan, a checkpoint or a log; `jvm_options` makes the options of the JVM's
-connector. `versions` says which PySpark is there, `java_home` and `java` which Java, `workers_python`
-whether Spark's Python has this package; `shipped` lets planning processes import what `--py-files` ships,
-`cache_directory` is where downloads are kept. Importing this room needs no PySpark; using it does.
+connector. `versions` says which PySpark is there, `java_home` which Java, `workers_python` whether
+Spark's Python has this package; `shipped` lets planning processes import what `--py-files` ships.
+Importing this room needs no PySpark; using it does.
 
 The driver plans (Spark's planning process, one thread); each task reads its pieces in a worker process. The
 source joins no consumer group.

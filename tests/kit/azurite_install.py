@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
-from ehkafka.spark.cache_directory import cache_directory
+from ehkafka.spark.java_home import cache_directory
 
 AZURITE_VERSION = "3.35.0"
 NODE_VERSION_MIN = 18

@@ -26,7 +26,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
-from ehkafka.spark.cache_directory import cache_directory
+from ehkafka.spark.java_home import cache_directory
 from ehkafka.testing.kafka import broker as brokers
 from ehkafka.testing.kafka.jars import KAFKA, kafka_jars
 from ehkafka.testing.kafka.java import find_java

@@ -25,10 +25,9 @@ from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.choices import INTERVAL_S
 from ehkafka.spark.engine.follow import Follower
-from ehkafka.spark.engine.group.group import Group
+from ehkafka.spark.engine.group.group import Group, give_back, reserve
 from ehkafka.spark.engine.group.hand_over import check_hand_over
 from ehkafka.spark.engine.group.reach import reach_options
-from ehkafka.spark.engine.group.reservation import give_back, reserve
 from ehkafka.spark.engine.refusals import check_app, check_session, check_source, check_version
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack

@@ -3,7 +3,7 @@
 Two phases. Each task stages its rows as blocks of one blob, named by batch and partition; staged blocks
 are seen by nobody. When all tasks are through, the driver commits the blobs and writes the batch's manifest
 as the last act. A replayed batch has the same number and so the same names: what is complete is left alone,
-what is not is replaced. `names` tells the layout.
+what is not is replaced. `options` tells the layout.
 
 ```
 data_source  what Spark looks up: checks the options, hands out the writer   driver
@@ -14,9 +14,8 @@ stage        one task's rows → blocks                                        e
 staged_blob  bytes → blocks                                                  executors
 json_lines, parquet   rows → bytes                                           executors
 commit       blobs, left-overs, manifest                                     driver
-names        where all of it is written                                      pure
 ```
 
 `columns` refuses what a file format cannot hold before the first batch; `json_values` and `stage.in_utc`
-turn what a session shows into what files say; `message` is what a task tells the driver.
+turn what a session shows into what files say.
 """

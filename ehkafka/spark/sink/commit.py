@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.spark.sink.container import opened
-from ehkafka.spark.sink.names import batch_folder, manifest_blob, marker_blob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ehkafka.spark.sink.container import SinkContainer
-    from ehkafka.spark.sink.message import Staged
+    from ehkafka.spark.sink.data_source import Staged
     from ehkafka.spark.sink.options import SinkOptions
 
 COMMITS_AT_ONCE = 8
@@ -34,9 +33,9 @@ def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) 
         return  # a batch without tasks has no rows either
     query = _query(reported, batch)
     container = opened(options.place)
-    _claim(container, options.path, query)
-    present = set(container.names(batch_folder(options.path, batch)))
-    complete = manifest_blob(options.path, batch)
+    _claim(container, options, query)
+    present = set(container.names(options.folder(batch)))
+    complete = options.manifest(batch)
     if complete in present:
         return  # an earlier driver did it all, and died before Spark noted that
     staged = [each for each in reported if each.blocks]
@@ -57,18 +56,19 @@ def _query(reported: Sequence[Staged], batch: int) -> str:
     return reported[0].query
 
 
-def _claim(container: SinkContainer, path: str, query: str) -> None:
+def _claim(container: SinkContainer, options: SinkOptions, query: str) -> None:
     """Make the path this query's, or refuse one that another query writes to."""
-    name = marker_blob(path)
+    name = options.marker
     found = container.read(name)
     if found is None and not container.create(name, _marker(query)):
         found = container.read(name)  # somebody else was quicker
     if found is not None and _query_of(found) != query:
         raise ConfigurationError(
-            f"The path {path!r} in {container.name} belongs to the streaming query {_query_of(found)}, and "
-            f"this is {query}: a query with a new checkpoint numbers its batches from 0 again, so what is "
-            "there would be taken for written or be overwritten. Start with the first one's "
-            f"checkpointLocation, or choose another path, or delete everything below {path!r}"
+            f"The path {options.path!r} in {container.name} belongs to the streaming query "
+            f"{_query_of(found)}, and this is {query}: a query with a new checkpoint numbers its batches "
+            "from 0 again, so what is there would be taken for written or be overwritten. Start with the "
+            "first one's checkpointLocation, or choose another path, or delete everything below "
+            f"{options.path!r}"
         )
 
 

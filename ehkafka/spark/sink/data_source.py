@@ -6,6 +6,7 @@ commit of each batch runs in such a process again. So neither keeps anything but
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import datasource
@@ -13,7 +14,6 @@ from pyspark.sql import datasource
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.columns import check_columns
 from ehkafka.spark.sink.container import opened
-from ehkafka.spark.sink.names import marker_blob
 from ehkafka.spark.sink.options import sink_options
 
 if TYPE_CHECKING:
@@ -23,8 +23,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ehkafka.spark.sink.message import Staged
     from ehkafka.spark.sink.options import SinkOptions
+
+
+@dataclass(frozen=True)
+class Staged(datasource.WriterCommitMessage):
+    """What a task tells the driver: the blocks of one blob, in order. Pickled by Spark; holds no secret.
+
+    There are none, and no blob, when the task had no rows.
+    """
+
+    query: str
+    batch: int
+    partition: int
+    blob: str
+    blocks: tuple[str, ...]
+    rows: int
+    size_bytes: int
 
 
 class BlobDataSource(datasource.DataSource):
@@ -57,7 +72,7 @@ class BlobDataSource(datasource.DataSource):
         if settings is None:
             raise ConfigurationError(self._refusal)
         check_columns(schema, settings.file_format)
-        opened(settings.place).see(marker_blob(settings.path))
+        opened(settings.place).see(settings.marker)
         return BlobStreamWriter(settings)
 
     def schema(self) -> NoReturn:

@@ -1,7 +1,17 @@
 """The sink's options as values: checked on the driver before anything runs, pickled to the executors.
 
 Pure. Holds no secret: those are named (`connectionStringEnv`), and a literal one is refused with that
-advice. Spark gives the names of options in lower case; errors show them as the documentation does.
+advice. Spark gives the names of options in lower case; errors show them as the documentation does. The names
+of blobs follow from them:
+
+```
+<path>/_ehkafka.json                              whose path this is: the id of one streaming query
+<path>/batch=000000000007/part-00003.jsonl        rows of one task (or .jsonl.gz, .parquet)
+<path>/batch=000000000007/_manifest.json          written last: the batch is complete, and these are its blobs
+```
+
+A reader that wants whole batches alone reads the blobs that manifests name. Readers of folders (Spark,
+DuckDB, pandas) skip names that begin with `_`, and take `batch` for a column.
 """
 
 from __future__ import annotations
@@ -45,6 +55,23 @@ class SinkOptions:
     def ending(self) -> str:
         """What the names of data blobs end with."""
         return "jsonl.gz" if (self.file_format, self.compression) == ("jsonl", "gzip") else self.file_format
+
+    @property
+    def marker(self) -> str:
+        """The blob that says which query writes below the path."""
+        return f"{self.path}/_ehkafka.json"
+
+    def folder(self, batch: int) -> str:
+        """Return what the names of a batch's blobs begin with; as text they sort like the batches."""
+        return f"{self.path}/batch={batch:012d}/"
+
+    def manifest(self, batch: int) -> str:
+        """Return the blob whose presence means that a batch is complete."""
+        return f"{self.folder(batch)}_manifest.json"
+
+    def data_blob(self, batch: int, partition: int) -> str:
+        """Return the blob for the rows of one task."""
+        return f"{self.folder(batch)}part-{partition:05d}.{self.ending}"
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:

@@ -13,9 +13,8 @@ from pyspark import TaskContext
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.container import opened
+from ehkafka.spark.sink.data_source import Staged
 from ehkafka.spark.sink.json_lines import JsonLines
-from ehkafka.spark.sink.message import Staged
-from ehkafka.spark.sink.names import data_blob
 from ehkafka.spark.sink.parquet import ParquetFile
 from ehkafka.spark.sink.staged_blob import StagedBlob
 
@@ -38,7 +37,7 @@ class _Rows(Protocol):
 def stage(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Stage all rows of this task; return what the driver commits."""
     query, batch, partition = _where()
-    name = data_blob(options.path, batch, partition, options.ending)
+    name = options.data_blob(batch, partition)
     container = opened(options.place)
     blob = StagedBlob(lambda block, content: container.stage(name, block, content), options.block_bytes)
     rows = _write(options, blob, batches)

@@ -1,6 +1,6 @@
 """The data source: options → start → offsets → planning on the driver, consumers → reading → arrow in tasks.
 
-Pure: `options` with `option_text` and `boundary_options`, `start`, `begin` (a place → offsets), `offsets`
+Pure: `options` with `option_text` and `start`, `begin` (a place → offsets), `offsets`
 (what Spark writes down), `planning`, `loss`, `schema`, `lag`; `stream` and `witnesses` are a query's
 decisions. On the driver `log` and `log_ids` ask the broker. In Spark's Python workers `client` opens,
 `consumers` keeps, `reading` reads and `arrow` writes columns. Only `data_source`, `reader_parts` and the

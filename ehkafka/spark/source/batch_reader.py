@@ -12,8 +12,8 @@ from pyspark.sql.datasource import DataSourceReader
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin
 from ehkafka.spark.source.loss import Loss
-from ehkafka.spark.source.partition import SourcePartition
 from ehkafka.spark.source.planning import pieces_between, plan
+from ehkafka.spark.source.reader_parts import SourcePartition
 from ehkafka.spark.source.start import LATEST, AtOffsets, AtWord
 
 if TYPE_CHECKING:

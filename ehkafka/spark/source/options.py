@@ -16,9 +16,8 @@ from ehkafka.records import TopicPartition  # noqa: TC001 - dataclasses resolve 
 from ehkafka.spark import secrets
 from ehkafka.spark.secrets import NamedEndpoint  # noqa: TC001 - likewise
 from ehkafka.spark.source import option_text, schema
-from ehkafka.spark.source.boundary_options import end_from, start_from
 from ehkafka.spark.source.loss import OF_A_QUERY, GapAdvice
-from ehkafka.spark.source.start import Place, Start  # noqa: TC001 - likewise
+from ehkafka.spark.source.start import Place, Start, end_from, start_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,10 +9,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.source.partition import SourcePartition
 from ehkafka.spark.source.planning import plan
 from ehkafka.spark.source.stream import Stream
 
@@ -21,10 +20,18 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
 
     from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.spark.source.planning import Piece
+
+
+class SourcePartition(InputPartition):
+    """The work of one task, perhaps none: the pieces that it reads. Picklable."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        super().__init__(None)
+        self.pieces = tuple(pieces)
 
 
 class StreamReaderParts(DataSourceStreamReader):

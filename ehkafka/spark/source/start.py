@@ -1,15 +1,20 @@
-"""Where a stream begins and where a batch ends, as values. Pure; `log` turns them into offsets.
+"""Where a stream begins and where a batch ends, as values, and the options that say so. Pure.
 
 The words and JSON shapes are the JVM connector's; `group` and a default for partitions that are not named
-are ours. Read from options on the driver.
+are ours. `log` turns the values into offsets. Called by `options` on the driver.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition  # noqa: TC001 - dataclasses resolve it when asked
+from ehkafka.spark.source import option_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Word = Literal["earliest", "latest"]
 
@@ -57,3 +62,86 @@ class AtGroup:
 
 
 Start: TypeAlias = Place | AtGroup
+
+_OFFSETS = '{"readings": {"0": 23, "1": -2}} (-2 is earliest, -1 latest)'
+_TIMES = '{"readings": {"0": 1767225600000}}'
+_STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_STRATEGY = "startingOffsetsByTimestampStrategy"
+_WITHOUT_COMMIT = "startingOffsetsWithoutCommit"
+
+
+def start_from(options: Mapping[str, str], group: str | None) -> Start | None:
+    """Return where the query begins, None when nothing is said."""
+    name = _only_one(options, _STARTS)
+    for addition, belongs in ((_STRATEGY, _STARTS[:2]), (_WITHOUT_COMMIT, _STARTS[2:])):
+        if addition in options and name not in belongs:
+            raise ConfigurationError(f"Option {addition} belongs to {' and '.join(belongs)}; leave it out.")
+    if name is None:
+        return None
+    if name == "startingOffsets":
+        if options[name].lower() == "group":
+            return _group_start(options, group)
+        if _WITHOUT_COMMIT in options:
+            raise ConfigurationError(f"Option {_WITHOUT_COMMIT} belongs to startingOffsets=group.")
+        return _place(name, options[name])
+    strategy = options.get(_STRATEGY, "error").lower()
+    if strategy not in {"error", "latest"}:
+        raise option_text.wrong(_STRATEGY, options[_STRATEGY], "give error or latest")
+    return _time(name, options[name], cast("Literal['error', 'latest']", strategy))
+
+
+def end_from(options: Mapping[str, str]) -> Place | None:
+    """Return where a batch query ends, None when nothing is said."""
+    name = _only_one(options, _ENDS)
+    if name is None:
+        return None
+    if name != "endingOffsets":
+        # Records newer than all there are: the end is the end.
+        return _time(name, options[name], "latest")
+    place = _place(name, options[name])
+    if place == AtWord("earliest") or (
+        isinstance(place, AtOffsets) and any(offset == EARLIEST for _, offset in place.offsets)
+    ):
+        raise ConfigurationError("Option endingOffsets: a query that ends at earliest reads nothing.")
+    return place
+
+
+def _group_start(options: Mapping[str, str], group: str | None) -> AtGroup:
+    if group is None:
+        raise ConfigurationError(
+            "Option startingOffsets=group needs the group: give groupId, whose commits are the start."
+        )
+    word = options.get(_WITHOUT_COMMIT, "earliest").lower()
+    if word == "fail":
+        return AtGroup(group, None)
+    if word not in {"earliest", "latest"}:
+        raise option_text.wrong(_WITHOUT_COMMIT, options[_WITHOUT_COMMIT], "give earliest, latest or fail")
+    return AtGroup(group, AtWord(cast("Word", word)))
+
+
+def _place(name: str, text: str) -> AtWord | AtOffsets:
+    word = text.strip().lower()
+    if word in {"earliest", "latest"}:
+        return AtWord(cast("Word", word))
+    if not word.startswith("{"):
+        raise option_text.wrong(name, text, f"give earliest, latest{_more(name)} or JSON, such as {_OFFSETS}")
+    return AtOffsets(option_text.by_partition(name, text, _OFFSETS, EARLIEST))
+
+
+def _time(name: str, text: str, after_last: Literal["error", "latest"]) -> AtTime:
+    if name.endswith("ByTimestamp"):
+        moments = option_text.by_partition(name, text, _TIMES, 0)
+        return AtTime(by_partition=moments, after_last=after_last)
+    return AtTime(option_text.moment_ms(name, text), after_last=after_last)
+
+
+def _more(name: str) -> str:
+    return ", group" if name == "startingOffsets" else ""
+
+
+def _only_one(options: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    given = [name for name in names if name in options]
+    if len(given) > 1:
+        raise ConfigurationError(f"Options {' and '.join(given)} contradict each other: keep one.")
+    return given[0] if given else None

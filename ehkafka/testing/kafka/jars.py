@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import EhkafkaError, EndpointError, MissingExtraError
-from ehkafka.spark.cache_directory import cache_directory
+from ehkafka.spark.java_home import cache_directory
 from ehkafka.testing.kafka.java import INSTALL_HINT, find_java
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import MissingExtraError
-from ehkafka.spark.java import JAVA_VERSION_MIN, machine_javas, wheel_java
+from ehkafka.spark.java_home import JAVA_VERSION_MIN, machine_javas, wheel_java
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import ehkafka
 from ehkafka.embedded.topics import committed
-from ehkafka.errors import ConfigurationError, OffsetGapError
+from ehkafka.errors import ConfigurationError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 
@@ -117,76 +116,22 @@ def test_a_stop_right_after_the_start_is_in_good_order(
     lab.assert_once(journal, total)
 
 
-def test_a_topic_made_anew_is_read_from_its_beginning(
-    spark: SparkSession,
-    broker: EmbeddedBroker,
-    produced: Any,
-    app_at: Any,
-    journal: Any,
-    tmp_path: Path,
-    group_commits: Any,
-    lab: Any,
-) -> None:
-    """A log that ends before group and checkpoint: with on_out_of_range='earliest' both go back with it."""
-    where = str(tmp_path / "checkpoint")
-    produced(400)
-    app = app_at()
-    lab.noting(app, journal.note)
-    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    before = group_commits()
-    broker.delete_topic("t")
-    broker.create_topic("t", 4)
-    total = produced(40)
-    group_commits(before)  # the embedded broker forgets them with the topic
-    with pytest.raises(OffsetGapError, match=r"recreated under its name.*new_checkpoint=True"):
-        app.run_on_spark(spark, available_now=True, checkpoint=where)
-    journal.path.unlink()
-    app = app_at(on_out_of_range="earliest")
-    lab.noting(app, journal.note)
-    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    lab.assert_once(journal, total)
-    assert sum(v or 0 for v in broker.committed("g", "t").values()) == total
-    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    lab.assert_once(journal, total)
-
-
-def test_checkpoints_of_others_are_refused(
-    spark: SparkSession,
-    broker: EmbeddedBroker,
-    produced: Any,
-    app_at: Any,
-    journal: Any,
-    tmp_path: Path,
-    lab: Any,
-) -> None:
-    """A checkpoint of another group, topic or broker, or a folder of something else: one error says whose.
-
-    Its own app goes on afterwards.
-    """
-    where = str(tmp_path / "checkpoint")
-    total = produced(10)
-    app = app_at()
-    lab.noting(app, journal.note)
-    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    other = app_at(group="h")
-    lab.noting(other, journal.note)
-    with pytest.raises(ConfigurationError, match="group 'g' instead of 'h'"):
-        other.run_on_spark(spark, checkpoint=where)
-    topic = app_at()
-    lab.noting(topic, journal.note, "u")
-    with pytest.raises(ConfigurationError, match=r"topics \('t',\) instead of \('u',\)"):
-        topic.run_on_spark(spark, checkpoint=where)
-    moved = lab.make_app(endpoint=ehkafka.Endpoint.kafka(broker.bootstrap.replace("127.0.0.1", "localhost")))
-    lab.noting(moved, journal.note)
-    with pytest.raises(ConfigurationError, match=r"endpoint '127\.0\.0\.1' instead of 'localhost'"):
-        moved.run_on_spark(spark, checkpoint=where)
+def test_checkpoints_of_others_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A checkpoint of another group, topic or broker, or a folder of something else: one error says whose."""
+    where, ours = str(tmp_path / "checkpoint"), Identity("g", ("t",), "broker")
+    CheckpointFolder(spark, where, ours).claim(keeps_marks=True)
+    for other, differs in (
+        (Identity("h", ("t",), "broker"), "group 'g' instead of 'h'"),
+        (Identity("g", ("u",), "broker"), r"topics \('t',\) instead of \('u',\)"),
+        (Identity("g", ("t",), "moved"), "endpoint 'broker' instead of 'moved'"),
+    ):
+        with pytest.raises(ConfigurationError, match=differs):
+            CheckpointFolder(spark, where, other)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thing").write_text("x")
     with pytest.raises(ConfigurationError, match="is not a folder of ehkafka's"):
-        app.run_on_spark(spark, checkpoint=str(tmp_path / "full"))
-    total += produced(5)
-    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    lab.assert_once(journal, total)
+        CheckpointFolder(spark, str(tmp_path / "full"), ours)
+    CheckpointFolder(spark, where, ours)
 
 
 def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(

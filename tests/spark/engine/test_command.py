@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.spark.java import wheel_java
+from ehkafka.spark.java_home import wheel_java
 
 if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker

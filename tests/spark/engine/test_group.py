@@ -14,8 +14,8 @@ from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine.group import commits
 from ehkafka.spark.engine.group import ownership as ownership_module
+from ehkafka.spark.engine.group.group import give_back, reserve
 from ehkafka.spark.engine.group.ownership import Mark
-from ehkafka.spark.engine.group.reservation import give_back, reserve
 from ehkafka.spark.source.offsets import StreamOffset
 
 if TYPE_CHECKING:

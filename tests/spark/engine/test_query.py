@@ -7,24 +7,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import (
     ConfigurationError,
     EndpointError,
-    GroupInUseError,
     HandlerFailedError,
     TopicNotFoundError,
-    UnfinishedError,
 )
-from ehkafka.progress.metadata import LogFacts, encode
 from tests.contract.outputs_order import problems
 from tests.kit.topic_read import read_all
-from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,34 +117,6 @@ def test_a_failure_with_stop_ends_the_run_and_commits_nothing_past_it(
     assert journal.handled() == {("u", 0): [0, 1, 2, 3, 4, 5, 6, 7, 7]}
 
 
-def test_dead_letters_go_to_their_topic_from_executors(
-    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any
-) -> None:
-    """What fails for good is in the dead-letter topic before its batch counts; the rest is finished."""
-    produced(400)
-    app, note = app_at(), journal.note
-
-    @app.handler("t", retry=ehkafka.Retry(attempts=2, first_s=0.01), on_failure=ehkafka.DeadLetter("dead"))
-    async def handle(record: ehkafka.Record) -> None:
-        if int(record.value()) % 20 == 0:
-            raise ValueError(record.value())
-        note(record.topic(), record.partition(), record.offset(), record.key().decode())
-
-    run = app.run_on_spark(spark, available_now=True)
-    assert run.wait(400)
-    assert (run.counts["finished"], run.counts["dead_lettered"], run.counts["retried"]) == (380, 20, 20)
-    found: list[bytes] = []
-    later = app_at(group="letters")
-
-    @later.handler("dead")
-    def take(record: ehkafka.Record) -> None:
-        found.append(record.value())
-
-    with later:
-        wait_until(lambda: len(found) >= 20, timeout_s=120.0)
-    assert sorted(map(int, found)) == list(range(0, 400, 20))
-
-
 def test_outputs_are_in_their_topics_before_their_batch_is_committed(
     spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any
 ) -> None:
@@ -170,21 +136,6 @@ def test_outputs_are_in_their_topics_before_their_batch_is_committed(
     wanted = {b"k%d" % key: [b"%d" % n for n in range(key, total, 40)] for key in range(40)}
     assert problems(wanted, read_all(broker.bootstrap, "out"), repeats=False) == []
     assert len(read_all(broker.bootstrap, "dead")) == 100
-
-
-def test_an_output_that_is_refused_for_good_ends_the_run_and_commits_nothing(
-    spark: SparkSession, broker: EmbeddedBroker, app_at: Any
-) -> None:
-    """The error on the driver names record, handler and topic; Spark does not try the task again."""
-    broker.produce("u", [(b"k", b"0")])
-    broker.create_topic("out", 1)
-    app = app_at()
-    app.handler("u", to="out")(lambda record: record.value())
-    broker.fail_next(ApiKey.PRODUCE, *[KafkaError.INVALID_RECORD] * 4)
-    with pytest.raises(HandlerFailedError, match=r"An output of u\[0\]@0, .* refused by 'out', attempt 1"):
-        app.run_on_spark(spark, available_now=True).wait(400)
-    assert broker.committed("g", "u") == {0: 0}
-    assert read_all(broker.bootstrap, "out") == []
 
 
 def test_what_is_missing_is_reported_before_the_first_batch(
@@ -222,27 +173,6 @@ def test_what_is_missing_is_reported_before_the_first_batch(
         app.run_on_spark(spark, new_checkpoint=True)
 
 
-def test_a_batch_that_outlasts_the_stop_is_cut_off_and_reported(
-    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, lab: Any
-) -> None:
-    """A stop whose time is over says that the batch was cut off; none of it is committed."""
-    broker.produce("u", [(b"k", b"%d" % n) for n in range(3)])
-    app, note = app_at(), journal.note
-
-    @app.handler("u")
-    def handle(record: ehkafka.Record) -> None:
-        note(record.topic(), record.partition(), record.offset(), "k")
-        time.sleep(120)
-
-    run = app.run_on_spark(spark)
-    lab.wait_until(journal.lines)
-    began_s = time.monotonic()
-    with pytest.raises(UnfinishedError, match="cut off"):
-        run.stop(timeout_s=0.5)
-    assert time.monotonic() - began_s < 60
-    assert broker.committed("g", "u") == {0: 0}
-
-
 def test_the_mirror_follows_the_commits(
     spark: SparkSession, produced: Any, app_at: Any, journal: Any, lab: Any
 ) -> None:
@@ -258,34 +188,6 @@ def test_the_mirror_follows_the_commits(
         assert blob is not None
         assert blob.metadata["sequencenumber"] == str(last)
         assert b"anchor" in blob.body
-
-
-def test_a_second_run_of_this_process_is_refused(
-    spark: SparkSession, produced: Any, app_at: Any, journal: Any, lab: Any
-) -> None:
-    """Two runs of one group would handle every record twice: the second hears so, until the first ends."""
-    total = produced(40)
-    app = app_at()
-    lab.noting(app, journal.note)
-    first = app.run_on_spark(spark)
-    with pytest.raises(GroupInUseError, match="this process runs it on Spark already"):
-        app.run_on_spark(spark, available_now=True)
-    first.stop()
-    assert app.run_on_spark(spark, available_now=True).wait(400)
-    lab.assert_once(journal, total)
-
-
-def test_what_a_crashed_consumer_had_finished_ahead_is_repeated_and_nothing_is_lost(
-    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, group_commits: Any, lab: Any
-) -> None:
-    """Ranges beside its commit save a consumer repeats; Spark begins at the commit and leaves none."""
-    broker.produce("t", [(b"k", b"%d" % n) for n in range(20)], partition=1)
-    group_commits({1: (4, encode(4, LogFacts(), ((6, 15),), None, 1_000).text)})
-    app = app_at()
-    lab.noting(app, journal.note)
-    assert app.run_on_spark(spark, available_now=True).wait(400)
-    assert journal.handled() == {("t", 1): list(range(4, 20))}
-    assert broker.committed("g", "t")[1] == 20
 
 
 def test_a_start_at_latest_is_committed_before_the_first_batch(

@@ -17,8 +17,8 @@ from ehkafka.spark.engine.tasks.results import batch_result, failure_in
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.source.loss import Loss, PartitionsGone
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.partition import SourcePartition
 from ehkafka.spark.source.planning import Piece
+from ehkafka.spark.source.reader_parts import SourcePartition
 from ehkafka.spark.source.stream import Stream
 
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import ehkafka
-from ehkafka.errors import ConfigurationError, MissingExtraError
+from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.refusals import check_app, check_session, check_source
 from ehkafka.spark.source.options import options_from
 from ehkafka.testing import MemoryHistory
@@ -88,25 +87,11 @@ def test_deadlines_of_processes_are_refused(lab: Any) -> None:
         check_app(lab.parts_of(app))
 
 
-def test_an_early_pyspark_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below 4.2 Spark tells a source neither its start nor a limit, and the engine needs both."""
-    app = lab.make_app()
-    app.handler("t")(lambda record: None)
-    monkeypatch.setattr("pyspark.__version__", "4.1.2")
-    with pytest.raises(ConfigurationError, match=r"PySpark 4\.1 gives.*'pyspark>=4\.2'"):
-        app.run_on_spark(SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(MissingExtraError, match=r"pip install .*'pyspark<"):
-        app.run_on_spark(SimpleNamespace())
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"taskz": "3"}, r"no option 'taskz'; did you mean tasks\?"),
-        ({"connectionStringEnv": "A", "connectionStringFile": "/b"}, "exclude|both|one"),
         ({"connectionStringEnv": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE"),
-        ({"minPartitions": "4"}, "minPartitions is not taken"),
         ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger is the engine's own"),
     ],
 )

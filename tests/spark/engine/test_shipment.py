@@ -78,20 +78,9 @@ def test_a_struct_that_loses_its_fields_is_refused(lab: Any) -> None:
     assert b"Local came without its fields: define it in a module" in ended.stderr
 
 
-def test_a_decoder_that_cannot_be_pickled_is_named(lab: Any) -> None:
-    """Such as one with a registry's client."""
-    app, lock = lab.make_app(), threading.Lock()
-
-    def decode(value: bytes) -> bytes:
-        with lock:
-            return value
-
-    app.handler("t", decoder=decode)(lambda payload: None)
-    with pytest.raises(ConfigurationError, match=r"^what handler '<lambda>' decodes to cannot be sent"):
-        pack(Shipment.of(lab.parts_of(app)))
-
-
-@pytest.mark.parametrize("what", ["handler", "middleware", "on_error", "on_worker_start", "dead letters"])
+@pytest.mark.parametrize(
+    "what", ["handler", "decoder", "middleware", "on_error", "on_worker_start", "dead letters"]
+)
 def test_what_cannot_be_pickled_is_named(lab: Any, what: str) -> None:
     """A handler that cannot be pickled is one error on the driver, which names it and says what to do."""
     app, lock = lab.make_app(), threading.Lock()
@@ -102,7 +91,7 @@ def test_what_cannot_be_pickled_is_named(lab: Any, what: str) -> None:
 
     function = guilty if what == "handler" else lambda record: None
     policy = ehkafka.DeadLetter(guilty) if what == "dead letters" else None
-    app.handler("t", on_failure=policy)(function)
+    app.handler("t", on_failure=policy, **({"decoder": guilty} if what == "decoder" else {}))(function)
     if what == "middleware":
         app.use(guilty)
     elif what == "on_error":
@@ -111,6 +100,7 @@ def test_what_cannot_be_pickled_is_named(lab: Any, what: str) -> None:
         app.on_worker_start(guilty)
     named = {
         "handler": "handler 'guilty'",
+        "decoder": "what handler '<lambda>' decodes to",
         "middleware": "middleware 1 .'guilty'.",
         "dead letters": "the dead letters' function",
     }

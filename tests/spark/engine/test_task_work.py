@@ -43,30 +43,6 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
     assert (results[1].last_offset, results[1].last_timestamp_ms) == (299, 1299)
 
 
-@pytest.mark.parametrize("kind", ["threads", "asyncio", "batches"])
-def test_payloads_are_decoded_in_the_task(lab: Any, kind: str) -> None:
-    """What does not fit is rejected before the handler runs; `b"x"` is no JSON."""
-    app, seen = lab.make_app(), []
-    good = [SimulatedMessage("t", 0, n, b"k", b'{"n": %d}' % n) for n in (0, 2)]
-    log = [good[0], SimulatedMessage("t", 0, 1, b"k", b"x"), good[1]]
-
-    def handle(payload: dict[str, int]) -> None:
-        seen.append(payload["n"])
-
-    async def handle_async(payload: dict[str, int]) -> None:
-        seen.append(payload["n"])
-
-    def handle_batch(batch: ehkafka.Batch[dict[str, int]]) -> None:
-        seen.extend(payload["n"] for payload in batch.values)
-
-    register = app.batch_handler if kind == "batches" else app.handler
-    function = {"threads": handle, "asyncio": handle_async, "batches": handle_batch}[kind]
-    register("t", on_failure=ehkafka.Skip())(function)
-    (result,) = lab.run_task(app, log)
-    assert seen == [0, 2]
-    assert (result.finished, result.skipped) == (2, 1)
-
-
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
 def test_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
     """Per key, starts follow offsets and no two overlap, retries included."""
@@ -137,26 +113,6 @@ def test_a_failure_with_stop_fails_the_task_and_names_the_record(lab: Any) -> No
     with pytest.raises(HandlerFailedError, match=r"'handle' failed at t\[0\]@0, key k0.*no such home"):
         lab.run_task(app, lab.log_of(4))
     assert ended.is_set()
-
-
-def test_dead_letters_reach_a_function_in_order(lab: Any) -> None:
-    """Records of one key are dead-lettered in their order, and the task waits for each letter."""
-    app = lab.make_app()
-    letters: list[tuple[bytes | None, int]] = []
-
-    def bury(letter: ehkafka.Letter) -> None:
-        time.sleep(0.001)
-        letters.append((letter.key, letter.offset))
-
-    @app.handler("t", workers=4, on_failure=ehkafka.DeadLetter(bury))
-    def handle(record: ehkafka.Record) -> None:
-        if record.offset() % 10 == 0:
-            raise ValueError
-
-    (result,) = lab.run_task(app, lab.log_of(200))
-    assert (result.finished, result.dead_lettered) == (180, 20)
-    lab.assert_key_order(letters)
-    assert sorted(offset for _, offset in letters) == list(range(0, 200, 10))
 
 
 def test_a_diverted_key_follows_until_the_batch_ends(lab: Any) -> None:

@@ -235,17 +235,6 @@ def test_aggregates_are_appended_when_the_watermark_has_passed(stream: Stream, w
     ]
 
 
-def test_a_new_checkpoint_does_not_write_over_another_querys_path(
-    stream: Stream, written: Any, tmp_path: Path
-) -> None:
-    """Its batch 0 is another one: it is refused instead of being taken for written."""
-    stream.add(1)
-    stream.run()
-    with pytest.raises(StreamingQueryException, match="belongs to the streaming query"):
-        stream.run(checkpoint=str(tmp_path / "another"))
-    assert numbers(written) == [1]
-
-
 def test_the_sink_is_found_by_its_name(spark: SparkSession) -> None:
     """Reading from it says what to read with instead."""
     with pytest.raises(Exception, match=r"spark\.read\.json"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ehkafka.spark.sink.message import Staged
+    from ehkafka.spark.sink.data_source import Staged
 
 QUERY = "6f0b5f2e-query"
 

@@ -12,6 +12,7 @@ from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.follow import STARTS_MAX
 from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.stream import Stream
 from ehkafka.testing import EmbeddedBroker
 from tests.spark.kept import close_idle
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.spark.source.planning import Piece
 
 Rows = list[tuple[int, int]]
 # A query of a second may take minutes beside others; whoever hangs is reported by the time-out.
@@ -146,6 +148,28 @@ class FakeLog:
         """A group's commits, and what topics have got since."""
         committed = self.commits.get(group, {})
         return {one: committed[one] for one in partitions if one in committed}, self.new
+
+
+def stream_of(log: FakeLog, **given: str) -> Stream:
+    """Return a query's stream."""
+    return Stream(options_from({"bootstrap": "localhost:1", "subscribe": "readings", **given}), log)
+
+
+def batch(stream: Stream, start: Any, limit: int | None = None) -> tuple[dict[str, Any], list[Piece]]:
+    """Return a batch's end as Spark hands it back, through JSON, and its pieces."""
+    end: dict[str, Any] = json.loads(json.dumps(stream.latest(start, limit)))
+    return end, stream.pieces(start, end)
+
+
+def covered(pieces: list[Piece]) -> list[tuple[int, int]]:
+    """Return every partition and offset that these read, sorted."""
+    return sorted((one.partition, offset) for one in pieces for offset in range(one.start, one.end))
+
+
+def read_all_of(log: FakeLog) -> dict[str, Any]:
+    """Return the checkpoint of a query that has read what is there."""
+    stream = stream_of(log, startingOffsets="earliest")
+    return batch(stream, stream.initial())[0]
 
 
 @pytest.fixture

@@ -62,12 +62,6 @@ def test_a_batch_is_everything_between_two_places(load: Callable[..., DataFrame]
     assert [row[1] for row in rows if row[0] == 1] == list(range(10))
 
 
-def test_an_empty_range_is_an_empty_frame(load: Callable[..., DataFrame]) -> None:
-    """Nothing between the two places is no error."""
-    place = '{"readings": {"0": 5, "1": 5}}'
-    assert load(startingOffsets=place, endingOffsets=place).collect() == []
-
-
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -90,13 +84,6 @@ def test_what_is_wrong_is_reported_on_the_driver(
     """One error that names the option, before a task runs."""
     with pytest.raises(AnalysisException, match=text):
         load(**given).collect()
-
-
-def test_a_schema_of_ones_own_is_refused(spark: SparkSession, broker: EmbeddedBroker) -> None:
-    """The columns are fixed; the error says what chooses among them."""
-    here = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings"}
-    with pytest.raises(AnalysisException, match=r"leave out \.schema"):
-        spark.read.format("ehkafka").schema("key STRING").options(**here).load().collect()
 
 
 def test_a_limit_leaves_the_next_task_in_peace(load: Callable[..., DataFrame]) -> None:

@@ -5,11 +5,9 @@ Positions of the old log lie inside of the new one, so no offset is out of range
 
 from __future__ import annotations
 
-import json
-import logging
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +21,7 @@ from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream import Stream
 from tests.spark.kept import close_idle
+from tests.spark.source.conftest import batch, read_all_of, stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,17 +33,6 @@ P0, P1 = TopicPartition("readings", 0), TopicPartition("readings", 1)
 OLD, NEW = 30, 80
 
 
-def stream_of(log: FakeLog, **given: str) -> Stream:
-    """Return a query's stream."""
-    return Stream(options_from({"bootstrap": "localhost:1", "subscribe": "readings", **given}), log)
-
-
-def batch(stream: Stream, start: Any, limit: int | None = None) -> tuple[dict[str, Any], list[Piece]]:
-    """Return a batch's end as Spark hands it back, and its pieces."""
-    end: dict[str, Any] = json.loads(json.dumps(stream.latest(start, limit)))
-    return end, stream.pieces(start, end)
-
-
 @pytest.fixture
 def named(log: FakeLog) -> FakeLog:
     """Return a log whose topic has an id."""
@@ -53,15 +41,9 @@ def named(log: FakeLog) -> FakeLog:
     return log
 
 
-def read_old(log: FakeLog) -> dict[str, Any]:
-    """Return the checkpoint of a query that has read the old log."""
-    stream = stream_of(log, startingOffsets="earliest")
-    return batch(stream, stream.initial())[0]
-
-
 def test_a_restart_tells_both_ids(named: FakeLog) -> None:
     """`failOnDataLoss=true`: it ends before its first batch and says which topic, and what to do."""
-    end = read_old(named)
+    end = read_all_of(named)
     named.make_anew("readings", NEW, NEW)
     with pytest.raises(
         OffsetGapError,
@@ -70,45 +52,15 @@ def test_a_restart_tells_both_ids(named: FakeLog) -> None:
         stream_of(named).latest(end, None)
 
 
-def test_the_new_log_is_read_from_its_beginning_once(
-    named: FakeLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    """`failOnDataLoss=false`, in a running query: one warning, all of the new log once, also replayed."""
-    stream = stream_of(named, startingOffsets="earliest", failOnDataLoss="false")
-    start = batch(stream, stream.initial())[0]
-    named.make_anew("readings", NEW, NEW)
-    read = []
-    with caplog.at_level(logging.WARNING, "ehkafka.spark"):
-        while (found := batch(stream, start, 50))[1]:
-            replayed = stream_of(named, failOnDataLoss="false").pieces(start, found[0])
-            assert replayed == found[1]
-            read += found[1]
-            start = found[0]
-    covered = sorted((one.partition, offset) for one in read for offset in range(one.start, one.end))
-    assert covered == [(partition, offset) for partition in (0, 1) for offset in range(NEW)]
-    assert len(caplog.records) == 1
-    assert StreamOffset.from_json(start).topic_ids == named.ids
-
-
 def test_a_new_log_may_begin_later_and_have_fewer_partitions(named: FakeLog) -> None:
     """Where the new logs begin is written down with the batch; partitions that are gone are not missed."""
-    end = read_old(named)
+    end = read_all_of(named)
     named.make_anew("readings", NEW)
     named.first[P0] = 7
     stream = stream_of(named, failOnDataLoss="false")
     after, pieces = batch(stream, end)
     assert pieces == [Piece("readings", 0, 7, NEW)]
     assert StreamOffset.from_json(after).positions == {P0: NEW}
-
-
-def test_a_new_log_as_long_as_the_old_one_is_noticed_at_a_restart(named: FakeLog) -> None:
-    """Nothing seems new then: a query that ends when all is read would end without having read it."""
-    end = read_old(named)
-    named.make_anew("readings", OLD, OLD)
-    stream = stream_of(named, failOnDataLoss="false")
-    after, pieces = batch(stream, end)
-    assert pieces == [Piece("readings", 0, 0, OLD), Piece("readings", 1, 0, OLD)]
-    assert batch(stream, after) == (after, [])
 
 
 def test_an_offset_without_an_id_is_read_on_and_gets_one(named: FakeLog) -> None:
@@ -123,7 +75,7 @@ def test_an_offset_without_an_id_is_read_on_and_gets_one(named: FakeLog) -> None
 
 def test_an_id_that_is_not_reported_disproves_nothing_and_is_kept(named: FakeLog) -> None:
     """Silence, or a broker without ids: the query goes on, and later answers still tell."""
-    end = read_old(named)
+    end = read_all_of(named)
     known = dict(named.ids)
     named.ids.clear()
     named.grow("readings", OLD + 5, OLD)
@@ -135,7 +87,7 @@ def test_an_id_that_is_not_reported_disproves_nothing_and_is_kept(named: FakeLog
 def test_the_id_is_asked_after_the_ends_were(named: FakeLog) -> None:
     """Then the ends are of the topic with that id; and an idle query asks for none."""
     stream = stream_of(named)
-    end = read_old(named)
+    end = read_all_of(named)
     batch(stream, end)
     named.asked.clear()
     named.grow("readings", OLD + 5, OLD)

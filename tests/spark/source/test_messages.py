@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kit.waiting import wait_until
-
 pytest.importorskip("pyspark")
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -28,39 +25,12 @@ pytestmark = pytest.mark.timeout(600)
 KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
 
 
-@pytest.fixture
-def noted(spark: SparkSession) -> Iterator[Callable[[str], str]]:
-    """Return what waits until a Python process of Spark's has said this on its stderr; all of it comes back.
-
-    Java hands it on to its own stderr, which is another one during the test.
-    """
-    java: Any = spark.sparkContext._jvm.java
-    system, shown = java.lang.System, java.io.ByteArrayOutputStream()
-    before = system.err
-    system.setErr(java.io.PrintStream(shown, True))
-
-    def wait_for(words: str) -> str:
-        wait_until(lambda: words in str(shown.toString()), lambda: f"{words!r} in {shown.toString()}", 60.0)
-        return str(shown.toString())
-
-    yield wait_for
-    system.setErr(before)
-
-
 @pytest.mark.parametrize("kind", ["readStream", "read"])
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
         ({"startingOfsets": "latest"}, r"no option 'startingofsets'; did you mean startingOffsets\?"),
-        ({"minPartitions": "8"}, "Option minPartitions is not taken: .* lose its order"),
-        ({"assign": '{"readings": [0]}'}, "Options subscribe and assign exclude each other: keep one"),
-        ({"startingOffsets": "latest", "startingTimestamp": "1"}, "contradict each other: keep one"),
-        ({"connectionStringEnv": "A", "namespace": "home"}, "both name the broker: keep one"),
         ({"connectionString": f"Endpoint=sb://x/;SharedAccessKey={KEY}"}, "connectionStringEnv"),
-        ({"topic": "readings"}, "name the topics to read with subscribe"),
-        ({"path": "readings"}, r"load\(\) takes no path: name the topics with subscribe"),
-        ({"checkpointLocation": "/c"}, "it belongs to writeStream"),
-        ({"bootstrap.servers": "x"}, r"did you mean kafka\.bootstrap\.servers\?"),
     ],
 )
 def test_wrong_options_are_refused_by_load(
@@ -100,14 +70,6 @@ def test_a_writer_hears_what_to_write_with(
     with pytest.raises(StreamingQueryException) as ended:
         writer.option("checkpointLocation", str(queries.checkpoint)).start().awaitTermination(200)
     assert re.match(WRITES_NOT, _last_error(ended.value))
-
-
-@pytest.mark.parametrize("kind", ["readStream", "read"])
-def test_a_reader_of_the_sink_hears_so(spark: SparkSession, kind: str) -> None:
-    """Not what its options lack for writing."""
-    with pytest.raises(AnalysisException) as refused:
-        getattr(spark, kind).format("ehkafka-blob").load("minutes")
-    assert _last_error(refused.value).startswith("ehkafka-blob writes streams and reads nothing")
 
 
 @pytest.mark.parametrize(
@@ -153,42 +115,6 @@ def test_what_the_broker_does_not_have_ends_the_query_before_its_first_batch(
     assert list(queries.checkpoint.glob("offsets/*")) == []
 
 
-@pytest.mark.parametrize("was_finished", [True, False], ids=["between batches", "amid a batch"])
-def test_a_checkpoint_of_another_topic_is_refused(
-    queries: Queries, broker: EmbeddedBroker, was_finished: bool
-) -> None:
-    """Both topics are named, nothing is read, and the checkpoint's own query goes on afterwards."""
-    broker.create_topic("alerts", 1)
-    broker.produce("alerts", [(b"k", b"v")])
-    queries.produce(2, 1)
-    queries.start(startingOffsets="earliest")
-    if not was_finished:
-        queries.forget_commits()
-    with pytest.raises(
-        StreamingQueryException,
-        match=r"ConfigurationError: The checkpoint is of readings, .* reads alerts\. .* of its own\.",
-    ):
-        queries.start(subscribe="alerts", startingOffsets="earliest")
-    queries.produce(0, 2)
-    sink, _ = queries.start(startingOffsets="earliest")
-    repeated = [] if was_finished else [(0, 0), (0, 1), (1, 0)]
-    assert sink.rows == [*repeated, (1, 1), (1, 2)]
-
-
-def test_a_checkpoint_of_another_group_is_refused(queries: Queries) -> None:
-    """A query that began with a group's commits does not go on for another group."""
-    queries.produce(2, 1)
-    queries.start(startingOffsets="group", groupId="home")
-    with pytest.raises(
-        StreamingQueryException,
-        match=r"ConfigurationError: .* commits of group 'home', but groupId is 'barn'\. .*the same group\.",
-    ):
-        queries.start(startingOffsets="group", groupId="barn")
-    queries.produce(1, 0)
-    sink, _ = queries.start(startingOffsets="group", groupId="home")
-    assert sink.rows == [(0, 2)]
-
-
 def test_a_checkpoint_of_another_source_is_refused(
     queries: Queries, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -204,25 +130,6 @@ def test_a_checkpoint_of_another_source_is_refused(
         match=r"ConfigurationError: The checkpoint holds no offset of the ehkafka source.* of its own\.",
     ):
         queries.start(startingOffsets="earliest")
-
-
-def test_lost_records_are_named_or_passed(
-    queries: Queries, broker: EmbeddedBroker, noted: Callable[[str], str]
-) -> None:
-    """`failOnDataLoss` both ways over a restart: the gap is named, then what is left is read."""
-    queries.produce(10, 10)
-    queries.start(startingOffsets="earliest")
-    queries.produce(10, 10)
-    broker.delete_records("readings", 1, 15)
-    gap = "readings[1]: offset 10 was to be read next, but the log holds 15 to 20: offsets 10 to 14 are gone"
-    with pytest.raises(StreamingQueryException) as ended:
-        queries.start(startingOffsets="earliest")
-    assert f"OffsetGapError: {gap} (retention). To continue without them, set failOnDataLoss" in str(
-        ended.value
-    )
-    sink, _ = queries.start(startingOffsets="earliest", failOnDataLoss="false")
-    assert sink.rows == [(0, n) for n in range(10, 20)] + [(1, n) for n in range(15, 20)]
-    noted(f"{gap} (retention). The query continues at offset 15 (failOnDataLoss=false).")
 
 
 def _planned(spark: SparkSession, broker: EmbeddedBroker, **given: str) -> Any:

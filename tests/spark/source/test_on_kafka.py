@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,13 +28,10 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.datasource import DataSourceReader
-    from pyspark.sql.types import StructType
 
     from ehkafka.spark.source.options import SourceOptions
 
 pytest.importorskip("pyspark")
-from ehkafka.spark.source.data_source import EhkafkaDataSource
 from tests.spark.kept import close_idle
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
@@ -189,42 +185,6 @@ def _through_the_service(
         "kafka.ssl.ca.location": str(directory / "ca.pem"),
         "subscribe": topic,
     }
-
-
-def test_an_executor_without_the_secret_says_where_it_has_to_be(
-    guarded: KafkaBroker, topic: Callable[..., str], spark: SparkSession, tmp_path: Path
-) -> None:
-    """The driver has the variable and plans; the task that lacks it names it, and how it gets there."""
-    name, variable = topic(), f"HOME_STRING_{uuid.uuid4().hex[:8]}"
-    produce(guarded.bootstrap, name, [("k", b"v")] * 6)
-    given = {**_through_the_service(guarded, tmp_path, name), "connectionStringEnv": variable}
-    del given["connectionStringFile"]
-    source = _with_a_variable_where_it_plans(variable, STRING)
-    spark.dataSource.register(source)
-    rows = spark.read.format(source.name()).options(**given).load().rdd
-    assert rows.getNumPartitions() == 1
-    with pytest.raises(
-        Exception,
-        match=rf"ConfigurationError: Option connectionStringEnv: the variable {variable} is not set in this"
-        rf" process\. .* of every executor's",
-    ) as reported:
-        rows.collect()
-    assert KEY not in str(reported.value)
-
-
-def _with_a_variable_where_it_plans(variable: str, value: str) -> type[EhkafkaDataSource]:
-    """Return the source for a driver that has this variable, made here so that it goes there by value."""
-
-    class OfTheDriver(EhkafkaDataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "ehkafka-of-the-driver"
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            os.environ[variable] = value
-            return super().reader(schema)
-
-    return OfTheDriver
 
 
 # A process that runs a task says so: a token is asked for on the driver, too.

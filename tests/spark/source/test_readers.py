@@ -81,17 +81,6 @@ def test_a_reader_gives_spark_what_its_engine_asks(
     assert list(one.partitions(last, last)) == []
 
 
-def test_without_the_option_a_batch_takes_all(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
-    """No `maxOffsetsPerTrigger`, no limit."""
-    from pyspark.sql.streaming.datasource import ReadAllAvailable  # noqa: PLC0415 - an extra
-
-    _produce(broker, 5, 9)
-    one = reader()
-    assert one.getDefaultReadLimit() == ReadAllAvailable()
-    end = one.latestOffset(one.initialOffset(), ReadAllAvailable())
-    assert len(_rows(one, one.partitions(one.initialOffset(), end))) == 14
-
-
 def test_tasks_share_the_partitions(broker: EmbeddedBroker, reader: Callable[..., Any]) -> None:
     """`tasks` deals several partitions to a task; `splitPartitions` allows cuts."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable  # noqa: PLC0415 - an extra

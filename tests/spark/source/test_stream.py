@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +16,7 @@ from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.stream import Stream
+from tests.spark.source.conftest import batch, stream_of
 
 if TYPE_CHECKING:
     from tests.spark.source.conftest import FakeLog
@@ -23,54 +24,36 @@ if TYPE_CHECKING:
 P0, P1, P2 = (TopicPartition("readings", number) for number in range(3))
 
 
-def _stream(log: FakeLog, **given: str) -> Stream:
-    return Stream(options_from({"bootstrap": "localhost:1", "subscribe": "readings", **given}), log)
-
-
-def _through_spark(offset: dict[str, Any]) -> dict[str, Any]:
-    """Return an offset as Spark hands it back: through JSON."""
-    read: dict[str, Any] = json.loads(json.dumps(offset))
-    return read
-
-
-def _batch(
-    stream: Stream, start: dict[str, Any], limit: int | None = None
-) -> tuple[dict[str, Any], list[Piece]]:
-    """Return a batch's end and pieces."""
-    end = _through_spark(stream.latest(start, limit))
-    return end, stream.pieces(start, end)
-
-
 def test_a_replay_of_the_first_batch_begins_where_it_began(log: FakeLog) -> None:
     """Trap: `initialOffset()` is called again when batch 0 is replayed; a moving "latest" lost records."""
     log.grow("readings", 5, 7)
-    stream = _stream(log, startingOffsets="latest")
-    start = _through_spark(stream.initial())
+    stream = stream_of(log, startingOffsets="latest")
+    start = stream.initial()
     stream.latest(start, None)
     log.grow("readings", 6, 9)
-    end, pieces = _batch(stream, start)
+    end, pieces = batch(stream, start)
     assert pieces == [Piece("readings", 0, 5, 6), Piece("readings", 1, 7, 9)]
     log.grow("readings", 20, 20)
-    restarted = _stream(log, startingOffsets="latest")
+    restarted = stream_of(log, startingOffsets="latest")
     assert restarted.initial() == stream.initial()
-    assert restarted.pieces(_through_spark(restarted.initial()), end) == pieces
+    assert restarted.pieces(restarted.initial(), end) == pieces
 
 
 def test_the_start_is_written_down_before_anything_has_come(log: FakeLog) -> None:
     """Trap: a stream at "latest" that was killed while idle goes on where it began, not at a later end."""
     log.grow("readings", 5)
-    stream = _stream(log)
-    end, pieces = _batch(stream, stream.initial())
+    stream = stream_of(log)
+    end, pieces = batch(stream, stream.initial())
     assert pieces == []
     log.grow("readings", 8)
-    assert _batch(_stream(log), end)[1] == [Piece("readings", 0, 5, 8)]
+    assert batch(stream_of(log), end)[1] == [Piece("readings", 0, 5, 8)]
 
 
 def test_nothing_new_is_the_start_itself(log: FakeLog) -> None:
     """Trap: offsets are compared as text, so an idle stream must return what it was given."""
     log.grow("readings", *range(12))
-    stream = _stream(log, startingOffsets="earliest")
-    end, _ = _batch(stream, stream.initial())
+    stream = stream_of(log, startingOffsets="earliest")
+    end, _ = batch(stream, stream.initial())
     assert json.dumps(stream.latest(end, None)) == json.dumps(end)
     shuffled = {name: dict(reversed(numbers.items())) for name, numbers in end.items()}
     assert json.dumps(stream.latest(shuffled, None)) == json.dumps(shuffled)
@@ -79,10 +62,10 @@ def test_nothing_new_is_the_start_itself(log: FakeLog) -> None:
 def test_a_limit_bounds_each_batch_until_all_is_read(log: FakeLog) -> None:
     """`maxOffsetsPerTrigger`: batches of so many, each offset once."""
     log.grow("readings", 10, 30, 0)
-    stream = _stream(log, startingOffsets="earliest")
+    stream = stream_of(log, startingOffsets="earliest")
     start, read, sizes = stream.initial(), [], []
     while True:
-        end, pieces = _batch(stream, start, 12)
+        end, pieces = batch(stream, start, 12)
         if not pieces:
             break
         read += pieces
@@ -96,12 +79,12 @@ def test_a_limit_bounds_each_batch_until_all_is_read(log: FakeLog) -> None:
 def test_available_now_ends_where_the_log_ended(log: FakeLog) -> None:
     """What comes after the start of the query, a new partition's records too, is left to the next run."""
     log.grow("readings", 5)
-    stream = _stream(log, startingOffsets="earliest")
+    stream = stream_of(log, startingOffsets="earliest")
     stream.prepare_available_now()
     log.grow("readings", 9, 4)
-    end, pieces = _batch(stream, stream.initial(), 3)
+    end, pieces = batch(stream, stream.initial(), 3)
     assert pieces == [Piece("readings", 0, 0, 3)]
-    end, pieces = _batch(stream, end, 3)
+    end, pieces = batch(stream, end, 3)
     assert pieces == [Piece("readings", 0, 3, 5)]
     assert stream.latest(end, 3) == end
 
@@ -109,10 +92,10 @@ def test_available_now_ends_where_the_log_ended(log: FakeLog) -> None:
 def test_a_partition_that_was_added_is_read_from_its_beginning(log: FakeLog) -> None:
     """A topic that grows loses none of the new partition's first records."""
     log.grow("readings", 5)
-    stream = _stream(log)
-    end, _ = _batch(stream, stream.initial())
+    stream = stream_of(log)
+    end, _ = batch(stream, stream.initial())
     log.grow("readings", 5, 3)
-    assert _batch(stream, end)[1] == [Piece("readings", 1, 0, 3)]
+    assert batch(stream, end)[1] == [Piece("readings", 1, 0, 3)]
 
 
 def _engine_stream(log: FakeLog, **given: str) -> Stream:
@@ -133,7 +116,7 @@ def test_a_partition_that_comes_after_the_engine_has_named_all_begins_with_its_l
     stream.latest(stream.initial(), None)
     log.grow("readings", 5, 50, 50)
     log.first[P2] = first
-    end, pieces = _batch(stream, stream.initial())
+    end, pieces = batch(stream, stream.initial())
     assert pieces == [
         Piece("readings", 0, 2, 5),
         Piece("readings", 1, first, 50),
@@ -151,7 +134,7 @@ def test_a_partition_that_comes_while_the_engine_is_stopped_begins_with_its_log(
     log.grow("readings", 5, 50)
     log.first[P1] = first
     start = StreamOffset({P0: 5}).to_json()
-    end, pieces = _batch(_engine_stream(log, startingOffsets='{"readings": {"0": 1}}'), start, 7)
+    end, pieces = batch(_engine_stream(log, startingOffsets='{"readings": {"0": 1}}'), start, 7)
     assert pieces == [Piece("readings", 1, first, first + 7)]
     assert _engine_stream(log).pieces(start, end) == pieces
 
@@ -162,8 +145,8 @@ def test_what_a_query_has_missed_of_an_added_partition_is_loss(log: FakeLog) -> 
     log.first[P1] = 40
     start = StreamOffset({P0: 5}).to_json()
     with pytest.raises(OffsetGapError, match=r"readings\[1\].*0 to 39 are gone"):
-        _stream(log).latest(start, None)
-    assert _batch(_stream(log, failOnDataLoss="false"), start)[1] == [Piece("readings", 1, 40, 50)]
+        stream_of(log).latest(start, None)
+    assert batch(stream_of(log, failOnDataLoss="false"), start)[1] == [Piece("readings", 1, 40, 50)]
 
 
 def test_a_partition_that_a_broker_does_not_know_yet_is_asked_for_again(log: FakeLog) -> None:
@@ -171,9 +154,9 @@ def test_a_partition_that_a_broker_does_not_know_yet_is_asked_for_again(log: Fak
     log.grow("readings", 5)
     log.grow_late = lambda: log.grow("readings", 5, 3)
     stream = _engine_stream(log, startingOffsets='{"readings": {"0": 5, "1": 1}}')
-    assert _batch(stream, stream.initial())[1] == [Piece("readings", 1, 1, 3)]
+    assert batch(stream, stream.initial())[1] == [Piece("readings", 1, 1, 3)]
     del log.last[P1]
-    assert _batch(_stream(log), StreamOffset({P0: 5, P1: 2}).to_json())[1] == [Piece("readings", 1, 2, 3)]
+    assert batch(stream_of(log), StreamOffset({P0: 5, P1: 2}).to_json())[1] == [Piece("readings", 1, 2, 3)]
 
 
 def test_a_start_that_fell_out_of_retention_is_named(log: FakeLog) -> None:
@@ -184,7 +167,7 @@ def test_a_start_that_fell_out_of_retention_is_named(log: FakeLog) -> None:
     with pytest.raises(
         OffsetGapError, match=r"readings\[0\].*offset 10.*10 to 29 are gone.*failOnDataLoss=false"
     ):
-        _stream(log).latest(start, None)
+        stream_of(log).latest(start, None)
 
 
 def test_without_fail_on_data_loss_the_gap_is_reported_and_passed(
@@ -193,9 +176,9 @@ def test_without_fail_on_data_loss_the_gap_is_reported_and_passed(
     """`failOnDataLoss=false`: one warning, the limit counts what can be read, and tasks meet no gap again."""
     log.grow("readings", 50)
     log.first[P0] = 30
-    stream = _stream(log, failOnDataLoss="false")
+    stream = stream_of(log, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING, "ehkafka.spark"):
-        end, pieces = _batch(stream, StreamOffset({P0: 10}).to_json(), 5)
+        end, pieces = batch(stream, StreamOffset({P0: 10}).to_json(), 5)
     [warning] = caplog.messages
     assert "10 to 29 are gone (retention). The query continues at offset 30 " in warning
     assert (pieces[0].start, pieces[0].end) == (30, 35)
@@ -207,14 +190,14 @@ def test_a_log_that_ends_before_the_start_is_named(log: FakeLog, caplog: pytest.
     log.grow("readings", 4)
     start = StreamOffset({P0: 10}).to_json()
     with pytest.raises(OffsetGapError, match="recreated"):
-        _stream(log).latest(start, None)
+        stream_of(log).latest(start, None)
     with pytest.raises(OffsetGapError, match="recreated"):
-        _stream(log).pieces(start, StreamOffset({P0: 4}).to_json())
+        stream_of(log).pieces(start, StreamOffset({P0: 4}).to_json())
     log.first[P0] = 1
-    stream = _stream(log, failOnDataLoss="false")
-    end, pieces = _batch(stream, start)
+    stream = stream_of(log, failOnDataLoss="false")
+    end, pieces = batch(stream, start)
     assert pieces == [Piece("readings", 0, 1, 4)]
-    assert _stream(log, failOnDataLoss="false").pieces(start, end) == pieces
+    assert stream_of(log, failOnDataLoss="false").pieces(start, end) == pieces
     [warning] = caplog.messages
     assert "offset 10 was to be read next, but the log holds 1 to 4" in warning
     assert "The query continues at offset 1 (failOnDataLoss=false)" in warning
@@ -231,8 +214,8 @@ def test_partitions_that_are_gone_are_named(log: FakeLog, caplog: pytest.LogCapt
     log.grow("readings", 4)
     start = StreamOffset({P0: 4, P1: 9}).to_json()
     with pytest.raises(OffsetGapError, match=r"readings\[1\]"):
-        _stream(log).latest(start, None)
-    stream = _stream(log, failOnDataLoss="false")
+        stream_of(log).latest(start, None)
+    stream = stream_of(log, failOnDataLoss="false")
     end = stream.latest(start, None)
     assert "readings[1]" in caplog.text
     assert StreamOffset.from_json(end).positions == {P0: 4}
@@ -242,7 +225,7 @@ def test_a_checkpoint_of_another_topic_is_refused(log: FakeLog) -> None:
     """Two queries with one checkpoint directory: both topics are named."""
     log.grow("readings", 4)
     start = StreamOffset({TopicPartition("alerts", 0): 3}).to_json()
-    for attempt in (lambda: _stream(log).latest(start, None), lambda: _stream(log).pieces(start, start)):
+    for attempt in (lambda: stream_of(log).latest(start, None), lambda: stream_of(log).pieces(start, start)):
         with pytest.raises(ConfigurationError, match=r"is of alerts.*reads readings.*checkpointLocation"):
             attempt()
 
@@ -251,10 +234,10 @@ def test_a_checkpoint_of_another_group_is_refused(log: FakeLog) -> None:
     """A checkpoint that began with one group's commits does not go on for another."""
     log.grow("readings", 9)
     log.commits = {"home": {P0: 4}, "barn": {P0: 2}}
-    stream = _stream(log, startingOffsets="group", groupId="home")
-    end, pieces = _batch(stream, stream.initial())
+    stream = stream_of(log, startingOffsets="group", groupId="home")
+    end, pieces = batch(stream, stream.initial())
     assert pieces == [Piece("readings", 0, 4, 9)]
-    other = _stream(log, startingOffsets="group", groupId="barn")
+    other = stream_of(log, startingOffsets="group", groupId="barn")
     with pytest.raises(ConfigurationError, match=r"group 'home'.*groupId is 'barn'"):
         other.latest(end, None)
 
@@ -262,7 +245,7 @@ def test_a_checkpoint_of_another_group_is_refused(log: FakeLog) -> None:
 def test_a_damaged_first_offset_is_refused(log: FakeLog) -> None:
     """An end of batch 0 that does not say where it began cannot be replayed."""
     log.grow("readings", 9)
-    stream = _stream(log)
+    stream = stream_of(log)
     with pytest.raises(ConfigurationError, match="does not say where its first batch began"):
         stream.pieces(stream.initial(), StreamOffset({P0: 9}).to_json())
 
@@ -270,7 +253,7 @@ def test_a_damaged_first_offset_is_refused(log: FakeLog) -> None:
 def test_the_logs_ends_are_reported_for_the_lag(log: FakeLog) -> None:
     """A query's progress shows how far the logs went when the batch was planned, limit or not."""
     log.grow("readings", 9, 2)
-    stream = _stream(log, startingOffsets="earliest")
+    stream = stream_of(log, startingOffsets="earliest")
     assert stream.seen() is None
     stream.latest(stream.initial(), 3)
     assert stream.seen() == {"readings": {"0": 9, "1": 2}}
@@ -279,10 +262,10 @@ def test_the_logs_ends_are_reported_for_the_lag(log: FakeLog) -> None:
 def test_a_batch_costs_one_look_at_the_ends(log: FakeLog) -> None:
     """The logs' beginnings are asked for once, not before each batch."""
     log.grow("readings", 9)
-    stream = _stream(log, startingOffsets="earliest")
-    end, _ = _batch(stream, stream.initial())
+    stream = stream_of(log, startingOffsets="earliest")
+    end, _ = batch(stream, stream.initial())
     log.asked.clear()
     for size in (12, 15):
         log.grow("readings", size)
-        end, _ = _batch(stream, end)
+        end, _ = batch(stream, end)
     assert log.asked == ["ends", "ends"]

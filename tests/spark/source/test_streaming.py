@@ -80,18 +80,3 @@ def test_an_idle_stream_makes_no_batches(queries: Queries) -> None:
     written = queries.offset(1)
     assert written.pop("#witness") == queries.offset(0)["#witness"]
     assert written == {"readings": {"0": 4, "1": 4}}
-
-
-def test_a_topic_made_anew_is_noticed_without_ids(queries: Queries) -> None:
-    """Row 23 between two runs, its new log the longer one: the query ends, or reads all of it."""
-    queries.produce(30, 50)
-    sink, _ = queries.start(startingOffsets="earliest")
-    assert sink.rows == _rows((0, 30), (0, 50))
-    queries.make_anew(40, 60)
-    with pytest.raises(StreamingQueryException, match=r"topic 'readings' holds other records .*set failOn"):
-        queries.start()
-    sink, _ = queries.start(failOnDataLoss="false")
-    assert sink.rows == _rows((0, 40), (0, 60))
-    queries.produce(2, 0)
-    sink, _ = queries.start()
-    assert sink.rows == _rows((40, 42), (60, 60))

@@ -5,6 +5,7 @@ The new log is the longer one, so positions of the old one lie inside of it and 
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from typing import Any
@@ -17,31 +18,14 @@ from ehkafka.errors import OffsetGapError
 from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
-from ehkafka.spark.source.stream import Stream
 from ehkafka.spark.source.witnesses import made_anew
-from tests.spark.source.conftest import FakeLog
+from tests.spark.source.conftest import FakeLog, batch, covered, read_all_of, stream_of
 
 P0, P1, Q0 = TopicPartition("readings", 0), TopicPartition("readings", 1), TopicPartition("others", 0)
 OLD, NEW = 30, 80
+IDS = {"readings": bytes(range(16))}
 GOES_ON = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
-
-
-def stream_of(log: FakeLog, **given: str) -> Stream:
-    """Return a query's stream."""
-    return Stream(options_from({"bootstrap": "localhost:1", "subscribe": "readings", **given}), log)
-
-
-def batch(stream: Stream, start: Any, limit: int | None = None) -> tuple[dict[str, Any], list[Piece]]:
-    """Return a batch's end as Spark hands it back, and its pieces."""
-    end: dict[str, Any] = json.loads(json.dumps(stream.latest(start, limit)))
-    return end, stream.pieces(start, end)
-
-
-def covered(pieces: list[Piece]) -> list[tuple[int, int]]:
-    """Return every partition and offset that these read, sorted."""
-    return sorted((one.partition, offset) for one in pieces for offset in range(one.start, one.end))
 
 
 def witnesses(offset: dict[str, Any]) -> dict[TopicPartition, int]:
@@ -56,12 +40,6 @@ def nameless(log: FakeLog) -> FakeLog:
     return log
 
 
-def read_old(log: FakeLog) -> dict[str, Any]:
-    """Return the checkpoint of a query that has read the old log."""
-    stream = stream_of(log, startingOffsets="earliest")
-    return batch(stream, stream.initial())[0]
-
-
 def due(log: FakeLog) -> None:
     """Let a minute pass."""
     log.is_due = True
@@ -69,7 +47,7 @@ def due(log: FakeLog) -> None:
 
 def test_a_restart_tells_the_topic_and_the_record(nameless: FakeLog) -> None:
     """`failOnDataLoss=true`: it ends before its first batch and says what tells, and what to do."""
-    end = read_old(nameless)
+    end = read_all_of(nameless)
     nameless.make_anew("readings", NEW, NEW)
     with pytest.raises(
         OffsetGapError,
@@ -80,12 +58,24 @@ def test_a_restart_tells_the_topic_and_the_record(nameless: FakeLog) -> None:
         stream_of(nameless).latest(end, None)
 
 
-@pytest.mark.parametrize("ends", [(NEW, NEW), (OLD, OLD), (NEW, OLD)])
-@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize(
+    ("ends", "ids", "is_restarted"),
+    [
+        *itertools.product([(NEW, NEW), (OLD, OLD), (NEW, OLD)], [{}], [False, True]),
+        ((NEW, NEW), IDS, False),
+        ((OLD, OLD), IDS, True),
+    ],
+)
 def test_the_new_log_is_read_from_its_beginning_once(
-    nameless: FakeLog, caplog: pytest.LogCaptureFixture, ends: tuple[int, int], *, is_restarted: bool
+    nameless: FakeLog,
+    caplog: pytest.LogCaptureFixture,
+    ends: tuple[int, int],
+    ids: dict[str, bytes],
+    *,
+    is_restarted: bool,
 ) -> None:
     """`failOnDataLoss=false`: one warning, all of the new log once, also where a batch is replayed."""
+    nameless.ids = dict(ids)
     stream = stream_of(nameless, **GOES_ON)
     start = batch(stream, stream.initial())[0]
     nameless.make_anew("readings", *ends)
@@ -102,7 +92,8 @@ def test_the_new_log_is_read_from_its_beginning_once(
             due(nameless)
     assert covered(read) == [(partition, offset) for partition in (0, 1) for offset in range(ends[partition])]
     assert len(caplog.records) == 1
-    assert witnesses(start) == {P0: ends[0] - 2, P1: ends[1] - 2}
+    assert StreamOffset.from_json(start).topic_ids == nameless.ids
+    assert witnesses(start) == ({} if ids else {P0: ends[0] - 2, P1: ends[1] - 2})
 
 
 def test_what_was_planned_before_a_look_is_read_again(nameless: FakeLog) -> None:
@@ -162,7 +153,7 @@ def test_where_ids_are_known_no_record_is_read(nameless: FakeLog) -> None:
 
 def test_a_record_decides_once_before_a_first_id_does(nameless: FakeLog) -> None:
     """A broker that has come to have ids: the first one is of the log that the positions are of."""
-    end = read_old(nameless)
+    end = read_all_of(nameless)
     nameless.ids["readings"] = bytes(range(16))
     made = FakeLog(ids=dict(nameless.ids))
     made.make_anew("readings", NEW, NEW)
@@ -182,7 +173,7 @@ def test_a_record_decides_once_before_a_first_id_does(nameless: FakeLog) -> None
 @pytest.mark.parametrize("gone", ["retention", "compaction", "late"])
 def test_what_is_missing_proves_nothing_and_is_kept(nameless: FakeLog, gone: str) -> None:
     """A record that the log has no more, or that was not read in time: the query goes on, and keeps it."""
-    end = read_old(nameless)
+    end = read_all_of(nameless)
     if gone == "retention":
         nameless.first[P0] = OLD
     elif gone == "compaction":
@@ -203,7 +194,7 @@ def test_what_is_missing_proves_nothing_and_is_kept(nameless: FakeLog, gone: str
 
 def test_a_newer_record_takes_the_place_of_one_that_is_gone(nameless: FakeLog) -> None:
     """Retention took the old one: the next that is read is recognised by a new one."""
-    end = read_old(nameless)
+    end = read_all_of(nameless)
     nameless.first |= {P0: OLD, P1: OLD}
     nameless.grow("readings", NEW, OLD)
     assert witnesses(batch(stream_of(nameless), end)[0]) == {P0: NEW - 2, P1: OLD - 2}
@@ -212,7 +203,7 @@ def test_a_newer_record_takes_the_place_of_one_that_is_gone(nameless: FakeLog) -
 def test_the_end_of_a_transaction_is_no_record(nameless: FakeLog) -> None:
     """Its marker is the last offset; the one before tells."""
     nameless.holes |= {(P0, OLD - 1), (P1, OLD - 1)}
-    assert witnesses(read_old(nameless)) == {P0: OLD - 2, P1: OLD - 2}
+    assert witnesses(read_all_of(nameless)) == {P0: OLD - 2, P1: OLD - 2}
 
 
 def test_a_record_behind_the_batch_is_not_carried(nameless: FakeLog) -> None:
@@ -230,7 +221,7 @@ def test_a_record_behind_the_batch_is_not_carried(nameless: FakeLog) -> None:
 def test_a_moment_that_cannot_be_said_is_left_out(nameless: FakeLog) -> None:
     """A producer's timestamps may be any numbers, and must not end a query."""
     nameless.written_ms["readings"] = -1_000_000
-    assert witnesses(read_old(nameless)) == {}
+    assert witnesses(read_all_of(nameless)) == {}
 
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["during the look", "before it"])
@@ -261,17 +252,9 @@ def test_a_record_of_a_new_log_is_not_believed_unless_the_old_one_was_looked_for
     assert batch(stream, start)[1] == [Piece("readings", 0, 0, NEW), Piece("readings", 1, 0, NEW)]
 
 
-def test_no_record_of_the_old_log_is_carried_into_the_new_one(nameless: FakeLog) -> None:
-    """Where the new log's own could not be read, there is none."""
-    end = read_old(nameless)
-    nameless.make_anew("readings", NEW, NEW)
-    nameless.holes |= {(P1, NEW - 2), (P1, NEW - 1)}
-    assert witnesses(batch(stream_of(nameless, **GOES_ON), end)[0]) == {P0: NEW - 2}
-
-
 def test_one_partition_tells_of_all(nameless: FakeLog) -> None:
     """The other one's record was never known, or could not be read: it is read from its beginning, too."""
-    end = read_old(nameless)
+    end = read_all_of(nameless)
     nameless.make_anew("readings", NEW, NEW)
     nameless.unread.add(P1)
     pieces = batch(stream_of(nameless, **GOES_ON), end)[1]
@@ -282,7 +265,7 @@ def test_a_log_that_was_cut_is_no_topic_made_anew(
     nameless: FakeLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another partition still has its record: that one goes on, and the cut one begins with its log."""
-    end = read_old(nameless)
+    end = read_all_of(nameless)
     nameless.grow("readings", 9, OLD + 1)
     with caplog.at_level(logging.WARNING, "ehkafka.spark"):
         pieces = batch(stream_of(nameless, **GOES_ON), end)[1]
@@ -293,7 +276,7 @@ def test_a_log_that_was_cut_is_no_topic_made_anew(
 def test_another_topic_of_the_query_goes_on(nameless: FakeLog) -> None:
     """One of two topics is made anew."""
     nameless.grow("others", OLD)
-    end = read_old(nameless)
+    end = read_all_of(nameless)
     nameless.make_anew("readings", NEW)
     nameless.grow("others", OLD + 5)
     pieces = batch(stream_of(nameless, **GOES_ON), end)[1]
@@ -310,16 +293,6 @@ def test_an_offset_of_an_earlier_version_gets_records(nameless: FakeLog) -> None
     after, pieces = batch(stream, before)
     assert len(covered(pieces)) == 2 * NEW
     assert witnesses(after) == {P0: NEW - 2, P1: NEW - 2}
-
-
-def test_the_same_start_planned_again_is_judged_again(nameless: FakeLog) -> None:
-    """What a run has found out of one offset it does not take as known of an older one."""
-    stream = stream_of(nameless, **GOES_ON)
-    start, _ = batch(stream, stream.initial())
-    nameless.make_anew("readings", NEW, NEW)
-    due(nameless)
-    assert batch(stream, start) == batch(stream, start)
-    assert len(covered(batch(stream, start)[1])) == 2 * NEW
 
 
 @pytest.mark.parametrize("comes", ["first", "anew"])

@@ -9,6 +9,7 @@ their commits (`ownership`).
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ from confluent_kafka import KafkaException
 from ehkafka.checks.target import Target
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.keys.watch import CredentialWatch
-from ehkafka.errors import EndpointError
+from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.members import members_of
 from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.progress.metadata import LogFacts
@@ -54,6 +55,9 @@ CREDENTIAL_CHECK_S = 0.5
 # How long a last commit that came too late may keep the client from being closed.
 ANSWER_S = 5.0
 _LOG = logging.getLogger("ehkafka.spark")
+_LOCK = threading.Lock()
+# Under the lock: the run of each endpoint, group and topic.
+_RUNS: dict[tuple[str, str, str], str] = {}
 
 
 class Claimed(NamedTuple):
@@ -253,3 +257,25 @@ class Group:
         if self._commits is not None and self._commits.fatal is None:
             self._commits.fatal = error
         self._fail(error)
+
+
+def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> None:
+    """Take a group's topics for a run. Raises `GroupInUseError`, and then takes none."""
+    wanted = [(endpoint, group, topic) for topic in topics]
+    with _LOCK:
+        for key in wanted:
+            if (other := _RUNS.get(key)) is not None:
+                raise GroupInUseError(
+                    f"The group {group!r} on {endpoint} is in use: this process runs it on Spark already "
+                    f"(topic {key[2]!r}, run {other}). Two at a time would handle every record twice. Stop "
+                    "that run before the next one begins, or give this one a group of its own."
+                )
+        _RUNS.update(dict.fromkeys(wanted, run))
+
+
+def give_back(endpoint: str, group: str, topics: Collection[str], run: str) -> None:
+    """Let go what the run has of it, if anything."""
+    with _LOCK:
+        for topic in topics:
+            if _RUNS.get((endpoint, group, topic)) == run:
+                del _RUNS[endpoint, group, topic]

@@ -22,7 +22,7 @@ from ehkafka.spark.engine.tasks.shipment import unpack
 from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.spark.source.loss import GapAdvice
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.partition import SourcePartition
+from ehkafka.spark.source.reader_parts import SourcePartition
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream_reader import SourceStreamReader
 
