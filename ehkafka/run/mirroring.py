@@ -154,7 +154,8 @@ class ReadBack:
             self._tries_left -= 1
             next_offset = stored[partition].next_offset
             self._question = self._asker.read_commits(
-                [partition], lambda commits: self._take(commits and commits.get(partition), next_offset)
+                [partition],
+                lambda commits: self._take(None if commits is None else commits.get(partition), next_offset),
             )
 
     def wait(self, timeout_s: float) -> bool:

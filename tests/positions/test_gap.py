@@ -63,7 +63,7 @@ def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
 
 def test_the_event_and_the_counter_tell_the_same_size() -> None:
     """What is reported once is counted once."""
-    events, counts = [], []
+    events, counts = list[Any](), list[Any]()
     gap = Gap(P0, 3, LogBounds(10, 50))
     assert go_on_at(gap, "latest", events.append, lambda *count: counts.append(count)) == 50
     (event,) = events

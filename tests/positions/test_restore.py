@@ -12,6 +12,7 @@ from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.positions.finder import Begin
+from ehkafka.positions.mirror_start import MirrorRanges
 from ehkafka.positions.restore import GroupCommit, Restore, stored
 from ehkafka.progress.metadata import MOVED, ON_SPARK, LogFacts, encode
 from ehkafka.records import TopicPartition
@@ -50,7 +51,7 @@ def copied(next_offset: int, finished: Ranges, leader_epoch: int | None = None) 
     return Checkpoint(next_offset=next_offset, finished=finished, finished_leader_epoch=leader_epoch)
 
 
-class Source:
+class Source(MirrorRanges):
     """Another place that knows progress."""
 
     name = "a test's copy"
