@@ -6,34 +6,24 @@ them so many times longer, and `tests.kit.fault_runs` gives each run another see
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.kit.fault_runs import note_recovery
+from tests.kit.stage import Stage, eventually, stage_on
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import ehkafka
     from ehkafka.testing import EmbeddedBroker
 
-# Tests are no package: the module is loaded by its path.
-_SPEC = importlib.util.spec_from_file_location(
-    "integration_stage", Path(__file__).parents[1] / "integration" / "conftest.py"
-)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-_stage = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_stage)
-
-stage_on = _stage.stage_on
-eventually = _stage.eventually
+__all__ = ["eventually", "stage_on"]
 
 # A member of an embedded group waits for the session time-out less one second before it is in.
 EMBEDDED_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
@@ -41,14 +31,14 @@ EMBEDDED_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fe
 COMMIT_INTERVAL_S = 0.1
 
 
-class EmbeddedStage(_stage.Stage):  # type: ignore[misc, name-defined]
+class EmbeddedStage(Stage):
     """A stage on an embedded broker, where the protocol does not matter."""
 
     def app(self, handler: Callable[[Any], object] | None = None, **options: Any) -> ehkafka.App:
         """Return an app of the group; it keeps a history and is stopped."""
         options.setdefault("commit_interval_s", COMMIT_INTERVAL_S)
         options["consumer"] = {**EMBEDDED_GROUP, **options.get("consumer", {})}
-        return super().app(handler, **options)  # type: ignore[no-any-return]
+        return super().app(handler, **options)
 
     def letters(self, topic: str) -> list[tuple[int, int, bytes | None]]:
         """Return origin partition, origin offset and key of each dead letter, in the order of the topic."""

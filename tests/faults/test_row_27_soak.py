@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import sys
 import threading
 import time
@@ -24,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from tests.faults.soak_handlers import is_failing, is_poison
 from tests.kit.memory import slope_mb_per_hour, tree_mb
-from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -33,13 +32,10 @@ if TYPE_CHECKING:
 
     from ehkafka.testing import Verdict
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.processes import MemberProcess
 
 pytestmark = pytest.mark.broker
 
-MEMBER = Path(__file__).with_name("soak_member.py")
-_RULES = runpy.run_path(str(MEMBER))
-IS_POISON: Callable[[int], bool] = _RULES["is_poison"]
-IS_FAILING: Callable[[bytes], bool] = _RULES["is_failing"]
 KINDS = ("threads", "asyncio", "batches", "processes")
 PARTITIONS = 8
 MINUTES = float(os.environ.get("EHKAFKA_SOAK_MINUTES", "0"))
@@ -48,7 +44,9 @@ DURATION_S = 60 * MINUTES if IS_LONG else 10.0
 PERIOD_S = 20.0 if IS_LONG else 2.0
 # Records a second for each kind of worker.
 RATE = 100.0
-SESSION_MS = 6_000 if IS_LONG else 3_000
+GROUP = {"session.timeout.ms": 6_000 if IS_LONG else 3_000, "heartbeat.interval.ms": 300}
+# Of the whole app, shared by its partitions: what the most frequent key gets while the broker restarts fits.
+PARKED = ("--setting", "parked_records_max=4000", "--setting", 'on_parked_full="dead_letter"')
 # A kill comes every 80 s for each kind. In fewer minutes the broker's restart repeats too large a part.
 REPEATED_SHARE_MAX, REPEATED_MINUTES_MIN = 0.01, 20.0
 STOP_S = 30.0
@@ -187,25 +185,11 @@ def crews_on(broker: KafkaBroker, stage_on: Callable[..., Any]) -> list[Crew]:
         stage = stage_on(broker, PARTITIONS)
         broker.create_topic(f"{stage.topic}.dead", 1)
         fixed = stage.directory / f"{stage.topic}.fixed"
-        arguments = [
-            "--kind",
-            kind,
-            "--fixed",
-            str(fixed),
-            "--bootstrap",
-            broker.bootstrap,
-            "--group",
-            stage.group,
-        ]
-        arguments += ["--topic", stage.topic, "--consumer", f"session.timeout.ms={SESSION_MS}"]
-        arguments += ["--consumer", "heartbeat.interval.ms=300"]
+        arguments = ["--handlers", "tests.faults.soak_handlers", "--own", f"kind={kind}"]
+        arguments += ["--own", f"fixed={fixed}", *PARKED]
         elder, visitor = (
-            MemberProcess(
-                MEMBER, arguments, name=f"{kind}-{name}", directory=stage.directory, witness=stage.witness
-            )
-            for name in ("elder", "visitor")
+            stage.member(f"{kind}-{name}", *arguments, consumer=GROUP) for name in ("elder", "visitor")
         )
-        stage.members += [elder, visitor]
         load = stage.load(RATE, seed=len(crews), survives=True)
         crews.append(Crew(kind, stage, elder, visitor, load, fixed))
     return crews
@@ -230,7 +214,7 @@ def letters(broker: KafkaBroker, topic: str) -> dict[tuple[int, int], bytes]:
 
 def poison(ends: dict[int, int]) -> set[tuple[int, int]]:
     """Return the places of all records that fail for ever."""
-    return {(partition, at) for partition, end in ends.items() for at in range(end) if IS_POISON(at)}
+    return {(partition, at) for partition, end in ends.items() for at in range(end) if is_poison(at)}
 
 
 def run(broker: KafkaBroker, crews: list[Crew]) -> dict[str, Any]:
@@ -310,8 +294,8 @@ def test_row_27_members_of_all_kinds_come_leave_and_die(
         assert crew.leaves
         found = letters(kafka, crew.stage.topic)
         assert poison(crew.load.ends) <= found.keys(), crew.kind
-        given_up = {place: key for place, key in found.items() if not IS_POISON(place[1])}
-        assert all(map(IS_FAILING, given_up.values())), crew.kind
+        given_up = {place: key for place, key in found.items() if not is_poison(place[1])}
+        assert all(map(is_failing, given_up.values())), crew.kind
         assert not IS_LONG or all(map(gt, *letters_by_part(crew))), crew.kind
         is_few = crew.verdict().duplicate_share <= REPEATED_SHARE_MAX
         assert is_few or MINUTES < REPEATED_MINUTES_MIN, crew.verdict().report()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,15 +17,16 @@ from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.testing import read_history
 from ehkafka.testing.checker.history_event import CommitFailed, Finished, Started
-from tests.kit.processes import MemberProcess
+from tests.faults.half_held_handlers import is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.kit.processes import MemberProcess
 
 pytestmark = pytest.mark.broker
 
-MEMBER = Path(__file__).with_name("half_held_member.py")
-IS_HELD: Callable[[int], bool] = runpy.run_path(str(MEMBER))["is_held"]
 # More than fits: a random half needs a bit for each offset, and 800 bytes are left for them.
 RECORDS = 8_000
 RECORDS_IN_A_LONG_RUN = 20_000
@@ -70,12 +69,10 @@ def fill(stage: Any, records: int) -> None:
 
 def held_member(stage: Any, directory: Path, *more: str) -> MemberProcess:
     """Return the member, not started; it lets all pass once there is a file `fixed`."""
-    arguments = ["--bootstrap", stage.broker.bootstrap, "--group", stage.group, "--topic", stage.topic]
-    arguments += ["--fixed", str(directory / "fixed")]
-    arguments += ["--consumer", "session.timeout.ms=1000", "--consumer", "heartbeat.interval.ms=150", *more]
-    member = MemberProcess(MEMBER, arguments, name="held", directory=directory, witness=stage.witness)
-    stage.members.append(member)
-    return member
+    handlers = ["--handlers", "tests.faults.half_held_handlers", "--own", f"fixed={directory / 'fixed'}"]
+    pace = ["--setting", "commit_interval_s=0.2", *more]
+    found: MemberProcess = stage.member("held", *handlers, *pace, consumer={"session.timeout.ms": 1_000})
+    return found
 
 
 def starts(member: MemberProcess) -> int:
@@ -144,7 +141,7 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     folder = tmp_path / "mirror"
     folder.mkdir()
     member = held_member(stage, tmp_path, *limit, "--mirror", str(folder))
-    free = {offset for offset in range(records) if not IS_HELD(offset)}
+    free = {offset for offset in range(records) if not is_held(offset)}
     expected = set(range(records))
     for _ in range(KILLS_IN_A_LONG_RUN if is_long else 1):
         member.start()
@@ -174,7 +171,7 @@ def test_row_29_with_a_mirror_a_rewind_to_the_very_offset_is_not_undone(
     folder = tmp_path / "mirror"
     folder.mkdir()
     member = held_member(stage, tmp_path, *LIMIT, "--mirror", str(folder))
-    free = {offset for offset in range(RECORDS) if not IS_HELD(offset)}
+    free = {offset for offset in range(RECORDS) if not is_held(offset)}
     member.start()
     eventually(lambda: mirrored(folder, stage) == free, lambda: len(mirrored(folder, stage)))
     member.kill()

@@ -7,7 +7,6 @@ with it all the time.
 
 from __future__ import annotations
 
-import runpy
 import sys
 import threading
 import time
@@ -18,21 +17,19 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ehkafka.errors import UnfinishedError
+from tests.faults.kinds_handlers import KEYS, VALUE
 from tests.kit.fault_runs import dice_of
 from tests.kit.marks import Marks
-from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.processes import MemberProcess
 
 pytestmark = pytest.mark.broker
 
-MEMBER = Path(__file__).with_name("kinds_member.py")
-_MEMBER = runpy.run_path(str(MEMBER))
-VALUE, KEYS = _MEMBER["VALUE"], _MEMBER["KEYS"]
 # Each, and how much of its records at least must have been begun with unread keys.
 KINDS = {"quick": 0.1, "slow": 0.0, "tasks": 0.0, "batches": 0.0, "processes": 0.0}
 PARTITIONS = 4
@@ -183,16 +180,12 @@ def test_row_35_no_kind_of_worker_loses_overtakes_or_commits_early(
     stage = stage_on(kafka, PARTITIONS)
     path, records_max = stage.directory / "marks", RECORDS_MAX * scale
     marks, unread = (Marks(Path(f"{path}{end}"), PARTITIONS, records_max) for end in ("", ".unread"))
-    arguments = ["--kind", kind, "--bootstrap", kafka.bootstrap, "--group", stage.group]
-    arguments += ["--topic", stage.topic, "--marks", str(path)]
-    arguments += ["--partitions", str(PARTITIONS), "--records", str(records_max)]
-    arguments += ["--consumer", f"session.timeout.ms={SESSION_MS}", "--consumer", "heartbeat.interval.ms=300"]
-    stage.members += [
-        MemberProcess(
-            MEMBER, arguments, name=f"{kind}-{number}", directory=stage.directory, witness=stage.witness
-        )
-        for number in range(MEMBERS)
-    ]
+    own = {"kind": kind, "marks": path, "partitions": PARTITIONS, "records": records_max}
+    handlers = ["--handlers", "tests.faults.kinds_handlers", "--no-history"]
+    handlers += [part for pair in own.items() for part in ("--own", "{}={}".format(*pair))]
+    group = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300}
+    for number in range(MEMBERS):
+        stage.member(f"{kind}-{number}", *handlers, "--setting", "commit_interval_s=0.2", consumer=group)
     watch = Watch(kafka.bootstrap, stage.group, stage.topic, marks)
     crew = Crew(stage.members, KILLS * scale, watch.committed)
     lag_records = LAG_RECORDS.get(kind, LAG_RECORDS_OF_OTHERS)

@@ -1,6 +1,6 @@
 """What tests change in a member that sends exactly once: a transaction stands still, or a rule is left out.
 
-Imported by `member.py` alone, by its bare name. Each hook has a folder that it shares with its test: there is
+Installed by `tests.kit.member` alone. Each hook has a folder that it shares with its test: there is
 `reached` once a transaction has come to where it waits, it goes on as soon as `go` is there, and then `over`.
 """
 

@@ -15,7 +15,7 @@ from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.contract.outputs_order import problems
 from tests.integration.sent import inputs_of, read_all
-from tests.kit.forgetful_proxy import ForgetfulProxy
+from tests.kit.answering_proxy import AnsweringProxy
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ CODES = (45, 47, 49, 59)
 @pytest.fixture(scope="module")
 def forgetting(
     without_broker: Callable[[EhkafkaError], NoReturn],
-) -> Iterator[tuple[KafkaBroker, ForgetfulProxy]]:
+) -> Iterator[tuple[KafkaBroker, AnsweringProxy]]:
     """Run a broker that forgets ids soon, and what makes it forget them at once."""
     forgets = {"producer.id.expiration.ms": FORGETS_MS, "producer.id.expiration.check.interval.ms": CHECK_MS}
-    with ForgetfulProxy() as proxy:
+    with AnsweringProxy() as proxy:
         far = {"far": Listener(advertised_port=proxy.port)}
         broker = KafkaBroker(listeners=far, properties=forgets)
         try:
@@ -49,7 +49,7 @@ def forgetting(
 
 
 @pytest.fixture
-def forgetful(forgetting: tuple[KafkaBroker, ForgetfulProxy]) -> KafkaBroker:
+def forgetful(forgetting: tuple[KafkaBroker, AnsweringProxy]) -> KafkaBroker:
     """Return the broker."""
     return forgetting[0]
 
@@ -103,7 +103,7 @@ def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
 
 @pytest.mark.parametrize("code", CODES)
 def test_outputs_of_a_producer_that_is_unknown_all_at_once_are_written_by_another_one(
-    stage_on: Callable[..., Any], forgetting: tuple[KafkaBroker, ForgetfulProxy], code: int
+    stage_on: Callable[..., Any], forgetting: tuple[KafkaBroker, AnsweringProxy], code: int
 ) -> None:
     """In their order, and all of them."""
     broker, proxy = forgetting

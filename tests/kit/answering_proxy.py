@@ -1,8 +1,8 @@
 """A proxy by which a real broker answers chosen Produce requests with chosen errors, and others late.
 
-What is refused is not written: the request is damaged on its way, so that the broker refuses all of it as
-corrupt, and the answer gets another error. Plain text only, and for outputs that are not compressed, of
-clients that send one partition in a request, as librdkafka.
+It can forget its producers, too: what they send is refused as unknown. What is refused is not written: the
+request is damaged on its way, so that the broker refuses all of it as corrupt, and the answer gets another
+error. Plain text only, of clients that send one partition in a request, as librdkafka.
 """
 
 from __future__ import annotations
@@ -16,10 +16,16 @@ from ehkafka.embedded.requests import ApiKey
 from tests.kit.faults.commit_throttle import Frames, behind_tags, length_at
 from tests.kit.faults.tcp_link import Link, Streams
 from tests.kit.faults.tcp_proxy import TcpProxy
-from tests.kit.forgetful_proxy import DAMAGED_AT, FLEXIBLE_FROM, with_produce_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+UNKNOWN_PRODUCER_ID = 59
+CORRUPT_MESSAGE = 2
+# From this version on lengths are variable, and every structure ends with tagged fields.
+FLEXIBLE_FROM = 9
+# From the end of a request: behind it are a header count and tagged fields, four bytes at most.
+DAMAGED_AT = -6
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,16 @@ class AnsweringProxy(TcpProxy):
         """Wait while it is held."""
         await self._released.wait()
 
+    def forget(self, code: int) -> None:
+        """Refuse what comes by the connections of now: for ever, or with 59 until an id is asked for."""
+
+        def mark() -> None:
+            for link in self._links:
+                assert isinstance(link, AnsweringLink)
+                link.code = code
+
+        self._in_loop(mark)
+
     def link(self, client: Streams, server: Streams) -> Link:
         """See `TcpProxy.link`."""
         return AnsweringLink(self, client, server)
@@ -85,6 +101,8 @@ class AnsweringLink(Link):
         self._answers = Frames()
         # By correlation id of a Produce request: its version, and the error that its answer gets.
         self._produced: dict[int, tuple[int, int]] = {}
+        # What the producers of this connection get, once they are forgotten.
+        self.code = 0
 
     async def requests(self, data: bytes) -> AsyncIterator[bytes]:
         """Pass whole requests on; damage those that are to be refused."""
@@ -93,11 +111,13 @@ class AnsweringLink(Link):
             api_key, version, number = struct.unpack_from(">hhi", frame, 4)
             if api_key == ApiKey.END_TXN:
                 await proxy.release()
-            proxy.producer_ids += api_key == ApiKey.INIT_PRODUCER_ID
+            if api_key == ApiKey.INIT_PRODUCER_ID:
+                proxy.producer_ids += 1
+                self.code = 0 if self.code == UNKNOWN_PRODUCER_ID else self.code
             if api_key != ApiKey.PRODUCE:
                 yield frame
                 continue
-            code = proxy.code_of(request_of(frame, version))
+            code = self.code or proxy.code_of(request_of(frame, version))
             self._produced[number] = version, code
             if code:
                 proxy.refused_requests += 1
@@ -131,6 +151,24 @@ def request_of(frame: bytes, version: int) -> Produced:
     partitions, at = length_at(request, at, flexible=flexible)
     assert (topics, partitions) == (1, 1)
     return Produced(name.decode(), int.from_bytes(request[at : at + 4], "big"), frame)
+
+
+def with_produce_error(frame: bytes, version: int, code: int) -> bytes:
+    """Return the answer to a request of one partition with another error."""
+    answer = bytearray(frame)
+    flexible = version >= FLEXIBLE_FROM
+    at = behind_tags(answer, 8) if flexible else 8  # behind size and correlation id
+    topics, at = length_at(answer, at, flexible=flexible)
+    if flexible:
+        name_bytes, at = length_at(answer, at, flexible=True)
+    else:
+        name_bytes, at = int.from_bytes(answer[at : at + 2], "big"), at + 2
+    partitions, at = length_at(answer, at + name_bytes, flexible=flexible)
+    assert (topics, partitions) == (1, 1)
+    found = int.from_bytes(answer[at + 4 : at + 6], "big", signed=True)
+    assert found == CORRUPT_MESSAGE, f"the broker answered a damaged request with {found}"
+    answer[at + 4 : at + 6] = code.to_bytes(2, "big", signed=True)
+    return bytes(answer)
 
 
 def with_throttle(frame: bytes, version: int, throttle_ms: int) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
@@ -15,10 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.running import Running
+from tests.kit.stage import eventually, stage, stage_on
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+__all__ = ["eventually", "stage", "stage_on"]
 
 # A member starts in one to three seconds where the machine is busy, and an embedded group forms in one.
 LIMIT_S = 60.0
@@ -117,17 +119,3 @@ def start(tmp_path: Path, write: Callable[..., Path]) -> Iterator[Callable[..., 
     yield begin
     for program in started:
         program.close()
-
-
-# Tests are no package: the stages of the integration tests are loaded by their path.
-_SPEC = importlib.util.spec_from_file_location(
-    "integration_stage_of_members", Path(__file__).parents[1] / "integration" / "conftest.py"
-)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-_stage = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(_stage)
-
-stage_on = _stage.stage_on
-stage = _stage.stage
-eventually = _stage.eventually

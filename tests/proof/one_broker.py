@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.answering_proxy import AnsweringProxy
 from tests.kit.cluster.kept_topics import copy_topics
-from tests.kit.forgetful_proxy import ForgetfulProxy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class OneBroker:
     """Starts and ends with its block."""
 
     def __init__(self, properties: Mapping[str, str | int]) -> None:
-        self.proxy = ForgetfulProxy()
+        self.proxy = AnsweringProxy()
         self._properties = properties
         self._stack = ExitStack()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.errors import EndpointError, MissingExtraError
+from ehkafka.errors import EndpointError
 from ehkafka.testing.kafka import broker as brokers
 from ehkafka.testing.kafka.jars import KAFKA
 from tests.kit import broker_classes
@@ -51,60 +51,6 @@ def test_another_java_or_other_jars_have_classes_of_their_own(java: Path) -> Non
     names.append(broker_classes.kept_classes())
     assert None not in names
     assert len(set(names)) == 4
-
-
-def test_where_none_can_be_kept_there_is_no_place(java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older Java, one that says nothing, no Java, no JARs."""
-    for text in ('JAVA_VERSION="21.0.1"', 'JAVA_VERSION="1.8.0_402"', "what?"):
-        java.write_text(text)
-        assert broker_classes.kept_classes() is None
-    java.unlink()
-    assert broker_classes.kept_classes() is None
-    java.write_text('JAVA_VERSION="25"')
-    assert broker_classes.kept_classes() is not None
-    monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(java.parent / "nowhere"))
-    assert broker_classes.kept_classes() is None
-
-    def none() -> Path:
-        raise MissingExtraError("no Java")
-
-    monkeypatch.setattr(broker_classes, "find_java", none)
-    assert broker_classes.kept_classes() is None
-
-
-def test_brokers_take_what_is_kept_and_only_while_asked(java: Path) -> None:
-    """A broker for benchmarks never does: its numbers are compared with those of machines without."""
-    before = brokers.JAVA_FLAGS
-    path = broker_classes.kept_classes()
-    assert path is not None
-    with broker_classes.brokers_with_classes():
-        assert brokers.JAVA_FLAGS["test"] == broker_classes.FLAGS
-    path.parent.mkdir()
-    path.touch()
-    with broker_classes.brokers_with_classes():
-        assert brokers.JAVA_FLAGS["test"][-1] == f"-XX:AOTCache={path}"
-        assert brokers.JAVA_FLAGS["bench"] == before["bench"]
-    assert before == brokers.JAVA_FLAGS
-
-
-@pytest.mark.usefixtures("java")
-def test_what_could_not_be_kept_is_a_sentence_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The tests then go without; one that is there is not made again."""
-    path = broker_classes.kept_classes()
-    assert path is not None
-
-    def fails() -> None:
-        raise EndpointError("It did not come up.")
-
-    monkeypatch.setattr(broker_classes, "_use_a_broker", fails)
-    assert broker_classes.main() == 0
-    assert "could not be kept. It did not come up." in capsys.readouterr().out
-    assert list(path.parent.iterdir()) == []
-    path.touch()
-    assert broker_classes.main() == 0
-    assert capsys.readouterr().out == ""
 
 
 def test_only_what_java_takes_is_kept_and_what_was_for_another_goes(

@@ -25,16 +25,6 @@ def test_two_records_of_one_key_that_overlap_violate_the_order() -> None:
     )
 
 
-def test_two_records_of_different_keys_may_overlap() -> None:
-    """Different keys run side by side, in any order."""
-    assert begun(0, 1).start(1, "b").start(0, "a").finish(0, "a").finish(1, "b").verdict().ok
-
-
-def test_two_records_of_one_key_that_swap_violate_the_order() -> None:
-    """No overlap, but the later record ran first."""
-    assert begun(0, 1).run(1).run(0).verdict().violations == {"order_violations": 1}
-
-
 def test_one_key_in_two_partitions_is_two_keys() -> None:
     """By default a key belongs to its partition; with a handler's scope it does not."""
     story = Story().assigned().assigned(on=P1).received(0).received(0, on=P1)
@@ -59,24 +49,6 @@ def test_parked_record_holds_its_shared_lane() -> None:
     shared = story.verdict(lane_scope=lambda partition: partition.topic)
     assert shared.violations == {"order_violations": 1}
     assert story.verdict().ok
-
-
-def test_retry_of_the_same_record_is_no_swap() -> None:
-    """A record may start as often as it fails; the next of its key comes after its outcome."""
-    story = begun(0, 1).start(0).finish(0, outcome="failed").run(0, attempt=2).run(1)
-    assert story.verdict().ok
-
-
-def test_record_that_overtakes_a_failed_one_of_its_key_violates_the_order() -> None:
-    """Between two attempts a record still holds its lane; the retry behind the later one is a swap."""
-    story = begun(0, 1).start(0).finish(0, outcome="failed").run(1).run(0, attempt=2)
-    assert story.verdict().violations == {"order_violations": 2}
-
-
-def test_two_attempts_of_one_record_must_not_overlap() -> None:
-    """A retry that begins while the first call still runs is an overlap with itself."""
-    story = begun(0).start(0).start(0, attempt=2).finish(0, attempt=2)
-    assert story.verdict().violations == {"order_violations": 1}
 
 
 def test_records_without_key_are_spread() -> None:

@@ -124,21 +124,6 @@ def test_old_and_new_owner_running_one_key_together_is_reported() -> None:
     assert "pid 1" in verdict.examples[Measure.CROSS_EPOCH][0]
 
 
-def test_killed_process_overlaps_with_nobody() -> None:
-    """What it had in flight died with it."""
-    story = begun(0).start(0).killed(1).assigned(1, pid=2, at="0").received(0, pid=2).run(0, pid=2)
-    assert story.verdict().cross_epoch_overlaps == 0
-
-
-def test_paused_owner_that_goes_on_overlaps_with_its_successor() -> None:
-    """A process that was stopped does not know yet that it lost the partition."""
-    story = begun(0, 1).run(0).assigned(1, pid=2, at="0").received(0, 1, pid=2).start(0, pid=2)
-    verdict = story.start(1).finish(1).finish(0, pid=2).revoked(reason="lost").verdict()
-    assert verdict.ok, verdict.report()
-    assert verdict.cross_epoch_overlaps == 1
-    assert verdict.duplicates == 1
-
-
 def test_mirror_must_not_be_ahead_of_the_commit() -> None:
     """The mirror may equal what the group committed, never pass it."""
     story = begun(0, 1).run(0).run(1).commit(1).add(events.Mirrored, {P0: 1})

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle, with_commit_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ehkafka.testing import EmbeddedBroker
 
 BUSY = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -84,17 +85,6 @@ def test_a_commit_can_be_held_as_long_as_a_test_wants(
         proxy.release_commits()
         waiting.join(10.0)
         assert not waiting.is_alive()
-
-
-def test_every_kind_of_request_is_counted(
-    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any
-) -> None:
-    """What passes is noted by its API key, commits or not."""
-    with consumer(broker, **{"bootstrap.servers": proxy.address}) as client:
-        client.list_topics(timeout=10.0)
-    assert proxy.seen(ApiKey.METADATA)
-    assert proxy.seen(ApiKey.API_VERSIONS)
-    assert proxy.commits == []
 
 
 def _answer(version: int, *, tags: bool = False) -> tuple[bytes, list[int]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
-import stat
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ehkafka
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
+from ehkafka.testing import run
 from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.checker.checker import Checker, check_history
 from ehkafka.testing.checker.checking_history import CheckingHistory
@@ -23,7 +24,6 @@ from ehkafka.testing.checker.history_file import JsonLinesHistory, encode_event,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ehkafka.events.history import History
 
 P0 = TopicPartition("readings", 0)
 
@@ -53,15 +53,6 @@ def strip(history: Any) -> list[Any]:
     ]
 
 
-def test_every_history_satisfies_the_protocol(tmp_path: Path) -> None:
-    """The engine takes any of them; this is a check of types as much as of the run."""
-    histories: list[History] = [MemoryHistory(), CheckingHistory(), JsonLinesHistory(tmp_path / "h")]
-    for history in histories:
-        history.assigned(P0, 1, "earliest")
-        if isinstance(history, JsonLinesHistory):
-            history.close()
-
-
 def test_memory_file_and_checking_history_tell_the_same(tmp_path: Path) -> None:
     """One run, three ways to keep it, one verdict."""
     memory, checking = MemoryHistory(), CheckingHistory()
@@ -77,42 +68,6 @@ def test_memory_file_and_checking_history_tell_the_same(tmp_path: Path) -> None:
     verdicts = [check_history(memory.events), check_history(read), checking.verdict(complete=True)]
     assert all(verdict.ok and verdict.finished == 3 for verdict in verdicts)
     assert len({verdict.summary() for verdict in verdicts}) == 1
-
-
-def test_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
-    """Record keys may be personal data."""
-    path = tmp_path / "run.jsonl"
-    JsonLinesHistory(path).close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_line_is_plain_json_with_process_time_and_worker(tmp_path: Path) -> None:
-    """Any tool can read a history; the format is part of what `--verifiable` promises."""
-    path = tmp_path / "run.jsonl"
-    with JsonLinesHistory(path) as history:
-        history.started(P0, 2, 7, b"k", 3)
-    started = json.loads(path.read_text().splitlines()[1])
-    assert started.pop("at_ns") > 0
-    assert started == {
-        "event": "Started",
-        "pid": os.getpid(),
-        "run": history.run,
-        "partition": ["readings", 0],
-        "epoch": 2,
-        "offset": 7,
-        "key": {"b": "k"},
-        "attempt": 3,
-        "worker": "MainThread",
-    }
-
-
-def test_closed_history_refuses_silently_nothing(tmp_path: Path) -> None:
-    """Closing twice is fine; a call after it is an error, never a lost event."""
-    history = JsonLinesHistory(tmp_path / "run.jsonl")
-    history.close()
-    history.close()
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        history.assigned(P0, 1, "0")
 
 
 def test_torn_last_line_is_reported_and_not_fatal(tmp_path: Path) -> None:
@@ -264,26 +219,6 @@ def test_checking_history_keeps_the_order_of_many_threads() -> None:
     assert not history._calls
 
 
-def test_file_history_keeps_the_order_of_many_threads(tmp_path: Path) -> None:
-    """The lines are in time order, so a reader needs no sorting."""
-    with JsonLinesHistory(tmp_path / "run.jsonl") as history:
-        _run_workers(history, threads=8, records=200)
-    times = [event.at_ns for event in read_history([tmp_path / "run.jsonl"])]
-    assert times == sorted(times)
-    assert check_history(read_history([tmp_path / "run.jsonl"])).finished == 1_600
-
-
-def test_checking_history_finds_a_violation_while_running() -> None:
-    """A live verdict judges what was reported so far, up to the last call."""
-    history = CheckingHistory()
-    history.assigned(P0, 1, "0")
-    history.received(P0, 1, [0, 1])
-    history.started(P0, 1, 0, b"k", 1)
-    assert history.verdict().ok
-    history.started(P0, 1, 1, b"k", 1)
-    assert history.verdict().order_violations == 1
-
-
 def test_caller_may_reuse_what_it_passed() -> None:
     """The engine's buffers change after the call; the history has what they were."""
     for history in (CheckingHistory(), MemoryHistory()):
@@ -296,3 +231,29 @@ def test_caller_may_reuse_what_it_passed() -> None:
         verdict = history.verdict() if isinstance(history, CheckingHistory) else check_history(history.events)
         assert verdict.ok
         assert verdict.received == 2
+
+
+def test_the_history_of_a_run_brackets_each_call() -> None:
+    """What a judge of a history believes: a call begins after its `started`, and ends before its end."""
+    history, calls = MemoryHistory(), {}
+    app = ehkafka.App(group="g", start="earliest", history=history)
+
+    @app.handler("t", workers=4, retry=ehkafka.Retry(attempts=2, first_s=0.005))
+    def handle(record: ehkafka.Record) -> None:
+        began_ns = time.monotonic_ns()
+        calls[record.partition(), record.offset(), record.attempt] = began_ns, time.monotonic_ns()
+        if record.attempt == 1 and record.offset() % 50 == 7:
+            raise ValueError("once")
+
+    with run(app) as t:
+        for number in range(3_000):
+            t.send("t", str(number), key=f"k{number % 100}")
+        t.wait()
+    reported: dict[type, dict[tuple[int, int, int], int]] = {events.Started: {}, events.Finished: {}}
+    for event in history.events:
+        if isinstance(event, events.Started | events.Finished):
+            call = event.partition.partition, event.offset, event.attempt
+            reported[type(event)][call] = event.at_ns
+    assert reported[events.Started].keys() == reported[events.Finished].keys() == calls.keys()
+    for call, (began_ns, ended_ns) in calls.items():
+        assert reported[events.Started][call] <= began_ns <= ended_ns <= reported[events.Finished][call]

@@ -9,7 +9,6 @@ import pytest
 from azure.core.exceptions import AzureError
 from azure.identity import ManagedIdentityCredential
 
-from ehkafka.errors import ConfigurationError
 from tests.kit.identity_endpoint import IdentityEndpoint
 
 if TYPE_CHECKING:
@@ -47,15 +46,6 @@ def test_azure_identity_gets_a_token_of_the_chosen_life(
     assert identity.requests[0].resource == "https://home.servicebus.windows.net"
 
 
-def test_a_short_token_is_never_cached(
-    identity: IdentityEndpoint, credential: ManagedIdentityCredential
-) -> None:
-    """Each question of azure-identity's is a request, which is what makes short tests possible."""
-    credential.get_token(SCOPE)
-    credential.get_token(SCOPE)
-    assert len(identity.requests) == 2
-
-
 @pytest.mark.parametrize("fault", ["fail", "garbage", "hang", "slow"])
 def test_each_fault_is_an_error_to_azure_identity(
     identity: IdentityEndpoint, credential: ManagedIdentityCredential, fault: str
@@ -76,23 +66,6 @@ def test_each_fault_is_an_error_to_azure_identity(
     assert identity.issued == []
 
 
-def test_an_expired_token_is_issued_on_demand(
-    identity: IdentityEndpoint, credential: ManagedIdentityCredential
-) -> None:
-    """A negative life is a token from the past."""
-    identity.issue(-60.0)
-    assert credential.get_token(SCOPE).expires_on < time.time() - 50.0
-
-
-def test_it_heals(identity: IdentityEndpoint, credential: ManagedIdentityCredential) -> None:
-    """The next way of answering holds for the next request."""
-    identity.hang()
-    with pytest.raises(AzureError):
-        credential.get_token(SCOPE)
-    identity.issue(20.0)
-    assert credential.get_token(SCOPE).token == identity.issued[0]
-
-
 def test_identities_may_fare_differently(
     identity: IdentityEndpoint, credential: ManagedIdentityCredential
 ) -> None:
@@ -105,17 +78,3 @@ def test_identities_may_fare_differently(
     with ManagedIdentityCredential(client_id="one", retry_total=0) as one:
         one.get_token(SCOPE)
     assert [request.client_id for request in identity.requests] == ["one", None, "one"]
-
-
-def test_a_wrong_header_gets_no_token(identity: IdentityEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Like the real one, it answers only those who know the header's value."""
-    monkeypatch.setenv("IDENTITY_HEADER", "wrong")
-    with ManagedIdentityCredential(retry_total=0) as credential, pytest.raises(AzureError, match="header"):
-        credential.get_token(SCOPE)
-    assert identity.issued == []
-
-
-def test_outside_of_its_with_it_has_no_address() -> None:
-    """A clear error instead of an address that nobody listens on."""
-    with pytest.raises(ConfigurationError, match="use it in a `with`"):
-        IdentityEndpoint().environment()

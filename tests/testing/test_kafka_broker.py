@@ -180,69 +180,6 @@ def test_a_certificate_for_another_host_is_refused(broker: KafkaBroker) -> None:
     assert refusal(broker.bootstrap_for("elsewhere"), **trusting) == KafkaError._SSL
 
 
-def test_commit_metadata_is_limited_to_1024_bytes(broker: KafkaBroker, topic: str) -> None:
-    """The broker refuses what Event Hubs documents; confluent-kafka sends one zero byte after ours."""
-    with consuming(broker.bootstrap) as consumer:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 1, "x" * 1023)], asynchronous=False)
-        with pytest.raises(KafkaException) as refused:
-            consumer.commit(offsets=[TopicPartition(topic, 0, 2, "x" * 1024)], asynchronous=False)
-    assert refused.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
-    assert broker.committed("g", topic)[0] == 1
-
-
-def test_a_group_can_be_moved_and_read(broker: KafkaBroker, topic: str) -> None:
-    """A set position is what the group then has; a partition without one says so."""
-    produce(broker.bootstrap, topic, [b"a", b"b", b"c"])
-    broker.set_committed("moved", {(topic, 0): 2})
-    assert broker.committed("moved", topic) == {0: 2, 1: None}
-
-
-def test_deleted_records_are_gone(broker: KafkaBroker, topic: str) -> None:
-    """The log begins where it was cut."""
-    produce(broker.bootstrap, topic, [b"a", b"b", b"c"])
-    broker.delete_records(topic, 0, 2)
-    with consuming(broker.bootstrap) as consumer:
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S) == (2, 3)
-
-
-def test_a_topic_can_be_deleted_made_again_and_grown(broker: KafkaBroker, topic: str) -> None:
-    """Each call returns when its effect is there, so the next one needs no wait."""
-    produce(broker.bootstrap, topic, [b"old"])
-    broker.delete_topic(topic)
-    broker.create_topic(topic, 1, {"retention.ms": "60000"})
-    broker.create_partitions(topic, 3)
-    produce(broker.bootstrap, topic, [b"new"])
-    assert consume(broker.bootstrap, topic, 1) == [b"new"]
-    assert len(broker.committed("nobody", topic)) == 3
-
-
-def test_a_kill_and_restart_keep_data_ports_and_commits(broker: KafkaBroker, topic: str) -> None:
-    """After a crash the broker is back where clients expect it, with what it had acknowledged."""
-    produce(broker.bootstrap, topic, [b"a", b"b"])
-    broker.set_committed("steady", {(topic, 0): 1})
-    before, pid = broker.bootstrap, broker.pid
-    broker.kill()
-    assert broker.pid is None
-    broker.restart()
-    assert broker.bootstrap == before
-    assert broker.pid != pid
-    assert consume(broker.bootstrap, topic, 2) == [b"a", b"b"]
-    assert broker.committed("steady", topic)[0] == 1
-
-
-def test_a_suspended_broker_answers_after_it_is_resumed(broker: KafkaBroker) -> None:
-    """Connections stay open while nothing answers."""
-    with consuming(broker.bootstrap) as consumer:
-        consumer.list_topics(timeout=DEADLINE_S)
-        broker.suspend()
-        try:
-            with pytest.raises(KafkaException):
-                consumer.list_topics(timeout=0.3)
-        finally:
-            broker.resume()
-        consumer.list_topics(timeout=DEADLINE_S)
-
-
 def test_nobody_else_can_read_the_brokers_files(broker: KafkaBroker) -> None:
     """Passwords and keys lie in files of the owner alone, and the log has none of them."""
     assert broker.directory.stat().st_mode & 0o077 == 0

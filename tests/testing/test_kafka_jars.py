@@ -96,12 +96,6 @@ def test_a_jar_that_was_removed_or_cut_is_downloaded_again(
     assert maven.downloads == 2
 
 
-def test_a_download_that_breaks_once_is_repeated(maven: FakeMaven) -> None:
-    """One broken connection is no reason to stop."""
-    maven.failures = [OSError("connection reset")]
-    assert len(jars.kafka_jars()) == 2
-
-
 def test_a_download_that_keeps_breaking_leaves_nothing(maven: FakeMaven, tmp_path: Path) -> None:
     """What is unfinished never looks finished, and the error says what to look at."""
     maven.failures = [OSError("connection reset")] * jars.ATTEMPTS
@@ -134,26 +128,6 @@ def test_a_jar_that_nobody_has_pinned_is_refused(maven: FakeMaven, tmp_path: Pat
     assert leftovers(tmp_path) == []
 
 
-def test_a_cache_from_before_digests_is_looked_at_once(
-    maven: FakeMaven, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What an earlier version has put there stays if it is the right one, and is replaced if not."""
-    (jars.kafka_jars()[0].parent / jars.CHECKED).unlink()
-    jars.kafka_jars()
-    monkeypatch.setattr(jars, "_digest", None)  # not looked at again
-    jars.kafka_jars()
-    assert maven.downloads == 1
-
-
-def test_a_changed_jar_in_a_cache_from_before_digests_is_replaced(maven: FakeMaven) -> None:
-    """Its size alone would not have shown it."""
-    jar = jars.kafka_jars()[0]
-    (jar.parent / jars.CHECKED).unlink()
-    jar.write_bytes(CONTENT.replace(b"J", b"j"))
-    assert jars.kafka_jars()[0].read_bytes() == CONTENT
-    assert maven.downloads == 2
-
-
 @pytest.mark.parametrize("wanted", [jars.KAFKA, jars.CONNECTOR], ids=lambda one: one.name)
 def test_all_that_is_downloaded_is_pinned(wanted: jars.JarSet) -> None:
     """A change of versions without `--pin` is noticed here and not by who runs it."""
@@ -161,18 +135,6 @@ def test_all_that_is_downloaded_is_pinned(wanted: jars.JarSet) -> None:
     named = [coordinate.rstrip("!").split(":") for coordinate in wanted.coordinates]
     assert {f"{artifact}-{version}.jar" for _, artifact, version in named} <= pinned.keys()
     assert all(re.fullmatch("[0-9a-f]{64}", one) for one in pinned.values())
-
-
-def test_a_repository_that_cannot_be_reached_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The message has the address that was tried."""
-    monkeypatch.setenv("EHKAFKA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("EHKAFKA_MAVEN_URL", "http://127.0.0.1:1/maven2/")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with pytest.raises(EndpointError, match=r"http://127\.0\.0\.1:1/maven2 "):
-        jars.kafka_jars()
-    assert leftovers(tmp_path) == []
 
 
 def test_a_mirrors_password_is_not_shown(maven: FakeMaven, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,16 +56,6 @@ def test_a_listener_speaks_what_it_was_given(listener: Listener, protocol: str) 
     assert "REACH://127.0.0.1:20001" in written["listeners"].split(",")
 
 
-def test_several_listeners_keep_their_own_jaas() -> None:
-    """Each listener's accounts are written under its own name."""
-    listeners = {"one": Listener(users={"a": "1"}), "two": Listener(users={"b": "2"}, unsecured_tokens=True)}
-    written = properties_of({"plaintext": Listener(), **listeners})
-    assert 'user_a="1"' in written["listener.name.one.plain.sasl.jaas.config"]
-    assert 'user_b="2"' in written["listener.name.two.plain.sasl.jaas.config"]
-    assert written["listener.name.two.sasl.enabled.mechanisms"] == "PLAIN,OAUTHBEARER"
-    assert "listener.name.one.oauthbearer.sasl.jaas.config" not in written
-
-
 def test_a_connection_string_survives_both_quotings() -> None:
     """Quotes and backslashes reach the JAAS parser escaped, behind the escapes of the properties file."""
     written = properties_of({"plaintext": Listener(), "eh": Listener(users={"$ConnectionString": SECRET})})
@@ -84,29 +74,12 @@ def test_any_value_stays_on_its_line_and_comes_back(value: str) -> None:
     assert read_line(line[:-1]) == ("key", value)
 
 
-def test_event_hubs_limit_for_commit_metadata_is_the_default() -> None:
-    """The broker refuses commit metadata above 1024 bytes unless asked otherwise."""
-    assert properties_of({"plaintext": Listener()})["offset.metadata.max.bytes"] == "1024"
-
-
-def test_overrides_win() -> None:
-    """A caller's property replaces ours."""
-    written = properties_of({"plaintext": Listener()}, {"offset.metadata.max.bytes": 9, "x.y": "z"})
-    assert (written["offset.metadata.max.bytes"], written["x.y"]) == ("9", "z")
-
-
 def test_reauthentication_is_in_milliseconds_for_each_mechanism() -> None:
     """The bound on a SASL session is written where the mechanism looks for it."""
     listener = Listener(users={"u": "p"}, unsecured_tokens=True, reauthenticate_s=5)
     written = properties_of({"plaintext": Listener(), "l": listener})
     assert written["listener.name.l.plain.connections.max.reauth.ms"] == "5000"
     assert written["listener.name.l.oauthbearer.connections.max.reauth.ms"] == "5000"
-
-
-def test_reauthentication_without_sasl_is_refused() -> None:
-    """A bound that nothing would apply is an error, not a comment."""
-    with pytest.raises(ConfigurationError, match="needs SASL"):
-        Listener(reauthenticate_s=5)
 
 
 @pytest.mark.parametrize("user", ["", "a b", 'a"b', "a=b", "a;b", "é\n"])
@@ -121,20 +94,3 @@ def test_secrets_are_not_shown() -> None:
     shown = repr(Listener(users={"u": SECRET}, identity=IDENTITY))
     assert "SharedAccessKey" not in shown
     assert "very private" not in shown
-
-
-def test_the_issued_key_is_in_pkcs8() -> None:
-    """Kafka reads no other form of a private key."""
-    from tests.kit.server_identity import issue_identity  # noqa: PLC0415
-
-    identity = issue_identity("localhost")
-    assert identity.key_pem.startswith(b"-----BEGIN PRIVATE KEY-----")
-    assert identity.certificate_pem.count(b"BEGIN CERTIFICATE") == 1
-    assert identity.ca_pem.startswith(b"-----BEGIN CERTIFICATE-----")
-
-
-def test_a_listener_behind_a_proxy_advertises_the_proxy() -> None:
-    """Clients are sent to the proxy's port, the broker itself listens on its own; others are as they were."""
-    written = properties_of({"plaintext": Listener(), "far": Listener(advertised_port=4711)})
-    assert written["advertised.listeners"] == "PLAINTEXT://127.0.0.1:20000,FAR://127.0.0.1:4711"
-    assert "FAR://127.0.0.1:20001" in written["listeners"].split(",")

@@ -17,12 +17,6 @@ def test_a_straight_line_has_its_slope() -> None:
     assert slope_mb_per_hour(samples) == pytest.approx(60.0, abs=0.5)
 
 
-@pytest.mark.parametrize("samples", [[], [(1.0, 5.0)], [(1.0, 5.0), (1.0, 6.0)]])
-def test_one_moment_has_no_slope(samples: list[tuple[float, float]]) -> None:
-    """Nothing to fit a line through."""
-    assert slope_mb_per_hour(samples) is None
-
-
 def test_children_count() -> None:
     """A process that lives below ours is part of ours; one that is gone takes nothing."""
     before = tree_mb(os.getpid())

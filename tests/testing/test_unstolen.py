@@ -25,16 +25,3 @@ def test_what_was_stolen_does_not_count(tmp_path: Path, monkeypatch: pytest.Monk
     began_s = unstolen_s()
     stat.write_text(STAT.format(steal=300))
     assert unstolen_s() - began_s == pytest.approx(-3.0)
-
-
-@pytest.mark.parametrize("text", [None, "cpu 1 2 3\n"])
-def test_a_machine_that_does_not_tell_has_the_plain_clock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
-) -> None:
-    """No such file, or an old kernel's: nothing is known to be stolen."""
-    stat = tmp_path / "stat"
-    if text is not None:
-        stat.write_text(text)
-    monkeypatch.setattr(unstolen, "_STAT", stat)
-    monkeypatch.setattr("time.monotonic", lambda: 7.0)
-    assert unstolen_s() == 7.0

@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 
-from tests.kit.events import Events
 from tests.kit.waiting import must_stay, wait_until
 
 
@@ -26,14 +25,6 @@ def test_a_wait_in_vain_says_what_for_and_what_was_there() -> None:
         "len(seen) >= limit['records'] or not seen: not within 0 s; "
         "seen is [1, 2], limit['records'] is 3, seen is [1, 2]"
     )
-
-
-@pytest.mark.parametrize("what", ["FACT: a record is lost", lambda: "FACT: a record is lost"])
-def test_a_wait_in_vain_says_what_it_is_reported_to(what: object) -> None:
-    """A fact comes first, so that the test is not run again."""
-    found: list[int] = []
-    with pytest.raises(AssertionError, match=r"^FACT: a record is lost: not within 0 s; found is \[\]$"):
-        wait_until(lambda: found, what, timeout_s=0.0)
 
 
 def test_a_condition_that_is_no_lambda_is_named() -> None:
@@ -56,12 +47,3 @@ def test_what_is_to_stay_fails_as_soon_as_it_does_not() -> None:
         must_stay(lambda: next(numbers) < 3, for_s=30.0)
     must_stay(lambda: next(numbers) > 0, for_s=0.01)
     assert next(numbers) > 3
-
-
-def test_events_are_kept_by_kind() -> None:
-    """As a hook and as what is emitted to."""
-    events = Events()
-    events.on_event(ValueError("a"))
-    events.append(KeyError("b"))
-    assert [str(event) for event in events.of(ValueError)] == ["a"]
-    assert len(events.of(ValueError, KeyError)) == len(events) == 2

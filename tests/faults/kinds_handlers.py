@@ -1,24 +1,17 @@
-"""A member of row 35 as a program: one kind of worker, which judges each record as it starts.
-
-    python kinds_member.py --history up --bootstrap 127.0.0.1:9092 --group g --topic t \
-        --kind quick --marks marks --partitions 4 --records 10000
+"""Row 35: handlers of one kind of worker, which judge each record as it starts, for `tests.kit.member`.
 
 A record's value is its own offset and that of the record before it of its key, which must have been finished
-by then, by whichever process. Some records fail once, some are slow, some are deferred. `--history` gets a
-word once the member has started. Started by `tests.kit.processes.MemberProcess`: SIGTERM stops it, and it
-leaves when its standard input ends. Worker processes get the same command line, and share what runs.
+by then, by whichever process. Some records fail once, some are slow, some are deferred. Worker processes
+share what runs.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import functools
-import logging
 import mmap
 import os
 import struct
-import sys
 import threading
 import time
 from pathlib import Path
@@ -27,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import ehkafka
 from ehkafka.lanes import width
 from tests.kit.marks import Marks
+from tests.kit.member import options, own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,17 +48,18 @@ EVERY, EVERY_QUICK = 997, 39_989
 class Judge:
     """Looks at each record as it starts, and notes it as it ends. Any thread."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._costs_s = COSTS_S[options.kind]
-        self._every = EVERY_QUICK if options.kind == "quick" else EVERY
-        self._marks = Marks(Path(options.marks), options.partitions, options.records)
-        self._unread = Marks(Path(f"{options.marks}.unread"), options.partitions, options.records)
+    def __init__(self) -> None:
+        marks, partitions, records = own("marks"), int(own("partitions")), int(own("records"))
+        self._costs_s = COSTS_S[own("kind")]
+        self._every = EVERY_QUICK if own("kind") == "quick" else EVERY
+        self._marks = Marks(Path(marks), partitions, records)
+        self._unread = Marks(Path(f"{marks}.unread"), partitions, records)
         # Written at once: it outlives a kill.
-        self._problems = os.open(f"{options.marks}.problems", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._problems = os.open(f"{marks}.problems", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         # Which keys have a call now, in all processes of this member.
-        with Path(f"{options.history}.running").open("a+b") as file:
-            file.truncate(options.partitions * KEYS)
-            self._running = mmap.mmap(file.fileno(), options.partitions * KEYS)
+        with Path(f"{options().history}.running").open("a+b") as file:
+            file.truncate(partitions * KEYS)
+            self._running = mmap.mmap(file.fileno(), partitions * KEYS)
         # What this process has finished, by partition, since that was assigned; nothing in a worker process.
         self._mine: dict[int, set[int]] = {}
         # The engine's, which knows whether keys are read; None in a worker process.
@@ -126,7 +121,7 @@ class Judge:
 @functools.cache
 def judge() -> Judge:
     """Return this process's."""
-    return Judge(options())
+    return Judge()
 
 
 def compute(cost_s: float) -> None:
@@ -208,8 +203,11 @@ def handle_batch(batch: ehkafka.Batch) -> None:
         judge().leave(places)
 
 
-def add_handler(app: ehkafka.App, kind: str, topic: str) -> None:
+def add_handlers(app: Any) -> None:
     """Register the handler for a kind of worker."""
+    # What is computed takes longer; what is not takes less, where others use the CPU, too.
+    width.QUICK_S = 7e-5
+    kind, topic = own("kind"), options().topic
     retry = ehkafka.Retry(attempts=3, first_s=0.05)
     if kind == "tasks":
         app.handler(topic, workers=300, retry=retry)(handle_async)
@@ -219,55 +217,9 @@ def add_handler(app: ehkafka.App, kind: str, topic: str) -> None:
         app.handler(topic, workers=ehkafka.Processes(2), retry=retry)(handle_alone)
     else:
         app.handler(topic, workers=8 if kind == "quick" else 100, retry=retry)(handle)
-
-
-@functools.cache
-def options() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    for name in ("history", "bootstrap", "group", "topic", "kind", "marks"):
-        parser.add_argument(f"--{name}", required=True)
-    for name in ("partitions", "records"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--consumer", action="append", default=[])
-    return parser.parse_args()
-
-
-def main() -> int:
-    """Run until a signal comes."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(levelname)s %(message)s")
-    threading.Thread(target=leave_with_parent, name="parent-watch", daemon=True).start()
-    # What is computed takes longer; what is not takes less, where others use the CPU, too.
-    width.QUICK_S = 7e-5
-    app: Any = ehkafka.App(
-        group=options().group,
-        endpoint=ehkafka.Endpoint.kafka(options().bootstrap),
-        start="earliest",
-        commit_interval_s=0.2,
-        consumer=dict(pair.split("=", 1) for pair in options().consumer),
-    )
     app.on_assigned(judge().assigned)
-    add_handler(app, options().kind, options().topic)
 
     def started() -> None:
         judge().router = app.current_run.routes.all[0].hub.inboxes.router
-        Path(options().history).write_text("up")
 
     app.on_start(started)
-    try:
-        app.run()
-    except ehkafka.EhkafkaError as error:
-        logging.getLogger("member").exception("ended by an error")
-        return error.exit_code
-    return 0
-
-
-def leave_with_parent() -> None:
-    """Leave at once when whoever started this is gone."""
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    os._exit(99)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
