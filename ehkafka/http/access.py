@@ -20,10 +20,9 @@ import ipaddress
 import secrets
 import socket
 import time
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.responses import FileResponse, JSONResponse
 
 from ehkafka.http.options import TOKEN_FILE_VARIABLE
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from pathlib import Path
 
+    from starlette.datastructures import Headers
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -135,14 +135,9 @@ class Access:
         # Browsers send a cookie to all ports of a host: each app has a name of its own for it.
         self.cookie = f"ehkafka-{options.port}" if options.port else f"ehkafka-{secrets.token_hex(4)}"
 
-    def session_of(self, headers: Headers) -> str:
+    def session_of(self, request: HTTPConnection) -> str:
         """Return the session that a request's cookie names, if any."""
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            return ""
-        found = cookies.get(self.cookie)
-        return "" if found is None else found.value
+        return request.cookies.get(self.cookie, "")
 
     def is_token(self, given: str, address: str) -> bool | None:
         """Tell whether it is the token, in a time that shows nothing of it. None: the address has to wait."""
@@ -156,12 +151,12 @@ class Access:
         self._wrong.note(address)
         return False
 
-    def has_token(self, headers: Headers, address: str) -> bool | None:
+    def has_token(self, request: HTTPConnection) -> bool | None:
         """Tell whether a request carries the token, or the cookie for it. None: its address has to wait."""
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self.is_token(given.strip(), address)
-        return self.sessions.is_open(self.session_of(headers))
+            return self.is_token(given.strip(), address_of(request.scope))
+        return self.sessions.is_open(self.session_of(request))
 
     def described(self, request: Request) -> dict[str, Any]:
         """Return what a request may, for the page."""
@@ -271,9 +266,9 @@ class Guarded:
             return
         # As the routes see it: below where the user's own app has mounted this one.
         path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
-        headers = Headers(scope=scope)
-        scope[HAS_TOKEN] = has_token = self._access.has_token(headers, address_of(scope))
-        refused = self._access.refusal(scope["method"], path, headers, has_token=has_token)
+        request = HTTPConnection(scope)
+        scope[HAS_TOKEN] = has_token = self._access.has_token(request)
+        refused = self._access.refusal(scope["method"], path, request.headers, has_token=has_token)
         if refused is None:
             await self._app(scope, receive, send_with_headers)
             return

@@ -207,7 +207,7 @@ class Pages:
 
     async def logout(self, request: Request) -> Response:
         """End the cookie."""
-        self._access.sessions.close(self._access.session_of(request.headers))
+        self._access.sessions.close(self._access.session_of(request))
         answer = Response(status_code=HTTPStatus.NO_CONTENT)
         answer.delete_cookie(self._access.cookie)
         return answer

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.http.elsewhere import PagesElsewhere
 from ehkafka.http.journal import shortened
+from ehkafka.http.measures import Rates
 from ehkafka.http.noted import joined
+from ehkafka.http.panels import panels, tiles
 from ehkafka.http.past import EVERY_S, Past
 from ehkafka.http.probes import shown
 from ehkafka.records import TopicPartition
@@ -52,7 +54,7 @@ class State:
         self._version = version
         self._shows_values = shows_values
         self._pages = PagesElsewhere(served, advertise)
-        self._past = Past()
+        self._past, self._rates = Past(), Rates()
         self._past_s = float("-inf")
         self._lock = threading.Lock()
         # Under the lock: the last one, and when it was made.
@@ -80,7 +82,7 @@ class State:
                 self._take_point(now_s, self._served.snapshot())
 
     def forget(self) -> None:
-        """Make it anew for whoever asks next: something was just changed."""
+        """Make it anew at the next question: something was just changed."""
         self._made_s = float("-inf")
 
     def _make(self, now_s: float) -> dict[str, Any]:
@@ -89,7 +91,7 @@ class State:
             self._take_point(now_s, snapshot)
         keys = self._served.keys.waiting(values=self._shows_values)
         noted = joined(self._journal.as_dict(), self._of_members())
-        return {
+        state: dict[str, Any] = {
             "snapshot": snapshot.as_dict(),
             "health": shown(self._served.health()),
             "keys": self._keys(keys[:KEYS_MAX], noted["stacks"], snapshot),
@@ -111,6 +113,8 @@ class State:
             "letters": {"topics": list(self._served.letter_topics)},
             "members_elsewhere": self._pages.found,
         }
+        self._rates.note(state["snapshot"])
+        return state | {"tiles": tiles(state, self._rates), "panels": panels(state, self._rates)}
 
     def _keys(self, keys: list[KeyState], stacks: dict[str, str], snapshot: Snapshot) -> list[dict[str, Any]]:
         members = {

@@ -308,11 +308,3 @@ def test_an_output_without_signs_gets_words() -> None:
     shown = file.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
     assert "ok settings" in shown
     assert "FAILED partitions" in shown
-
-
-@pytest.mark.parametrize("timeout", ["inf", "1e12", "nan", "0", "-1"])
-def test_a_time_out_that_no_clock_can_keep_is_refused(timeout: str) -> None:
-    """By the option, before a step stumbles over it."""
-    ended = CliRunner().invoke(cli, ["check", "--endpoint", "127.0.0.1:1", "--timeout", timeout])
-    assert ended.exit_code == 2
-    assert "--timeout" in ended.stderr

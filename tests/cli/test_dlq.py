@@ -407,14 +407,6 @@ def test_a_second_redrive_is_refused(broker: EmbeddedBroker) -> None:
     assert at_home(broker) == []
 
 
-@pytest.mark.parametrize("since", ["earliest", "5", "-3", "soon"])
-def test_a_time_that_is_none_is_refused(broker: EmbeddedBroker, since: str) -> None:
-    """The message names the value and the forms."""
-    code, _, error = dlq(broker, "list", "dead", "--since", since)
-    assert code == 2
-    assert since in error
-
-
 def test_a_topic_that_is_not_there_is_reported(broker: EmbeddedBroker) -> None:
     """Exit code 3, as with every command."""
     for command in (["list", "nowhere"], ["show", "nowhere", "0@0"], ["redrive", "nowhere"]):

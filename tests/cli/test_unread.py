@@ -32,14 +32,3 @@ def test_a_view_that_nobody_reads_ends_well(
     ended = ehkafka_command("config", is_read=False)
 
     assert (ended.returncode, ended.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("arguments", [("check", "--topic", ""), ("tail", ""), ("dlq", "list", "")])
-def test_a_topic_without_a_name_is_refused(
-    ehkafka_command: Callable[..., CompletedProcess[str]], arguments: tuple[str, ...]
-) -> None:
-    """Before anything is asked of a broker; it comes of an unset variable in a script."""
-    ended = ehkafka_command(*arguments, "--endpoint", "127.0.0.1:1")
-
-    assert ended.returncode == 2
-    assert "empty" in ended.stderr

@@ -21,6 +21,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import ehkafka
+from ehkafka.http.measures import Rates
+from ehkafka.http.panels import panels, tiles
 from ehkafka.testing.ports import free_ports
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ class HttpDouble:
     def __init__(self, state: dict[str, Any]) -> None:
         self.state = state
         self._began_s = time.time()
+        self._rates = Rates()
         # Reading needs the token, as on an address that others reach.
         self.is_closed = False
         # Streams: `open`, `refused` (503), or `cut` (each ends at once).
@@ -101,7 +104,9 @@ class HttpDouble:
         access = dict(self.state["access"])
         if access["needs_token"] and self._has_token(request):
             access |= {"may_act": True, "why_not": ""}
-        return self.state | {"access": access, "snapshot": self._running()}
+        state = self.state | {"access": access, "snapshot": self._running()}
+        self._rates.note(state["snapshot"])
+        return state | {"tiles": tiles(state, self._rates), "panels": panels(state, self._rates)}
 
     def _running(self) -> dict[str, Any]:
         """Return the snapshot as of now: each partition handles and receives so many records a second."""

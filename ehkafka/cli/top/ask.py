@@ -37,13 +37,7 @@ VERBS: Final = {
     "stop": "Stop",
     "start": "Start",
 }
-# What can be done on a tab, and to what.
-DO_ON: Final = {
-    "keys": ("pause", "resume", "retry", "skip", "dead_letter"),
-    "partitions": ("pause", "resume"),
-    "handlers": ("stop", "start"),
-}
-TARGETS: Final = {"keys": "key", "partitions": "partition", "handlers": "handler"}
+ON_KEYS: Final = ("pause", "resume", "retry", "skip", "dead_letter")
 ALL_OF_A_KEY: Final = ("skip", "dead_letter")
 
 
@@ -61,10 +55,10 @@ class Question:
 
 
 def question_of(
-    do: str, tab: str, name: str, key: dict[str, Any] | None, send: Callable[[dict[str, Any]], Answer]
+    do: str, target: str, name: str, key: dict[str, Any] | None, send: Callable[[dict[str, Any]], Answer]
 ) -> Question:
-    """Return the question about a row of a tab; `key` is the key that it shows."""
-    request: dict[str, Any] = {"do": do, "target": TARGETS[tab], "name": name}
+    """Return the question about a row; `key` is the key that it shows."""
+    request: dict[str, Any] = {"do": do, "target": target, "name": name}
     options = {"for_s", "keep"} if do == "pause" else set[str]()
     if key is None:
         return Question(VERBS[do], name, request, send, options=frozenset(options))

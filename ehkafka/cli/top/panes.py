@@ -9,10 +9,10 @@ from textual.containers import Vertical
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Sparkline, Static
 
-from ehkafka.cli.top.rows import NUMBERS
+from ehkafka.cli.top.rows import cut, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import JustifyMethod
     from textual.app import ComposeResult
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Rows(DataTable[Text]):
     """A table that is given all its rows each time, and draws what has changed."""
 
-    def __init__(self, columns: Sequence[str], name: str) -> None:
+    def __init__(self, columns: Mapping[str, str], name: str) -> None:
+        """`columns` are their kinds by their names."""
         super().__init__(id=f"{name}-rows", cursor_type="row", zebra_stripes=False)
         self._columns = columns
         self._shown: list[Row] = []
@@ -31,10 +32,10 @@ class Rows(DataTable[Text]):
     def on_mount(self) -> None:
         """Make the columns."""
         for column in self._columns:
-            self.add_column(Text(column, justify=self._justify(column)), key=column)
+            self.add_column(Text(column.upper(), justify=self._justify(column)), key=column)
 
     def _justify(self, column: str) -> JustifyMethod:
-        return "right" if column in NUMBERS else "left"
+        return "left" if self._columns[column] in ("text", "moment") else "right"
 
     def _cells(self, row: Row) -> list[Text]:
         # No markup is read out of a `Text`.
@@ -77,11 +78,11 @@ class Rows(DataTable[Text]):
 class Tile(Static):
     """A heading, a number and a note."""
 
-    def show(self, heading: str, number: str, note: str) -> None:
+    def show(self, tile: Mapping[str, Any]) -> None:
         """Draw them."""
-        text = Text(heading, style="dim", no_wrap=True, overflow="ellipsis")
-        text.append(f"\n{number}\n", style="not dim bold")
-        text.append(note, style="dim")
+        text = Text(cut(tile["heading"]), style="dim", no_wrap=True, overflow="ellipsis")
+        text.append(f"\n{text_of(tile['kind'], tile['value'])}\n", style="not dim bold")
+        text.append(cut(tile["note"]), style="dim")
         self.update(text)
 
 

@@ -1,44 +1,39 @@
-"""What is shown of a state, as rows and lines of text. Pure; escapes and cuts what came from the wire."""
+"""A state as rows and lines of text: panels, keys, letters. Pure; escapes and cuts what is of the wire."""
 
 from __future__ import annotations
 
+import http
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ehkafka.checks import printable
-from ehkafka.cli.top.measures import NONE, number, partition_name, span
+from ehkafka.http.measures import NONE, number, partition_name, span
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ehkafka.cli.top.measures import Rates
+    from collections.abc import Iterable, Mapping, Sequence
 
 # Every busy partition has an oldest record; one that is younger, and on its way, holds nothing up.
 YOUNG_S: Final = 2.0
-# A leader that answers tells more often than that where the log ends.
-NO_ANSWER_S: Final = 8.0
 ON_THEIR_WAY: Final = ("running", "queued")
 ROWS_MAX: Final = 300
 CELL_CHARACTERS_MAX: Final = 60
+SENTENCE_CHARACTERS_MAX: Final = 300
 LINE_CHARACTERS_MAX: Final = 400
 # They stand below a key's facts, on half of a terminal.
 STACK_LINES_MAX: Final = 8
 
-KEY_COLUMNS: Final = ("", "KEY", "RECORD", "STATE", "AGE", "ATTEMPTS", "RECORDS", "ERROR")
-PARTITION_COLUMNS: Final = (
-    *("PARTITION", "HANDLED/S", "LAG", "BACKLOG", "PARKED", "OLDEST", "COMMITTED", "STATE"),
-)
-ERROR_COLUMNS: Final = ("COUNT", "KIND", "LAST", "SENTENCE")
-LETTER_COLUMNS: Final = ("LETTER", "KEY", "ERROR", "CAME FROM", "VALUE")
-EVENT_COLUMNS: Final = ("TIME", "LEVEL", "WHAT")
-HANDLER_COLUMNS: Final = ("HANDLER", "STATE", "TOPICS", "WORKERS")
-MEMBER_COLUMNS: Final = ("MEMBER", "STATE", "PROCESS", "PARTITIONS", "LAG", "HANDLED", "RESTARTS", "LAST END")
-# Columns whose digits stand below each other.
-NUMBERS: Final = frozenset(
-    {"AGE", "ATTEMPTS", "BACKLOG", "COMMITTED", "COUNT", "HANDLED", "HANDLED/S", "LAG", "OLDEST", "PARKED"}
-    | {"PARTITIONS", "PROCESS", "RECORDS", "RESTARTS", "WORKERS"}
-)
+KEY_COLUMNS: Final = {
+    "": "text",
+    "Key": "text",
+    "Record": "text",
+    "State": "text",
+    "Age": "span",
+    "Attempts": "number",
+    "Records": "number",
+    "Error": "text",
+}
+LETTER_COLUMNS: Final = dict.fromkeys(("Letter", "Key", "Error", "Came from", "Value"), "text")
 
 
 class Row(NamedTuple):
@@ -56,6 +51,29 @@ def cut(text: object, characters_max: int = CELL_CHARACTERS_MAX) -> str:
     if len(plain) > characters_max:
         plain = plain[: characters_max - 1] + "…"
     return printable(plain)
+
+
+def text_of(kind: str, value: Any, characters_max: int = SENTENCE_CHARACTERS_MAX) -> str:
+    """Return a cell, tile or fact of that kind."""
+    if value is None:
+        return NONE
+    if kind == "text":
+        return cut(value, characters_max)
+    return {"moment": moment, "span": span}.get(kind, number)(value)
+
+
+def panel_rows(panel: Mapping[str, Any], order: str | None = None) -> list[Row]:
+    """Return a panel's rows as they come, or those with the largest in a column first."""
+    names, kinds = zip(*((one["name"], one["kind"]) for one in panel["columns"]), strict=True)
+    found = panel["rows"]
+    if order is not None:
+        at = names.index(order)
+        found = sorted(
+            found, key=lambda one: -1 if one["cells"][at] is None else one["cells"][at], reverse=True
+        )
+    return [
+        Row(one["name"], tuple(map(text_of, kinds, one["cells"])), bool(one["is_urgent"])) for one in found
+    ]
 
 
 def is_stuck(key: dict[str, Any]) -> bool:
@@ -92,79 +110,6 @@ def _state_of(key: dict[str, Any]) -> str:
     return cut(key["status"] if key["state"] == key["last_error"] else key["state"], 40)
 
 
-def partitions(state: dict[str, Any], rates: Rates, order: str = "name") -> list[Row]:
-    """Return them by name, or with the largest `lag` or `oldest` first."""
-    handlers = state["snapshot"].get("handlers", ())
-    stopped = {topic for one in handlers if one.get("is_stopped") for topic in one["topics"]}
-    found = list(state["snapshot"]["partitions"])
-    if order == "lag":
-        found.sort(key=lambda one: -(one["lag_records"] if one["lag_records"] is not None else -1))
-    elif order == "oldest":
-        found.sort(key=lambda one: -(one["oldest"] or {}).get("age_s", -1.0))
-    rows = []
-    for one in found:
-        name = partition_name(one["partition"])
-        word = _word(one, is_stopped=one["partition"]["topic"] in stopped)
-        cells = (
-            cut(name),
-            number(rates.partition(name)),
-            number(one["lag_records"]),
-            number(one["backlog_records"]),
-            number(one["parked_records"]),
-            span(one["oldest"]["age_s"]) if one["oldest"] else NONE,
-            number(one["committed"]),
-            word,
-        )
-        rows.append(Row(name, cells, word != "receives"))
-    return rows
-
-
-def _word(one: dict[str, Any], *, is_stopped: bool) -> str:
-    if is_stopped:
-        return "handler stopped"
-    if one["is_paused_by_hand"]:
-        return "paused by hand"
-    if one.get("unreadable"):
-        return f"cannot be read from {one['unreadable']['offset']}"
-    oldest = one["oldest"] or {}
-    if oldest.get("is_stuck") and oldest["status"] == "running":
-        return "held up by a running call"
-    if one["paused"]:
-        return "paused, is full"
-    if oldest and (oldest.get("is_stuck") or oldest["status"] not in ON_THEIR_WAY):
-        return "its commit is held up"
-    if (one["log_age_s"] or 0.0) > NO_ANSWER_S:
-        return f"no answer for {span(one['log_age_s'])}"
-    return f"stands still for {span(one['standstill_s'])}" if one["standstill_s"] > 0 else "receives"
-
-
-def errors(state: dict[str, Any]) -> list[Row]:
-    """Return them by kind, the newest first."""
-    return [
-        Row(
-            error_name(one),
-            (
-                number(one["count"]),
-                cut(one["kind"]),
-                moment(one["last_at_s"]),
-                cut(of_member(one) + one["sentence"], 200),
-            ),
-        )
-        for one in state.get("errors", ())[:ROWS_MAX]
-    ]
-
-
-def error_name(one: dict[str, Any]) -> str:
-    """Return what tells a kind of errors from others: each member has its own."""
-    return f"{one.get('member')} {one['kind']}"
-
-
-def of_member(one: dict[str, Any]) -> str:
-    """Return whose entry it is, where members have some: in front of its sentence."""
-    member = one.get("member")
-    return "" if member is None else f"Member {cut(member, 10)}: "
-
-
 def letters(found: Sequence[dict[str, Any]]) -> list[Row]:
     """Return letters as they were read."""
     return [
@@ -179,64 +124,6 @@ def letters(found: Sequence[dict[str, Any]]) -> list[Row]:
             ),
         )
         for one in found[:ROWS_MAX]
-    ]
-
-
-def events(state: dict[str, Any]) -> list[Row]:
-    """Return events and rebalances, the newest first."""
-    rebalances = [one | {"level": "rebalance"} for one in state.get("rebalances", ())]
-    found = sorted([*state.get("events", ()), *rebalances], key=lambda one: -one["at_s"])
-    return [
-        Row(
-            str(n),
-            (moment(one["at_s"]), cut(one["level"], 12), cut(of_member(one) + one["sentence"], 300)),
-            one["level"] == "warning",
-        )
-        for n, one in enumerate(found[:ROWS_MAX])
-    ]
-
-
-def members(state: dict[str, Any]) -> list[Row]:
-    """Return the supervisor's members, then the addresses of members elsewhere."""
-    rows = []
-    for one in state["snapshot"].get("members", ()):
-        its = one["snapshot"] or {}
-        is_well = one["is_live"] and one["is_ready"]
-        cells = (
-            str(one["number"]),
-            cut(one["state"]) + (", ready" if one["is_ready"] else ", not ready"),
-            str(one["pid"] or NONE),
-            number(len(its["partitions"])) if its else NONE,
-            number(_lag_of(its)),
-            number(its.get("finished_records")),
-            number(one["restarts"]),
-            cut(one["last_end"] or NONE, 120),
-        )
-        rows.append(Row(str(one["number"]), cells, not is_well))
-    elsewhere = [f"{one['name']}: {one['url']}" for one in state.get("members_elsewhere", ())]
-    return rows + [Row(text, (cut(text, 120), "elsewhere", *("",) * 6)) for text in elsewhere[:ROWS_MAX]]
-
-
-def _lag_of(snapshot: dict[str, Any]) -> int | None:
-    """Return the sum over partitions; None where that of one is unknown."""
-    lags = [one["lag_records"] for one in snapshot.get("partitions", ())]
-    return None if not snapshot or None in lags else sum(lags)
-
-
-def handlers(state: dict[str, Any]) -> list[Row]:
-    """Return the handlers."""
-    return [
-        Row(
-            one["handler"],
-            (
-                cut(one["handler"]),
-                {True: "stopped", False: "started"}.get(one.get("is_stopped"), ""),
-                cut(", ".join(one["topics"]), 120),
-                number(one.get("workers")) + (" auto" if one.get("workers_auto") else ""),
-            ),
-            bool(one.get("is_stopped")),
-        )
-        for one in state["snapshot"].get("handlers", ())
     ]
 
 
@@ -274,3 +161,35 @@ def stack_lines(stack: str) -> Iterable[str]:
 def moment(at_s: float) -> str:
     """Return a time of the day, here."""
     return time.strftime("%H:%M:%S", time.localtime(at_s))
+
+
+def head(state: dict[str, Any]) -> str:
+    """Return the first line: which app, how it is, and as of when."""
+    snapshot, health = state["snapshot"], state["health"]
+    problems = health.get("problems", len(health["reasons"]))
+    how = "healthy" if health["ok"] else f"{problems} problem{'' if problems == 1 else 's'}"
+    at = f"{cut(snapshot['group'])} at {cut(snapshot['endpoint'])}"
+    return f"{at} · {cut(snapshot['state'], 20)}, {how} · as of {moment(snapshot['taken_at_s'])}"
+
+
+def silent(state: dict[str, Any]) -> list[str]:
+    """Return a sentence for each member that does not answer its supervisor."""
+    return [
+        f"Member {cut(one, 10)} does not answer: what it has noted is as it answered last."
+        for one in state.get("silent_members", ())
+    ]
+
+
+def letters_note(topic: str, status: int, body: dict[str, Any], text: str) -> str:
+    """Return what is said above a topic's letters."""
+    topic = cut(topic, 256)
+    if status == http.HTTPStatus.NOT_IMPLEMENTED:
+        return (
+            "This server does not read letters. Commands that do:\n"
+            f"  ehkafka dlq list {topic} --app MODULE:APP\n"
+            f"  ehkafka dlq redrive {topic} --app MODULE:APP"
+        )
+    if "letters" not in body:
+        return cut(text, LINE_CHARACTERS_MAX)
+    newest = "the newest " if body.get("more") else ""
+    return f"{topic}: {newest}{counted(len(body['letters']), 'letter')}"

@@ -11,15 +11,15 @@ from textual.app import App
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
-from ehkafka.cli.top import lines, rows
-from ehkafka.cli.top.ask import DO_ON, Ask, Question, question_of
+from ehkafka.cli.top import rows
+from ehkafka.cli.top.ask import ON_KEYS, Ask, Question, question_of
 from ehkafka.cli.top.colours import DARK, LIGHT
-from ehkafka.cli.top.measures import Rates, span
 from ehkafka.cli.top.panes import Rows, Spark, Tile
 from ehkafka.errors import EndpointError
+from ehkafka.http.measures import span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 1.0
 OLD_S: Final = 4.0
-ORDERS: Final = ("name", "lag", "oldest")
 SPARKS: Final = (
     ("Handled/s", "spark-handled", "handled_per_s", ""),
     ("Lag", "spark-lag", "lag_records", ""),
@@ -60,7 +59,7 @@ class Top(App[None]):
         ("n", "topic", "Next topic"),
         ("t", "colours", "Light or dark"),
         ("q", "quit", "Quit"),
-        *((str(n), f"tab({n})", "") for n in range(1, 8)),
+        *((str(n), f"tab({n})", "") for n in range(1, 9)),
     ]
 
     def __init__(self, asked: Asked, state: dict[str, Any], *, note: str = "") -> None:
@@ -69,8 +68,8 @@ class Top(App[None]):
         self._note = note
         self._asked = asked
         self._state = state
-        self._rates = Rates()
-        self._order = ORDERS[0]
+        # Of the panel of each tab, the column by which it is ordered.
+        self._order: dict[str, str | None] = {}
         self._answered_s = time.monotonic()
         # Of the topics of letters, the one that is shown.
         self._topic_number = 0
@@ -84,8 +83,8 @@ class Top(App[None]):
         yield Static("", id="broken", markup=False)
         yield Static("", id="reasons", markup=False)
         with Horizontal(id="tiles"):
-            for n in range(5):
-                yield Tile("", id=f"tile-{n}", markup=False)
+            for tile in self._state["tiles"]:
+                yield Tile("", id=f"tile-{tile['name']}", markup=False)
         with Horizontal(id="sparks"):
             for heading, name, _, _ in SPARKS:
                 yield Spark(heading, name)
@@ -94,22 +93,14 @@ class Top(App[None]):
                 yield Rows(rows.KEY_COLUMNS, "keys")
                 with VerticalScroll(id="key-detail"):
                     yield Static("", id="key-text", markup=False)
-            with TabPane("Partitions", id="partitions"):
-                yield Rows(rows.PARTITION_COLUMNS, "partitions")
-            with TabPane("Errors", id="errors"), Vertical():
-                yield Rows(rows.ERROR_COLUMNS, "errors")
-                with VerticalScroll(id="error-detail"):
-                    yield Static("", id="error-text", markup=False)
             with TabPane("Dead letters", id="letters"), Vertical():
                 yield Static("", id="letters-note", markup=False)
                 yield Rows(rows.LETTER_COLUMNS, "letters")
-            with TabPane("Events", id="events"):
-                yield Rows(rows.EVENT_COLUMNS, "events")
-            with TabPane("Members", id="members"):
-                yield Rows(rows.MEMBER_COLUMNS, "members")
-            with TabPane("Process", id="handlers"), Vertical():
-                yield Rows(rows.HANDLER_COLUMNS, "handlers")
-                yield Static("", id="process-text", markup=False)
+            for panel in self._state["panels"]:
+                with TabPane(panel["title"], id=panel["name"]), Vertical():
+                    yield Rows({one["name"]: one["kind"] for one in panel["columns"]}, panel["name"])
+                    with VerticalScroll(classes="detail"):
+                        yield Static("", id=f"{panel['name']}-text", markup=False)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -157,6 +148,8 @@ class Top(App[None]):
         self._show_age()
 
     def _show_age(self) -> None:
+        if not self._is_whole:
+            return
         age_s = time.monotonic() - self._answered_s
         is_old = bool(self._problem) or age_s > OLD_S
         broken = self.query_one("#broken", Static)
@@ -167,10 +160,9 @@ class Top(App[None]):
 
     def _take(self, state: dict[str, Any]) -> None:
         self._state = state
-        self._rates.note(state["snapshot"])
-        self.query_one("#head", Static).update(lines.head(state))
+        self.query_one("#head", Static).update(rows.head(state))
         reasons = self.query_one("#reasons", Static)
-        notes = [*state["health"]["reasons"], *state["health"]["notes"], *lines.silent(state)]
+        notes = [*state["health"]["reasons"], *state["health"]["notes"], *rows.silent(state)]
         if self._note:
             notes.insert(0, self._note)
         if not state["access"]["may_act"]:
@@ -178,25 +170,26 @@ class Top(App[None]):
         reasons.display = bool(notes)
         reasons.set_class(not state["health"]["ok"], "alarm")
         reasons.update("\n".join(rows.cut(text, 300) for text in notes[:4]))
-        for n, tile in enumerate(lines.tiles(state, self._rates)):
-            self.query_one(f"#tile-{n}", Tile).show(*tile)
+        for tile in state["tiles"]:
+            self.query_one(f"#tile-{tile['name']}", Tile).show(tile)
         history = state.get("history") or {}
         for _, name, numbers, unit in SPARKS:
             self.query_one(f"#{name}", Spark).show(history.get(numbers) or [], unit)
         self._table("keys").show(rows.keys(state))
-        self._table("partitions").show(rows.partitions(state, self._rates, self._order))
-        self._table("errors").show(rows.errors(state))
-        self._table("events").show(rows.events(state))
-        self._table("members").show(rows.members(state))
-        self._table("handlers").show(rows.handlers(state))
-        text = "\n".join(f"{name:<15}{value}" for name, value in lines.process(state))
-        self.query_one("#process-text", Static).update(text)
+        for panel in state["panels"]:
+            self._show_panel(panel)
         self._show_details()
+
+    def _show_panel(self, panel: dict[str, Any]) -> None:
+        self._table(panel["name"]).show(rows.panel_rows(panel, self._order.get(panel["name"])))
+
+    def _panel(self, name: str) -> dict[str, Any] | None:
+        return next((one for one in self._state["panels"] if one["name"] == name), None)
 
     @property
     def _is_whole(self) -> bool:
         # At the end messages still come in when the screen is half gone.
-        return bool(self.query("#process-text"))
+        return bool(self.query(f"#{self._state['panels'][-1]['name']}-text"))
 
     def _table(self, name: str) -> Rows:
         return self.query_one(f"#{name}-rows", Rows)
@@ -209,14 +202,12 @@ class Top(App[None]):
         overdue = self._state["snapshot"].get("overdue") or ()
         detail = rows.detail(key, overdue) if key else "Nothing waits: no commit is held up."
         self.query_one("#key-text", Static).update(detail)
-        kind = self._table("errors").chosen
-        stack = next(
-            (one.get("stack") or "" for one in self._state.get("errors", ()) if rows.error_name(one) == kind),
-            "",
-        )
-        self.query_one("#error-text", Static).update(
-            "\n".join(rows.stack_lines(stack)) or "No stack is known."
-        )
+        for panel in self._state["panels"]:
+            chosen = self._table(panel["name"]).chosen
+            stack = next((one.get("stack") or "" for one in panel["rows"] if one["name"] == chosen), "")
+            text = self.query_one(f"#{panel['name']}-text", Static)
+            text.display = bool(stack)
+            text.update("\n".join(rows.stack_lines(stack)))
 
     def _key(self) -> dict[str, Any] | None:
         name = self._table("keys").chosen
@@ -248,9 +239,9 @@ class Top(App[None]):
         if action in ("act", "order", "letters", "redrive", "topic") and not self.is_running:
             return False
         if action == "act":
-            return parameters[0] in DO_ON.get(self._tab, ())
+            return parameters[0] in self._actions
         if action == "order":
-            return self._tab == "partitions"
+            return bool((self._panel(self._tab) or {}).get("orders"))
         if action in ("letters", "redrive", "topic"):
             least = 2 if action == "topic" else 1
             return self._tab == "letters" and len(self._topics()) >= least
@@ -266,22 +257,32 @@ class Top(App[None]):
         """Change between light and dark."""
         self.theme = (LIGHT if self.theme == DARK.name else DARK).name
 
+    @property
+    def _actions(self) -> Sequence[str]:
+        panel = self._panel(self._tab)
+        return ON_KEYS if self._tab == "keys" else () if panel is None else panel["actions"]
+
     def action_order(self) -> None:
-        """Order partitions by name, lag or age."""
-        self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
-        self._table("partitions").show(rows.partitions(self._state, self._rates, self._order))
-        self.notify(f"Ordered by {self._order}.", timeout=2)
+        """Order a panel's rows by its next column, or as they come."""
+        panel = self._panel(self._tab)
+        assert panel is not None
+        orders = [None, *panel["orders"]]
+        order = orders[(orders.index(self._order.get(self._tab)) + 1) % len(orders)]
+        self._order[self._tab] = order
+        self._show_panel(panel)
+        self.notify(f"Ordered by {order or panel['columns'][0]['name']}.", timeout=2)
 
     def action_act(self, do: str) -> None:
         """Ask about an action on the row under the cursor."""
         name = self._table(self._tab).chosen
         if name is None:
             return
-        key = self._key() if self._tab == "keys" else None
+        key, panel = self._key() if self._tab == "keys" else None, self._panel(self._tab)
         if key is not None and (why := (key.get("refused") or {}).get(do)):
             self.notify(rows.cut(f"{name} {why}", 300), severity="warning", markup=False)
             return
-        self._open(question_of(do, self._tab, name, key, self._asked.act))
+        target = "key" if panel is None else panel["target"]
+        self._open(question_of(do, target, name, key, self._asked.act))
 
     def action_redrive(self) -> None:
         """Ask about sending letters home."""
@@ -317,7 +318,7 @@ class Top(App[None]):
         found: list[dict[str, Any]] = []
         try:
             answer = self._asked.letters(topic)
-            note = lines.letters_note(topic, answer.status, answer.body, answer.text)
+            note = rows.letters_note(topic, answer.status, answer.body, answer.text)
             found = list(answer.body.get("letters") or ()) if answer.is_ok else []
         except EndpointError as error:
             note = rows.cut(error, 300)

@@ -56,7 +56,7 @@ def top(
 
     \b
     Keys:
-      1 to 7   what holds it up, partitions, errors, dead letters, events, members, process
+      1 to 8   what holds it up, dead letters, partitions, errors, events, members, handlers, process
       r s d    retry, skip, dead letter           p u      pause, resume
       x b      stop, start a handler              l g      read, redrive dead letters
       o        partitions by name, lag or age     n        dead letters of the next topic
@@ -141,7 +141,7 @@ def _first_state(door: Door) -> dict[str, Any]:
         raise door.failure(answer)
     if answer.status == http.client.FORBIDDEN:
         raise ConfigurationError(f"{door.url} lets nobody in. {answer.text}")
-    if not answer.is_ok or "snapshot" not in answer.body:
+    if not answer.is_ok or "panels" not in answer.body:
         raise EndpointError(f"{door.url} answered {answer.status} and shows no app: {answer.text}")
     return answer.body
 

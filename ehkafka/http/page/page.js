@@ -1,23 +1,19 @@
 // The page: hears the server's state and hands it to the sections.
 import { showAccess, watchAccess } from "./access.js";
-import { at, element, foreign, write } from "./dom.js";
+import { Kept, at, element, foreign, write } from "./dom.js";
 import { showKeys } from "./keys.js";
 import { showLetters } from "./letters.js";
-import { noteEvent, showErrors, showEvents, showHandlers, showMembers, showProcess, showRebalances } from "./lists.js";
-import { Rates, untilCaughtUp } from "./measures.js";
-import { showPartitions } from "./partitions.js";
+import { showPanels, words } from "./panels.js";
 import { showPlots } from "./plots.js";
 import { follow } from "./stream.js";
-import { NONE, counted, number, rate, span, timeExact, visible } from "./words.js";
+import { counted, span, timeExact, visible } from "./words.js";
 
 const OLD_MS = 4000;
-const rates = new Rates();
 let latest = null;
 let isLocked = false;
 
 function takeState(state) {
   latest = state;
-  rates.note(state.snapshot);
   // Not one that somebody fills in to act.
   if (isLocked) at("token-form").hidden = true;
   setLocked(false);
@@ -34,17 +30,11 @@ function show(state) {
   at("content").hidden = false;
   showAccess(state.access);
   showHead(state);
-  showTiles(state);
+  tiles.show(state.tiles, (tile) => tile.name);
   showKeys(state);
   showPlots(state.history);
-  showPartitions(state, rates);
-  showMembers(state);
-  showErrors(state.errors ?? [], snapshot.taken_at_s);
-  showHandlers(snapshot.handlers ?? []);
-  showProcess(state);
+  showPanels(state.panels, snapshot.taken_at_s);
   showLetters(state.letters?.topics ?? []);
-  showEvents(state.events ?? [], snapshot.taken_at_s);
-  showRebalances(state.rebalances ?? [], snapshot.taken_at_s);
 }
 
 function showHead({ snapshot, health, process, silent_members: silent = [] }) {
@@ -70,44 +60,34 @@ function sentences(list, texts) {
   list.replaceChildren(...texts.map((text) => element("li", "", foreign(text))));
 }
 
-function showTiles({ snapshot, keys, keys_left_out: leftOut = 0, history }) {
-  const set = (name, text) => write(document.querySelector(`[data-number="${name}"]`), text);
-  const note = (name, text) => write(at(`${name}-note`), text || " ");
-  const handledPerS = rates.total("handled_records") ?? history?.handled_per_s?.at(-1);
-  set("rate", rate(handledPerS));
-  note("rate", `received ${rate(rates.total("received_records") ?? history?.received_per_s?.at(-1))} a second`);
-  set("lag", number(snapshot.lag_records));
-  note("lag", lagNote(snapshot, history, handledPerS));
-  set("backlog", number(snapshot.backlog_records));
-  note("backlog", snapshot.parked_records ? `and ${number(snapshot.parked_records)} parked` : "received, not handled");
-  const oldest = snapshot.partitions.filter((one) => one.oldest).sort((a, b) => b.oldest.age_s - a.oldest.age_s)[0];
-  set("oldest", oldest ? span(oldest.oldest.age_s) : NONE);
-  note("oldest", oldest ? `${visible(oldest.partition.topic, 40)}/${oldest.partition.partition}, ${visible(oldest.oldest.status, 20)}` : "all is handled");
-  const waiting = keys.filter((key) => !["running", "queued"].includes(key.status));
-  const hanging = snapshot.partitions.filter(({ oldest }) => oldest?.is_stuck && ["running", "queued"].includes(oldest.status));
-  const blocking = waiting.filter((key) => key.is_blocking).length + hanging.length;
-  set("waiting", number(waiting.length + leftOut));
-  const unlisted = leftOut ? `, ${number(leftOut)} not listed` : "";
-  note("waiting", (blocking ? `${counted(blocking, "commit")} held up` : "none holds a commit") + unlisted);
-  document.querySelector('[data-number="waiting"]').parentElement.classList.toggle("alarmed", blocking > 0);
-}
+const tiles = new Kept(at("tiles"), ({ name, heading }) => {
+  const value = element("p", "number");
+  value.dataset.number = name;
+  const note = element("p", "note");
+  note.id = `${name}-note`;
+  const node = element("div", "tile", element("h2", "", heading), value, note);
+  return {
+    node,
+    fill(now) {
+      write(value, words(now.kind, now.value));
+      write(note, visible(now.note, 120) || " ");
+      node.classList.toggle("alarmed", now.is_urgent);
+    },
+  };
+});
 
-function lagNote(snapshot, history, handledPerS) {
-  if (snapshot.lag_records === null) {
-    if (snapshot.is_cut_off) return "unknown: no broker answers";
-    const old = snapshot.partitions.find((one) => one.lag_records === null && one.log_age_s !== null);
-    return old && !snapshot.is_throttled ? `unknown: ${old.leader || "a broker"} does not answer` : "not known yet";
-  }
-  const left = untilCaughtUp(snapshot.lag_records, history, handledPerS);
-  if (left === 0) return snapshot.lag_records ? "keeps up" : "caught up";
-  if (left === null) return "";
-  return Number.isFinite(left) ? `caught up in about ${span(left)}` : "not catching up";
+// Before the next state has it.
+function noteEvent({ at_s, level, sentence }) {
+  const events = latest.panels.find((panel) => panel.name === "events");
+  const before = events.rows.map((one, n) => ({ ...one, name: String(n + 1) }));
+  events.rows = [{ name: "0", cells: [at_s, level, sentence], is_urgent: level === "warning" }, ...before];
+  showPanels(latest.panels, latest.snapshot.taken_at_s);
 }
 
 const stream = follow({
   state: takeState,
   event(event) {
-    if (latest) noteEvent(event, latest.snapshot.taken_at_s);
+    if (latest) noteEvent(event);
   },
   locked(text) {
     setLocked(true);

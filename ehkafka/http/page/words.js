@@ -20,7 +20,6 @@ export const short = (value) => (value < 10_000 ? tenth : compact).format(value)
 export const time = (atS) => clock.format(new Date(atS * 1000));
 export const timeExact = (atS) => exact.format(new Date(atS * 1000));
 export const moment = (atS, nowS) => (Math.abs(nowS - atS) < 43_200 ? exact : day).format(new Date(atS * 1000));
-export const mebibytes = (bytes) => (Number.isFinite(bytes) ? `${number(bytes / 1_048_576)} MiB` : NONE);
 export const counted = (count, one, many) => `${number(count)} ${count === 1 ? one : many ?? `${one}s`}`;
 
 // A length of time in the two units that matter.
@@ -68,4 +67,3 @@ function cut(given, charactersMax) {
 // A key that is held waits for what its error says; that stands elsewhere.
 export const stateOf = ({ state, status, last_error: error }) => visible(state === error ? status : state, 120);
 
-export const partitionName = (partition) => `${partition.topic}/${partition.partition}`;

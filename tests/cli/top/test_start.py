@@ -72,16 +72,6 @@ def test_a_redirect_is_not_followed(elsewhere: Any) -> None:
     assert elsewhere.asked == ["/state"]
 
 
-@pytest.mark.parametrize(
-    "url", ["http://u:p@h:1", "http://h:1/?token=t", "http://h:1/#t", "ftp://h:1", "h:x", ""]
-)
-def test_what_is_no_address_is_refused(url: str) -> None:
-    """Above all one with a name and a password, which are not repeated."""
-    with pytest.raises(ConfigurationError) as caught:
-        start.top(url)
-    assert "u:p" not in str(caught.value)
-
-
 def test_an_address_may_have_a_path_and_be_one_of_ipv6() -> None:
     """An app may be mounted in another one; brackets stay."""
     assert Door("http://[::1]:8080", None, 5.0).url == "http://[::1]:8080"

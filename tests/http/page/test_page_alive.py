@@ -43,9 +43,9 @@ def test_a_poison_key_is_seen_and_skipped(
             assert part in shown
         page.click('#cards .card[data-name="t/0@0"] .fold summary')
         assert "in store_reading" in card(page, "t/0@0").locator(".fold pre").inner_text()
-        page.wait_for_selector("#error-list li")
-        page.click("#error-list li:first-child summary")
-        assert "store_reading" in text(page, "#error-list li:first-child pre")
+        page.wait_for_selector("#errors-rows tr")
+        page.click("#errors-rows tr:first-child summary")
+        assert "store_reading" in text(page, "#errors-rows tr:first-child pre")
         assert card(page, "t/0@0").get_by_role("button", name="Skip").is_disabled()
         page.click("#sign-in")
         page.fill("#token", TOKEN)

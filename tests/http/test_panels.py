@@ -1,4 +1,4 @@
-"""Rates, the time that is left, and times in words."""
+"""What the page and `ehkafka top` show alike: panels, tiles, rates, the time that is left, and words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ehkafka.cli.top import rows
-from ehkafka.cli.top.measures import Rates, number, span, until_caught_up_s
+from ehkafka.http.measures import Rates, number, span, until_caught_up_s
+from ehkafka.http.panels import panels, tiles
 from tests.kit import http_states as states
 
 
@@ -85,18 +86,63 @@ def test_of_a_stack_the_end_is_in_sight() -> None:
     assert not any("^" in line for line in shown)
 
 
+def shown(state: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the rows of a panel."""
+    return next(one["rows"] for one in panels(state, Rates()) if one["name"] == name)
+
+
 def test_a_number_of_workers_that_is_found_out_is_marked() -> None:
     """Who looks at it wonders why it changes."""
-    assert [row.cells[3] for row in rows.handlers(states.healthy())] == ["16 auto"]
+    assert [one["cells"][3] for one in shown(states.healthy(), "handlers")] == ["16 (auto, 1 to 256)"]
 
 
-def test_an_app_of_an_older_version_can_be_watched() -> None:
-    """What it does not tell of its handlers is left out."""
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({}, "receives"),
+        ({"is_paused_by_hand": True}, "paused by hand"),
+        ({"unreadable": {"offset": 91_003, "reason": "damaged"}}, "cannot be read from 91003"),
+        ({"paused": True}, "paused, is full"),
+        ({"log_age_s": 20.0}, "no answer for 20 s"),
+        ({"log_age_s": 6.0}, "receives"),
+        ({"standstill_s": 65.0}, "stands still for 65 s"),
+    ],
+)
+def test_a_partition_has_one_word_and_is_urgent_unless_it_receives(
+    changed: dict[str, Any], word: str
+) -> None:
+    """In the order of what a person should know first."""
     state = states.healthy()
-    found = list(state["snapshot"]["handlers"])
-    assert found
-    state["snapshot"]["handlers"] = [
-        {name: value for name, value in one.items() if name != "is_stopped"} for one in found
+    state["snapshot"]["partitions"][2] |= changed
+    row = shown(state, "partitions")[2]
+    assert (row["cells"][-1], row["is_urgent"]) == (word, word != "receives")
+
+
+def test_a_partition_of_a_stopped_handler_is_not_resumed_by_itself() -> None:
+    """The row names what to do first."""
+    state = states.healthy()
+    state["snapshot"]["handlers"][0]["is_stopped"] = True
+    state["snapshot"]["partitions"][1]["is_paused_by_hand"] = True
+    assert shown(state, "partitions")[1]["do"] == {"resume": "Its handler is stopped: start that."}
+    assert shown(state, "handlers")[0]["do"] == {"start": ""}
+
+
+def test_what_members_have_noted_says_whose_it_is() -> None:
+    """Errors of one kind stand apart for each."""
+    state = states.noted_by_members()
+    assert [one["cells"][3].partition(": ")[0] for one in shown(state, "errors")] == ["Member 1", "Member 2"]
+    whose = [one["cells"][2].partition(":")[0] for one in shown(state, "events")]
+    assert [one if one.startswith("Member") else "" for one in whose] == [
+        *("Member 2", "", "Member 2", "Member 1", "Member 1")
     ]
-    assert [row.cells[1] for row in rows.handlers(state)] == [""] * len(found)
-    assert rows.partitions(state, Rates())
+
+
+def test_tiles_count_what_holds_a_commit_up() -> None:
+    """A call that hangs does, too; a key that waits for its next attempt does not alarm by its age."""
+    found = {one["name"]: one for one in tiles(states.hanging(), Rates())}
+    assert (found["waiting"]["note"], found["waiting"]["is_urgent"]) == ("1 commit held up", True)
+    assert found["oldest"]["value"] == 340.0
+    state = states.poisoned() | {"history": states.history(lag=5_210, falls=40)}
+    assert {one["name"]: one["note"] for one in tiles(state, Rates())}[
+        "lag"
+    ] == "caught up in about 11 min 8 s"

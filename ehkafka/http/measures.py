@@ -1,4 +1,4 @@
-"""Rates out of counts, what they say of the future, and times in words. Pure; the same as on the page."""
+"""Rates out of counts, what they mean for the future, and times in words. Pure."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ class Rates:
             partition_name(one["partition"]): (one["epoch"], _handled(one)) for one in snapshot["partitions"]
         }
         seen = _Seen(at_s, _handled(snapshot), snapshot["received_records"], partitions)
-        if self._seen and (at_s < self._seen[-1].at_s - OVER_S or seen.received < self._seen[-1].received):
-            # Another process answers by now.
+        if self._seen and (
+            abs(at_s - self._seen[-1].at_s) > OVER_S or seen.received < self._seen[-1].received
+        ):
+            # The state was not asked for meanwhile, or the clock was put back; or a member began again.
             self._seen.clear()
         if self._seen and at_s <= self._seen[-1].at_s:
             return
@@ -74,7 +76,7 @@ class Rates:
 
 
 def until_caught_up_s(lag_records: int, history: dict[str, Any], handled_per_s: float | None) -> float | None:
-    """Return the seconds until the lag is gone: infinite where it does not fall, None where nobody knows."""
+    """Return the seconds until the lag is gone: infinite where it does not fall, None where it is unknown."""
     if lag_records <= AT_THE_END_S * (handled_per_s or 0):
         return 0.0
     times, lags = history.get("at_s") or [], history.get("lag_records") or []
