@@ -34,7 +34,7 @@ def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) 
     query = _query(reported, batch)
     container = opened(options.place)
     _claim(container, options, query)
-    present = set(container.names(options.folder(batch)))
+    present = {blob.name for blob in container.list_blobs(options.folder(batch))}
     complete = options.manifest(batch)
     if complete in present:
         return  # an earlier driver did it all, and died before Spark noted that
@@ -43,7 +43,7 @@ def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) 
     # Of a driver that died in its commit, with more tasks than this one has.
     for name in sorted(present - {each.blob for each in staged}):
         container.delete(name)
-    container.write(complete, _manifest(batch, query, staged))
+    container.replace(complete, _manifest(batch, query, staged))
 
 
 def _query(reported: Sequence[Staged], batch: int) -> str:
@@ -62,10 +62,10 @@ def _claim(container: SinkContainer, options: SinkOptions, query: str) -> None:
     found = container.read(name)
     if found is None and not container.create(name, _marker(query)):
         found = container.read(name)  # somebody else was quicker
-    if found is not None and _query_of(found) != query:
+    if found is not None and _query_of(found.body) != query:
         raise ConfigurationError(
             f"The path {options.path!r} in {container.name} belongs to the streaming query "
-            f"{_query_of(found)}, and this is {query}: a query with a new checkpoint numbers its batches "
+            f"{_query_of(found.body)}, and this is {query}: a query with a new checkpoint numbers batches "
             "from 0 again, so what is there would be taken for written or be overwritten. Start with the "
             "first one's checkpointLocation, or choose another path, or delete everything below "
             f"{options.path!r}"

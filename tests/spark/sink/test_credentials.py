@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.sink.container import SinkContainer
+from ehkafka.spark.sink.container import opened
 from ehkafka.spark.sink.options import sink_options
 from tests.kit.azurite import ACCOUNT, ACCOUNT_KEY
 
@@ -58,11 +58,13 @@ def factory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def works(options: dict[str, str]) -> None:
     """Stage, commit and read a blob."""
-    container = SinkContainer(sink_options({**options, "path": "out"}).place)
+    container = opened(sink_options({**options, "path": "out"}).place)
     container.stage("out/a", "block", b"rows")
     container.commit("out/a", ["block"], "jsonl")
-    assert container.read("out/a") == b"rows"
-    assert list(container.names("out/")) == ["out/a"]
+    written = container.read("out/a")
+    assert written is not None
+    assert written.body == b"rows"
+    assert [blob.name for blob in container.list_blobs("out/")] == ["out/a"]
 
 
 @pytest.mark.broker
