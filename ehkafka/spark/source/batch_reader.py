@@ -13,7 +13,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin
 from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.planning import pieces_between, plan
-from ehkafka.spark.source.reader_parts import SourcePartition
+from ehkafka.spark.source.reader_parts import SourcePartition, batches_of
 from ehkafka.spark.source.start import LATEST, AtOffsets, AtWord
 
 if TYPE_CHECKING:
@@ -55,12 +55,7 @@ class SourceBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, in a worker."""
-        # Not at the top: planning needs neither Arrow nor NumPy.
-        from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
-        from ehkafka.spark.source.reading import messages  # noqa: PLC0415
-
-        assert isinstance(partition, SourcePartition)
-        return record_batches(self.options.columns, messages(self.options, partition.pieces))
+        return batches_of(self.options, partition)
 
     def _pieces(self, log: Log) -> list[Piece]:
         options, partitions = self.options, log.partitions()
@@ -75,6 +70,6 @@ class SourceBatchReader(DataSourceReader):
                 )
             if at < first[partition] and at < ends[partition]:
                 loss = Loss(partition, at, ends[partition], first[partition], ends[partition])
-                loss.settle(fail=options.fail_on_data_loss)
+                loss.lost.settle(fail=options.fail_on_data_loss)
                 starts[partition] = loss.resume_at
         return pieces_between(starts, ends)

@@ -14,7 +14,7 @@ from ehkafka.positions.same_log import id_text
 from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ehkafka.records import TopicPartition
 
@@ -38,6 +38,20 @@ OF_A_QUERY = GapAdvice(
 )
 
 
+class Lost(NamedTuple):
+    """What is gone, where the query continues without, and which advice belongs to it."""
+
+    text: str
+    goes_on: str
+    advice: str
+
+    def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
+        """Raise `OffsetGapError`, or warn and go on, as `failOnDataLoss` says."""
+        if fail:
+            raise OffsetGapError(f"{ended(self.text)} {getattr(advice, self.advice)}")
+        _LOG.warning("%s. %s (failOnDataLoss=false).", self.text, self.goes_on)
+
+
 class Loss(NamedTuple):
     """Offsets from `wanted` to before `end` were to be read; the log holds `log_start` to `log_end`."""
 
@@ -53,61 +67,36 @@ class Loss(NamedTuple):
         return min(self.log_start, self.end) if self.wanted < self.log_start else self.end
 
     @property
-    def text(self) -> str:
+    def lost(self) -> Lost:
         """Name the gap."""
         wanted = f"{self.partition}: offset {self.wanted} was to be read next"
         log = f"the log holds {self.log_start} to {self.log_end}"
+        goes_on = f"The query continues at offset {self.log_start}"
         if self.wanted < self.log_start:
-            return f"{wanted}, but {log}: offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
+            gone = f"offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
+            return Lost(f"{wanted}, but {log}: {gone}", goes_on, "records")
         up_to = f", up to {self.end - 1}" if self.wanted < self.end else ""
-        return f"{wanted}{up_to}, but {log}: it was cut, or its topic was recreated"
-
-    def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
-        """Raise `OffsetGapError`, or warn and go on, as `failOnDataLoss` says."""
-        if fail:
-            raise self.error(advice)
-        _LOG.warning("%s. %s (failOnDataLoss=false).", self.text, self._next)
-
-    @property
-    def _next(self) -> str:
-        if self.log_start <= self.wanted < self.end:
+        if up_to:
             # Of a task: what becomes of the new log is for the next batch to say.
-            return "This batch ends without them"
-        return f"The query continues at offset {self.log_start}"
-
-    def error(self, advice: GapAdvice) -> OffsetGapError:
-        """Return what ends the query."""
-        return OffsetGapError(f"{self.text}. {advice.records}")
+            goes_on = "This batch ends without them"
+        text = f"{wanted}{up_to}, but {log}: it was cut, or its topic was recreated"
+        return Lost(text, goes_on, "records")
 
 
-class PartitionsGone(NamedTuple):
-    """Partitions that a checkpoint knows and the cluster has no more."""
-
-    partitions: tuple[TopicPartition, ...]
-
-    def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
-        """Raise `OffsetGapError`, or warn and go on without them, as `failOnDataLoss` says."""
-        names = ", ".join(map(str, self.partitions))
-        text = f"The checkpoint knows {names}, which the query no longer reads: deleted, or left out"
-        if fail:
-            raise OffsetGapError(f"{ended(text)} {advice.partitions}")
-        _LOG.warning("%s. The query continues without (failOnDataLoss=false).", text)
+def partitions_gone(partitions: Iterable[TopicPartition]) -> Lost:
+    """Name partitions that a checkpoint knows and the cluster has no more."""
+    names = ", ".join(map(str, partitions))
+    text = f"The checkpoint knows {names}, which the query no longer reads: deleted, or left out"
+    return Lost(text, "The query continues without", "partitions")
 
 
-class LogsReplaced(NamedTuple):
-    """Topics that were deleted and recreated under their names, and what tells: clauses of a sentence."""
-
-    reasons: tuple[str, ...]
-
-    def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
-        """Raise `OffsetGapError`, or warn and begin with the new log, as `failOnDataLoss` says."""
-        text = (
-            f"The query's positions belong to another log: {', '.join(self.reasons)}. It was deleted and"
-            " recreated under its name, and to continue by number could skip records"
-        )
-        if fail:
-            raise OffsetGapError(f"{ended(text)} {advice.logs}")
-        _LOG.warning("%s. The query reads the new log from its beginning (failOnDataLoss=false).", text)
+def logs_replaced(reasons: Iterable[str]) -> Lost:
+    """Name topics that were deleted and recreated under their names; `reasons` are clauses of a sentence."""
+    text = (
+        f"The query's positions belong to another log: {', '.join(reasons)}. It was deleted and recreated"
+        " under its name, and to continue by number could skip records"
+    )
+    return Lost(text, "The query reads the new log from its beginning", "logs")
 
 
 def id_replaced(topic: str, was: bytes, now: bytes) -> str:

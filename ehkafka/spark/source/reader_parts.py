@@ -34,6 +34,16 @@ class SourcePartition(InputPartition):
         self.pieces = tuple(pieces)
 
 
+def batches_of(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yield a task's records, in a worker."""
+    # Not at the top: planning needs neither Arrow nor NumPy.
+    from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
+    from ehkafka.spark.source.reading import messages  # noqa: PLC0415
+
+    assert isinstance(partition, SourcePartition)
+    return record_batches(options.columns, messages(options, partition.pieces))
+
+
 class StreamReaderParts(DataSourceStreamReader):
     """Everything but `latestOffset`, whose shape depends on PySpark's version."""
 
@@ -75,12 +85,7 @@ class StreamReaderParts(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, in a worker."""
-        # Not at the top: planning needs neither Arrow nor NumPy.
-        from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
-        from ehkafka.spark.source.reading import messages  # noqa: PLC0415
-
-        assert isinstance(partition, SourcePartition)
-        return record_batches(self.options.columns, messages(self.options, partition.pieces))
+        return batches_of(self.options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark calls this one batch late, and not at all for the last one."""

@@ -201,7 +201,7 @@ class _Reading:
         if piece is None:
             return
         loss = Loss(where, self._next[where], piece.end, *self._bounds(where))
-        loss.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
+        loss.lost.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
         self._next[where] = loss.resume_at
         if loss.resume_at >= piece.end:
             self._close(where)

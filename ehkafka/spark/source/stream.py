@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin, planning
-from ehkafka.spark.source.loss import LogsReplaced, Loss, PartitionsGone, id_replaced
+from ehkafka.spark.source.loss import Loss, Lost, id_replaced, logs_replaced, partitions_gone
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.start import AtGroup, AtOffsets, AtWord
 from ehkafka.spark.source.witnesses import RecordLog, Witnesses
@@ -86,7 +86,7 @@ class Stream:
         is_shorter = any(end < max(before.get(p, 0), positions.get(p, 0)) for p, end in self._seen.items())
         replaced |= self._witnesses.check(start, tentative, ids, is_urgent=is_shorter)
         if replaced:
-            self._settle(LogsReplaced(tuple(replaced[topic] for topic in sorted(replaced))))
+            self._settle(logs_replaced(replaced[topic] for topic in sorted(replaced)))
             positions, self._seen, anew = self._in_new_logs(positions, replaced)
             planned = self._planned(positions, self._seen, limit_records)
             self._witnesses.begin({p: end for p, end in planned.items() if p in anew}, ids)
@@ -129,7 +129,7 @@ class Stream:
             at = starts.get(partition, 0)
             if to < at:
                 # Planned by an earlier version, which did not write down where it went on.
-                self._settle(Loss(partition, at, at, 0, to))
+                self._settle(Loss(partition, at, at, 0, to).lost)
                 at = 0
             if to > at:
                 pieces.append(planning.Piece(*partition, at, to))
@@ -212,8 +212,8 @@ class Stream:
 
         Settles what is lost, each once: it is written down with the batch, so nobody else stumbles over it.
         """
-        if gone := tuple(sorted(set(positions) - set(ends))):
-            self._settle(PartitionsGone(gone))
+        if gone := sorted(set(positions) - set(ends)):
+            self._settle(partitions_gone(gone))
         # Where logs begin is asked once: later the tasks find it out, and it costs a request each time.
         asked = [
             one
@@ -229,17 +229,18 @@ class Stream:
                 self._settle_added(partition, log_start, ends[partition])
                 added[partition] = log_start
             elif at < log_start or at > ends[partition]:
-                self._settle(Loss(partition, at, max(at, ends[partition]), log_start, ends[partition]))
+                end = ends[partition]
+                self._settle(Loss(partition, at, max(at, end), log_start, end).lost)
                 moved[partition] = log_start
         return added, moved
 
     def _settle_added(self, partition: TopicPartition, log_start: int, log_end: int) -> None:
         # Whoever says so has not to do with what was there before.
         if log_start and not self._options.grows:
-            self._settle(Loss(partition, 0, max(log_start, log_end), log_start, log_end))
+            self._settle(Loss(partition, 0, max(log_start, log_end), log_start, log_end).lost)
 
-    def _settle(self, loss: Loss | PartitionsGone | LogsReplaced) -> None:
-        loss.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
+    def _settle(self, lost: Lost) -> None:
+        lost.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
 
     def _up_to_target(self, starts: Positions, ends: Positions) -> Positions:
         """Return the ends that a query with Trigger.AvailableNow may see."""

@@ -15,7 +15,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.tasks import reader
 from ehkafka.spark.engine.tasks.results import batch_result, failure_in
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
-from ehkafka.spark.source.loss import Loss, PartitionsGone
+from ehkafka.spark.source.loss import Loss, partitions_gone
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reader_parts import SourcePartition
@@ -139,9 +139,9 @@ def test_a_gap_is_reported_with_what_an_app_can_do_about_it() -> None:
     with pytest.raises(
         OffsetGapError, match=r"give the app on_out_of_range='earliest'.*ehkafka offsets reset"
     ):
-        Loss(TopicPartition("t", 0), 3, 9, 5, 20).settle(fail=True, advice=advice)
+        Loss(TopicPartition("t", 0), 3, 9, 5, 20).lost.settle(fail=True, advice=advice)
     with pytest.raises(OffsetGapError, match="new_checkpoint=True"):
-        PartitionsGone((TopicPartition("t", 0),)).settle(fail=True, advice=advice)
+        partitions_gone([TopicPartition("t", 0)]).settle(fail=True, advice=advice)
 
 
 @pytest.fixture

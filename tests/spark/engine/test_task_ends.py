@@ -24,17 +24,18 @@ def _task_of(lab: Any, app: ehkafka.App, *logs: list[Any]) -> TaskWork:
 
 def test_what_outlives_a_failed_task_is_named(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
     """A thread, or the answer to a deferred record, that is still awaited after `stop_s` is left behind."""
-    app, go, started = lab.make_app(stop_s=0.1), threading.Event(), threading.Event()
+    app, go, started = lab.make_app(stop_s=0.1), threading.Event(), threading.Barrier(3)
 
     @app.handler("t", workers=4)
     def handle(record: ehkafka.Record) -> None:
         if record.key() == b"k1":
-            started.set()
+            started.wait(60.0)
             go.wait(60.0)
         elif record.key() == b"k2":
             record.defer()
+            started.wait(60.0)
         elif record.key() == b"k3":
-            assert started.wait(60.0)
+            started.wait(60.0)
             raise LookupError
 
     log = lab.log_of(4)

@@ -6,6 +6,7 @@ revoke is forgotten at its end.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, describe
@@ -44,14 +45,9 @@ class PartitionWork:
             epoch = inboxes.assign(self.partition, _NUMBER, opened=False)
         self._epoch = epoch
         if self._route.open is not None:
-            try:
+            where = f"Opening {self.partition} failed in handler {self._route.handler!r}"
+            with naming(where, "Its records were not handled. Fix the class."):
                 self._route.open(epoch)
-            except (Exception, SystemExit) as error:
-                raise EhkafkaError(
-                    f"Opening {self.partition} failed in handler {self._route.handler!r}: "
-                    f"{ended(describe(error))} Its "
-                    "records were not handled. Fix the class."
-                ) from error
         with self._route.hub.locked() as inboxes:
             inboxes.open(epoch)
 
@@ -131,3 +127,12 @@ class PartitionWork:
             last_timestamp_ms=timestamp_ms if kind else None,
             last_leader_epoch=last.leader_epoch(),
         )
+
+
+@contextmanager
+def naming(what: str, step: str) -> Iterator[None]:
+    """Raise `EhkafkaError` that says what failed in the user's code, and what to do."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise EhkafkaError(f"{what}: {ended(describe(error))} {step}") from error

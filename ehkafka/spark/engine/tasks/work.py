@@ -14,7 +14,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import UserCodeFailed, UserCodeLeft
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.recovery.failures import StopWords
@@ -23,16 +22,16 @@ from ehkafka.run.ending import death_of
 from ehkafka.run.routes import make_route
 from ehkafka.run.sending import make_letters
 from ehkafka.spark.engine.tasks.outputs import TaskOutputs
-from ehkafka.spark.engine.tasks.partition_work import PartitionWork
+from ehkafka.spark.engine.tasks.partition_work import PartitionWork, naming
 from ehkafka.spark.engine.tasks.watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus
-from ehkafka.wording import ended
 from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ehkafka.endpoint import Endpoint
+    from ehkafka.errors import EhkafkaError
     from ehkafka.intake.route import Route
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import Message, TopicPartition
@@ -131,22 +130,16 @@ class TaskWork:
     def _open(self) -> None:
         self._outputs.start()
         for route in self._routes:
-            self._start_workers(route)
+            where = f"on_worker_start failed for handler {route.handler!r}"
+            with naming(where, "No record of its task was handled. Fix the hook."):
+                route.workers.start()
         for work in self._work.values():
-            self._call_hook("on_assigned", work.partition)
+            if (hook := self._hooks.on_assigned) is not None:
+                where = f"on_assigned failed for {work.partition}"
+                with naming(where, "Its records were not handled. Fix the hook."):
+                    hook(work.partition)
             self._assigned.append(work)
             work.begin()
-
-    @staticmethod
-    def _start_workers(route: Route) -> None:
-        try:
-            route.workers.start()
-        except (Exception, SystemExit) as error:
-            raise EhkafkaError(
-                f"on_worker_start failed for handler {route.handler!r}: {ended(describe(error))} No record "
-                "of its task "
-                "was handled. Fix the hook."
-            ) from error
 
     def _receive(self, partition: TopicPartition, messages: Sequence[Message]) -> None:
         work = self._work[partition]
@@ -251,18 +244,6 @@ class TaskWork:
 
     def _running(self) -> list[tuple[Route, Epoch]]:
         return [running for work in self._work.values() if (running := work.running()) is not None]
-
-    def _call_hook(self, name: str, partition: TopicPartition) -> None:
-        function = getattr(self._hooks, name)
-        if function is None:
-            return
-        try:
-            function(partition)
-        except (Exception, SystemExit) as error:
-            raise EhkafkaError(
-                f"{name} failed for {partition}: {ended(describe(error))} Its records were not handled. "
-                "Fix the hook."
-            ) from error
 
     def _with_retries(self, results: list[PartitionResult]) -> list[PartitionResult]:
         retried = self._bus.counters_snapshot()["RecordRetried"]
