@@ -23,16 +23,16 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.events import ClientLogged, ConnectionProblem, Event, TokenRefreshFailed
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checker.checking_history import CheckingHistory
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.checker.checking_history import CheckingHistory
 from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-    from ehkafka.testing import Verdict
+    from tests.kit.checker.verdict import Verdict
 
 TOPIC = "readings"
 PARTITIONS = 8

@@ -60,7 +60,7 @@ class App(Registration, Configurable):
       `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or a callable
       `(topic, partition) -> position` (`ehkafka.positions.start` has the rules). It must be given here or by
       the configuration.
-    - `history` (default `None`): a recorder for the checker of `ehkafka.testing`.
+    - `history` (default `None`): hears of each step, see `ehkafka.events.history.History`.
     - `mirror` (default `None`): a copy of the commits elsewhere, such as `BlobMirror`.
     - `http` (default `None`): where to serve probes, metrics, the page and actions while the app runs: an
       address such as `"127.0.0.1:8080"`, or `ehkafka.http.Http(…)`. Needs the extra `[web]`.

@@ -1,7 +1,7 @@
 """What a checker needs to know of a run, as a protocol the engine calls.
 
 Pure values: the engine calls a `History` when one was given (`App(history=…)`) and pays nothing when
-none was. `ehkafka.testing` has the implementations (memory, JSON lines) and the checker that judges them.
+none was. Implementations (memory, JSON lines) and the checker that judges them are in `tests/kit/checker`.
 """
 
 from __future__ import annotations
@@ -85,6 +85,6 @@ def checked_history(history: Any) -> History | None:
         chosen: History | None = history
         return chosen
     raise ConfigurationError(
-        f"App(history=…): {type(history).__name__} keeps no history; leave it out, or give one of "
-        "ehkafka.testing."
+        f"App(history=…): {type(history).__name__} keeps no history; leave it out, or give what "
+        "has the methods of ehkafka.events.history.History."
     )

@@ -1,18 +1,13 @@
-"""What a user's own tests need: brokers, an app in a test, the checker of histories.
+"""What a user's own tests need: brokers, an app in a test, fixtures.
 
 It hands on `embedded`, the broker inside of the process. `kafka/` is a real Apache Kafka on this machine, on
-`ports` of its own; `checkpoint_stores` tests a store of one's own, `checker/` judges what happened,
-`in_test/` runs an app of one's own, `plugin` has the fixtures. Nothing of it is loaded by an app.
+`ports` of its own; `checkpoint_stores` tests a store of one's own, `in_test/` runs an app of one's own,
+`plugin` has the fixtures. Nothing of it is loaded by an app.
 """
 
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.mock_cluster import EmbeddedBrokerError
 from ehkafka.embedded.requests import ApiKey, TrackedRequest
-from ehkafka.testing.checker.checker import Checker, check_history
-from ehkafka.testing.checker.checking_history import CheckingHistory
-from ehkafka.testing.checker.history import MemoryHistory
-from ehkafka.testing.checker.history_file import JsonLinesHistory, read_history
-from ehkafka.testing.checker.verdict import Measure, Verdict
 from ehkafka.testing.checkpoint_stores import CheckpointStoreSuite
 from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest
 from ehkafka.testing.in_test.made_record import make_batch, make_record
@@ -23,24 +18,16 @@ __all__ = [
     "ApiKey",
     "AppTest",
     "AsyncAppTest",
-    "Checker",
-    "CheckingHistory",
     "CheckpointStoreSuite",
     "EmbeddedBroker",
     "EmbeddedBrokerError",
     "Handled",
     "HandledRecords",
-    "JsonLinesHistory",
     "Letter",
-    "Measure",
-    "MemoryHistory",
     "Seen",
     "TrackedRequest",
-    "Verdict",
     "arun",
-    "check_history",
     "make_batch",
     "make_record",
-    "read_history",
     "run",
 ]

@@ -17,8 +17,11 @@ import json
 import logging
 import sys
 from collections import deque
+from pathlib import Path
 
 from rich.console import Console
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for its `tests.kit`
 from session import DemoPlan, Session
 from view import shown
 

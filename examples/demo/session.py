@@ -23,8 +23,8 @@ from view import Picture, Summary
 
 from ehkafka import App, EhkafkaError, Endpoint, TopicPartition
 from ehkafka.errors import TopicNotFoundError
-from ehkafka.testing import CheckingHistory
 from ehkafka.wording import ended, seconds
+from tests.kit.checker.checking_history import CheckingHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

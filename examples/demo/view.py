@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka import EhkafkaError, TopicPartition
     from ehkafka.telemetry.snapshot import Unfinished
-    from ehkafka.testing import Verdict
+    from tests.kit.checker.verdict import Verdict
 
 # A rate is the mean over 1 s: shorter ones jump, longer ones lie about what happens now.
 RATE_PICTURES: Final = 4

@@ -19,8 +19,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
-from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_history
 from tests.contract.batch_store import HANDLER, Store
+from tests.kit.checker.checker import Checker, check_history
+from tests.kit.checker.history import MemoryHistory
 from tests.kit.events import Events
 from tests.kit.key_judge import overlapping_calls
 from tests.kit.waiting import must_stay, wait_until
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from ehkafka.testing import Verdict
+    from ehkafka.testing import EmbeddedBroker
+    from tests.kit.checker.verdict import Verdict
 
 LIMIT_S = 15.0
 TOPICS = {"t": 1, "t4": 4, "u": 1}

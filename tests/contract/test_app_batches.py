@@ -13,8 +13,9 @@ import pytest
 
 import ehkafka
 from ehkafka.events import CommitAcknowledged, StaleResult, StuckReport
-from ehkafka.testing import ApiKey, CheckingHistory
+from ehkafka.testing import ApiKey
 from tests.contract.batch_store import Store
+from tests.kit.checker.checking_history import CheckingHistory
 from tests.kit.unstolen import unstolen_s
 
 # --- filling ---

@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, TopicPartition
 import ehkafka
 from ehkafka.events import CommitAcknowledged
 from ehkafka.testing import ApiKey
-from ehkafka.testing.checker.history_event import CommitAcknowledged as Acknowledged
-from ehkafka.testing.checker.history_event import CommitFailed as Failed
-from ehkafka.testing.checker.history_event import CommitRequested as Requested
+from tests.kit.checker.history_event import CommitAcknowledged as Acknowledged
+from tests.kit.checker.history_event import CommitFailed as Failed
+from tests.kit.checker.history_event import CommitRequested as Requested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ActionRefusedError
-from ehkafka.testing import MemoryHistory
+from tests.kit.checker.history import MemoryHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

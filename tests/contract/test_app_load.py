@@ -11,7 +11,7 @@ import pytest
 
 from ehkafka.events import PartitionPaused
 from ehkafka.lanes.routing import OWNERS_MIN
-from ehkafka.testing import CheckingHistory
+from tests.kit.checker.checking_history import CheckingHistory
 
 DISTINCT_KEYS = 1_000_000
 RSS_GROWTH_MAX_BYTES = 60_000_000

@@ -19,7 +19,7 @@ from ehkafka.events import (
     StaleResult,
 )
 from ehkafka.testing import ApiKey
-from ehkafka.testing.checker.history_event import CommitRequested, Revoked
+from tests.kit.checker.history_event import CommitRequested, Revoked
 from tests.kit.events import Events
 from tests.kit.unstolen import unstolen_s
 

@@ -17,8 +17,9 @@ import pytest
 
 import ehkafka
 from ehkafka.events import PartitionAssigned, PartitionLost
-from ehkafka.testing import ApiKey, CheckingHistory
+from ehkafka.testing import ApiKey
 from tests.contract.in_loop import InLoop
+from tests.kit.checker.checking_history import CheckingHistory
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from simulator import ORDER_RECORDS, UNFINISHED_RECORDS_MAX, Feed
 from view import Summary
 
 import ehkafka
-from ehkafka.testing import ApiKey, EmbeddedBroker, Verdict
+from ehkafka.testing import ApiKey, EmbeddedBroker
+from tests.kit.checker.verdict import Verdict
 from tests.kit.running import Running, environment
 from tests.kit.waiting import wait_until
 

@@ -10,7 +10,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import StuckReport
-from ehkafka.testing import CheckingHistory
+from tests.kit.checker.checking_history import CheckingHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

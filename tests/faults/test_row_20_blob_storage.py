@@ -10,7 +10,7 @@ import pytest
 
 import ehkafka
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checker.history_event import CommitAcknowledged
+from tests.kit.checker.history_event import CommitAcknowledged
 from tests.kit.faults.http_proxy import Fault, HttpProxy
 
 if TYPE_CHECKING:

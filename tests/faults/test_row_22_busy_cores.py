@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing.checker.history_event import Assigned
+from tests.kit.checker.history_event import Assigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,8 +30,8 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing import Verdict
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.checker.verdict import Verdict
     from tests.kit.processes import MemberProcess
 
 pytestmark = pytest.mark.broker

@@ -15,9 +15,9 @@ from ehkafka.embedded.topics import commits
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
-from ehkafka.testing import read_history
-from ehkafka.testing.checker.history_event import CommitFailed, Finished, Started
 from tests.faults.half_held_handlers import is_held
+from tests.kit.checker.history_event import CommitFailed, Finished, Started
+from tests.kit.checker.history_file import read_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable

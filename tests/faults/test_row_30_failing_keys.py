@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.events import ParkedBudgetFull
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.retry import Retry
-from ehkafka.testing import CheckingHistory
+from tests.kit.checker.checking_history import CheckingHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer
 
 import ehkafka
 from ehkafka.events import AppStopped, RecordsLeft
-from ehkafka.testing import MemoryHistory
-from ehkafka.testing.checker.history_event import Finished
+from tests.kit.checker.history import MemoryHistory
+from tests.kit.checker.history_event import Finished
 from tests.kit.events import Events
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing import read_history
-from ehkafka.testing.checker.history_event import Finished, Started
+from tests.kit.checker.history_event import Finished, Started
+from tests.kit.checker.history_file import read_history
 from tests.kit.fault_runs import dice_of
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing import read_history
-from ehkafka.testing.checker.history_event import Finished
+from tests.kit.checker.history_event import Finished
+from tests.kit.checker.history_file import read_history
 from tests.kit.fault_runs import dice_of
 from tests.kit.supervised import Supervised
 

@@ -21,8 +21,8 @@ from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import LogReplaced
 from ehkafka.intake.log_watch import STANDSTILL_S
 from ehkafka.progress.metadata import facts_of
-from ehkafka.testing import read_history
-from ehkafka.testing.checker.history_event import Finished
+from tests.kit.checker.history_event import Finished
+from tests.kit.checker.history_file import read_history
 from tests.kit.events import Events
 from tests.kit.faults.network import Network
 from tests.kit.waiting import wait_until

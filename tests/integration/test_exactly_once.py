@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from ehkafka.errors import EhkafkaError
-from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.kafka.broker import KafkaBroker
 from tests.integration.sent import (
     BROKER_CHECKS_S,
@@ -25,6 +24,7 @@ from tests.integration.sent import (
     settings,
     verdict,
 )
+from tests.kit.checker import history_event as events
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

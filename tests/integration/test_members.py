@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing import read_history
-from ehkafka.testing.checker import history_event as events
+from tests.kit.checker import history_event as events
+from tests.kit.checker.history_file import read_history
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.embedded.topics import produce
 from ehkafka.events import MirrorUsed
-from ehkafka.testing import read_history
-from ehkafka.testing.checker.history_event import Started
 from tests.kit.bad_store import BadStore
+from tests.kit.checker.history_event import Started
+from tests.kit.checker.history_file import read_history
 from tests.kit.events import Events
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 
 from ehkafka.errors import EhkafkaError, UnfinishedError
 from ehkafka.positions.finder import PositionFinder
-from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.kafka.broker import KafkaBroker
+from tests.kit.checker import history_event as events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.events import CommitFailed, ConnectionProblem
 from ehkafka.records import TopicPartition
-from ehkafka.testing import MemoryHistory
+from tests.kit.checker.history import MemoryHistory
 from tests.kit.events import Events
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 import ehkafka
 from ehkafka.checks import Target
 from ehkafka.redrive.redrive import Redrive
-from ehkafka.testing import Checker
+from tests.kit.checker.checker import Checker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

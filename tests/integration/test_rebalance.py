@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing.checker import history_event as events
+from tests.kit.checker import history_event as events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

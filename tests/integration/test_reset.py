@@ -9,8 +9,8 @@ import pytest
 
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import GroupInUseError
-from ehkafka.testing.checker.history_event import Finished
-from ehkafka.testing.checker.history_file import read_history
+from tests.kit.checker.history_event import Finished
+from tests.kit.checker.history_file import read_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ehkafka.testing import Verdict
+    from tests.kit.checker.verdict import Verdict
 
 SEED = int(os.environ.get("EHKAFKA_FAULTS_SEED", "0"))
 

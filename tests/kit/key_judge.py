@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.checker.history_event import Finished, Started
+from tests.kit.checker.history_event import Finished, Started
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.checker.history_event import HistoryEvent
+    from tests.kit.checker.history_event import HistoryEvent
 
 
 def overlapping_calls(events: Iterable[HistoryEvent], *, null_key_ordered: bool = False) -> list[str]:

@@ -30,7 +30,7 @@ import ehkafka
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.progress import saving
-from ehkafka.testing import JsonLinesHistory
+from tests.kit.checker.history_file import JsonLinesHistory
 
 if TYPE_CHECKING:
     from ehkafka.events.history import History

@@ -14,15 +14,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import EhkafkaError
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.history_file import decode_event
+from tests.kit.checker import history_event as events
+from tests.kit.checker.history_file import decode_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.checker.history import RecordingHistory
+    from tests.kit.checker.history import RecordingHistory
 
 LOG_TAIL_LINES = 40
 

@@ -16,7 +16,9 @@ from confluent_kafka import KafkaError, Producer
 
 import ehkafka
 from ehkafka.records import TopicPartition
-from ehkafka.testing import Checker, JsonLinesHistory, MemoryHistory, check_history, read_history
+from tests.kit.checker.checker import Checker, check_history
+from tests.kit.checker.history import MemoryHistory
+from tests.kit.checker.history_file import JsonLinesHistory, read_history
 from tests.kit.fault_runs import dice_of, note_verdict
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-    from ehkafka.testing import Verdict
     from ehkafka.testing.kafka.broker import KafkaBroker
+    from tests.kit.checker.verdict import Verdict
 
 MEMBER = Path(__file__).with_name("member.py")
 # A broker that has just started answers so.

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.checker import Checker, check_history
+from tests.kit.checker import history_event as events
+from tests.kit.checker.checker import Checker, check_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ehkafka.testing.checker.verdict import Verdict
+    from tests.kit.checker.verdict import Verdict
 
 PARTITION = TopicPartition("readings", 0)
 # What tells of records that were produced and of processes that were killed.

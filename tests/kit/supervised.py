@@ -16,13 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.testing.checker.history_file import decode_event
+from tests.kit.checker.history_file import decode_event
 from tests.kit.processes import LOG_TAIL_LINES
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from ehkafka.testing.checker.history import RecordingHistory
-    from ehkafka.testing.checker.history_event import HistoryEvent
+    from tests.kit.checker.history import RecordingHistory
+    from tests.kit.checker.history_event import HistoryEvent
 
 APP = Path(__file__).with_name("supervised_app.py")
 READY = re.compile(r"Member (\d+) \(process (\d+)\) is ready")

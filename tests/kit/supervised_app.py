@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import ehkafka
-from ehkafka.testing import JsonLinesHistory
+from tests.kit.checker.history_file import JsonLinesHistory
 
 OPTIONS = json.loads(os.environ["SUPERVISED"])
 LEAST_S, MOST_S = OPTIONS["handler_s"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing.checker.history_event import Assigned, Revoked
+from tests.kit.checker.history_event import Assigned, Revoked
 from tests.kit.supervised import Supervised
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tests.proof.program import asked_by, main, options, outputs_at
 from tests.proof.work import ACTIONS, CODES, dead_topic, group_of, input_topic, output_topic
 
 if TYPE_CHECKING:
-    from ehkafka.testing import JsonLinesHistory
+    from tests.kit.checker.history_file import JsonLinesHistory
 
 # `ahead`: its commits are one ahead of what it has handled. `swap`: two records of a key change places.
 # `drop`: a record is left out. `twice`: a record is sent twice.

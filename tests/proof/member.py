@@ -29,7 +29,7 @@ from tests.proof.work import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ehkafka.testing import JsonLinesHistory
+    from tests.kit.checker.history_file import JsonLinesHistory
 
 ATTEMPTS = 3
 # So long a key is on hold before a command lets it go on; between two checks.

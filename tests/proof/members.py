@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, FencedError, UnfinishedError
-from ehkafka.testing import JsonLinesHistory
+from tests.kit.checker.history_file import JsonLinesHistory
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
 from tests.proof.node_faults import CLIENT, NodeFaults

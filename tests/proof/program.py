@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.testing import JsonLinesHistory
+from tests.kit.checker.history_file import JsonLinesHistory
 from tests.proof.work import IN_VAIN, LARGE_BYTES, Asked, asked_of
 
 if TYPE_CHECKING:

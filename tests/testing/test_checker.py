@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.testing.checker.verdict import Measure
+from tests.kit.checker.verdict import Measure
 from tests.kit.story import Story
 
 

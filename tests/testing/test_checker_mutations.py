@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.checker import check_history
+from tests.kit.checker import history_event as events
+from tests.kit.checker.checker import check_history
 from tests.kit.story import PARTITION, Story
 
 RECORDS = 24

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checker.checker import Checker
-from ehkafka.testing.checker.verdict import Measure
+from tests.kit.checker.checker import Checker
+from tests.kit.checker.verdict import Measure
 from tests.kit.story import PARTITION as P0
 from tests.kit.story import Story
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.checker import Checker
-from ehkafka.testing.checker.verdict import Measure
+from tests.kit.checker import history_event as events
+from tests.kit.checker.checker import Checker
+from tests.kit.checker.verdict import Measure
 from tests.kit.story import PARTITION as P0
 from tests.kit.story import Story
 

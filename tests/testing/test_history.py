@@ -15,11 +15,11 @@ import ehkafka
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
 from ehkafka.testing import run
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.checker import Checker, check_history
-from ehkafka.testing.checker.checking_history import CheckingHistory
-from ehkafka.testing.checker.history import MemoryHistory
-from ehkafka.testing.checker.history_file import JsonLinesHistory, encode_event, read_history
+from tests.kit.checker import history_event as events
+from tests.kit.checker.checker import Checker, check_history
+from tests.kit.checker.checking_history import CheckingHistory
+from tests.kit.checker.history import MemoryHistory
+from tests.kit.checker.history_file import JsonLinesHistory, encode_event, read_history
 
 if TYPE_CHECKING:
     from pathlib import Path

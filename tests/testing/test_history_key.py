@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.history_file import OpaqueKey, decode_event, decode_key, encode_event, encode_key
+from tests.kit.checker import history_event as events
+from tests.kit.checker.history_file import OpaqueKey, decode_event, decode_key, encode_event, encode_key
 
 P0 = TopicPartition("readings", 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.testing.checker.offset_set import OffsetSet
+from tests.kit.checker.offset_set import OffsetSet
 
 OFFSETS = st.lists(st.integers(0, 40))
 RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)))

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.records import Outcome
-from ehkafka.testing.checker.checker import Checker
-from ehkafka.testing.checker.verdict import FORBIDDEN, Measure, Verdict
+from tests.kit.checker.checker import Checker
+from tests.kit.checker.verdict import FORBIDDEN, Measure, Verdict
 from tests.kit.clock import VirtualClock
 from tests.kit.simulated.chaos import Chaos
 from tests.kit.simulated.group import CommitRefusal, SimulatedGroup

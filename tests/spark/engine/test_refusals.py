@@ -11,7 +11,7 @@ import ehkafka
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.refusals import check_app, check_session, check_source
 from ehkafka.spark.source.options import options_from
-from ehkafka.testing import MemoryHistory
+from tests.kit.checker.history import MemoryHistory
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ import pytest
 import ehkafka
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import EngineError, HandlerFailedError
-from ehkafka.testing import Verdict
 from tests.contract.outputs_order import problems
+from tests.kit.checker.verdict import Verdict
 from tests.kit.fault_runs import dice_of, note_recovery, note_verdict
 from tests.kit.topic_read import read_all
 

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.errors import ConfigurationError, EndpointError, HandlerFailedError, UnfinishedError
-from ehkafka.testing import ApiKey, MemoryHistory, run
+from ehkafka.testing import ApiKey, run
+from tests.kit.checker.history import MemoryHistory
 
 
 @dataclasses.dataclass

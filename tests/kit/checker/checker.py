@@ -40,10 +40,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.partition_check import PartitionCheck
-from ehkafka.testing.checker.process_check import ProcessCheck
-from ehkafka.testing.checker.verdict import Findings, Measure, Verdict
+from tests.kit.checker import history_event as events
+from tests.kit.checker.partition_check import PartitionCheck
+from tests.kit.checker.process_check import ProcessCheck
+from tests.kit.checker.verdict import Findings, Measure, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.checker.offset_set import OffsetSet
-from ehkafka.testing.checker.verdict import Measure
+from tests.kit.checker.offset_set import OffsetSet
+from tests.kit.checker.verdict import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from ehkafka.testing.checker.partition_check import PartitionCheck
+    from tests.kit.checker.partition_check import PartitionCheck
 
 # A lane's last offset is forgotten, once nothing below it is unfinished, when this many are known.
 _LANES_MIN = 1024

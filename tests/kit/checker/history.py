@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.checker import history_event as events
+from tests.kit.checker import history_event as events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.checker.commit_check import CommitCheck
-from ehkafka.testing.checker.offset_set import OffsetSet
-from ehkafka.testing.checker.verdict import Findings, Measure
+from tests.kit.checker.commit_check import CommitCheck
+from tests.kit.checker.offset_set import OffsetSet
+from tests.kit.checker.verdict import Findings, Measure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.checker.epoch_check import EpochCheck
+    from tests.kit.checker.epoch_check import EpochCheck
 
 
 class PartitionCheck:

@@ -17,13 +17,13 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.testing.checker.checker import Checker
+from tests.kit.checker.checker import Checker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.checker.verdict import Verdict
+    from tests.kit.checker.verdict import Verdict
 
 # Calls queued before one thread judges them; it judges no more than those, so that no worker is kept.
 _QUEUED_BEFORE_JUDGING = 512

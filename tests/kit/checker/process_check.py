@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.checker.epoch_check import EpochCheck
-from ehkafka.testing.checker.verdict import Measure
+from tests.kit.checker.epoch_check import EpochCheck
+from tests.kit.checker.verdict import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from ehkafka.records import TopicPartition
-    from ehkafka.testing.checker.checker import Checker
+    from tests.kit.checker.checker import Checker
 
 
 class ProcessCheck:

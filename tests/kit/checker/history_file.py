@@ -21,8 +21,8 @@ import orjson
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
-from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.history import RecordingHistory
+from tests.kit.checker import history_event as events
+from tests.kit.checker.history import RecordingHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator

@@ -1,6 +1,6 @@
 """The events of a history: what happened in one process, as values.
 
-Written by the histories of `ehkafka.testing`, judged by `Checker.observe`. An event says nothing about
+Written by histories, judged by `Checker.observe`. An event says nothing about
 right or wrong. `run` names one start of one process (a pid can come back), `at_ns` is
 `time.monotonic_ns()`, which every process of one Linux machine shares.
 """

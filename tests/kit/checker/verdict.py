@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Measure(enum.StrEnum):
-    """What is measured. The definitions stand in the docstring of `ehkafka.testing.checker.checker`."""
+    """What is measured. The definitions stand in the docstring of `tests.kit.checker.checker`."""
 
     LOST = "lost"
     PREMATURE = "premature_commits"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ehkafka.testing.checker.verdict import Findings, Measure
+from tests.kit.checker.verdict import Findings, Measure
 
 if TYPE_CHECKING:
-    from ehkafka.testing.checker.epoch_check import EpochCheck
+    from tests.kit.checker.epoch_check import EpochCheck
 
 
 @dataclass(slots=True)
