@@ -7,19 +7,16 @@ start of the app would.
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import CODE, OF_ENDPOINT
-from ehkafka.app.handler_options import OPTIONS, key_of, tunable
-from ehkafka.app.registration import Registration
+from ehkafka.app.handler_options import key_of, tunable
 from ehkafka.endpoint.properties.advice import consumer_advice
 from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.layers import explain_consumer
 from ehkafka.endpoint.properties.names import shown
-from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.properties import OURS, check_producer, message_properties
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.run.options import ahead_of, properties_of
@@ -97,20 +94,20 @@ class Explanation:
 
     def _of_handler(self, spec: HandlerSpec) -> Iterator[Effective]:
         """Yield what of a handler may be decided outside of the code."""
-        register = Registration.batch_handler if is_batch(spec) else Registration.handler
-        usual = inspect.signature(register).parameters
-        for option in tunable(spec).options:
-            value = getattr(spec, option)
+        names = tunable(spec).options
+        for one in options_of(type(spec)):
+            if one.name not in names:
+                continue
+            value = getattr(spec, one.name)
             # What the code has given is not kept: where it gave the default, that decided as well.
-            origin = DEFAULT if value == usual[option].default else CODE
-            origin = self.origins.get(key_of(spec.name, option), origin)
+            origin = DEFAULT if value == one.default else CODE
+            origin = self.origins.get(key_of(spec.name, one.name), origin)
             if isinstance(value, Processes):
                 value = f"Processes({value.size})"
             elif isinstance(value, Auto):
                 value = str(value)
-            yield Effective(
-                "handlers", f"{spec.name}.{option}", _plain(option, value), origin, OPTIONS[option]
-            )
+            name = f"{spec.name}.{one.name}"
+            yield Effective("handlers", name, _plain(one.name, value), origin, one.meaning)
 
     def _bounded(self) -> dict[str, str]:
         """Return what is used instead of settings that ask for more than the engine gives."""

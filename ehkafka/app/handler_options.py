@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.spec import is_batch
-from ehkafka.positions.start import check_start
+from ehkafka.settings.option import Option, options_for, options_of
 from ehkafka.wording import ended
 from ehkafka.workers.processes.option import Processes
 
@@ -23,23 +23,8 @@ if TYPE_CHECKING:
 
     from ehkafka.handlers.spec import HandlerSpec
 
-OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "workers": "how many records, or batches, run at the same time (or auto), or in how many processes",
-        "start": "where partitions of its topics begin that have no commit of the group",
-        "max_age": "older records of its topics are skipped, counted and committed past",
-        "deadline_s": "how long one call may take",
-        "rate_limit": "how many calls may start in a second, retries included",
-        "batch_records_max": "a batch is full with so many records",
-        "batch_bytes_max": "a batch is full with so many bytes of values",
-        "wait_s_max": "how long a batch waits after its first record came",
-    }
-)
-"""What each decides, in one line."""
-
-_OF_ALL = ("workers", "start", "max_age")
-_OF_RECORDS = ("deadline_s", "rate_limit")
-_OF_BATCHES = ("batch_records_max", "batch_bytes_max", "wait_s_max")
+OPTIONS: Final[Mapping[str, Option]] = {one.name: one for one in options_of(BatchSpec) if one.outside}
+"""All of them, by name."""
 
 
 class Tunable(NamedTuple):
@@ -55,7 +40,8 @@ class Tunable(NamedTuple):
 
 def tunable(spec: HandlerSpec) -> Tunable:
     """Return what of a handler may be decided outside of the code."""
-    return Tunable(spec.name, spec.topics, _OF_ALL + (_OF_BATCHES if is_batch(spec) else _OF_RECORDS))
+    options = options_for(type(spec), "batches" if is_batch(spec) else "records")
+    return Tunable(spec.name, spec.topics, tuple(one.name for one in options if one.outside))
 
 
 def key_of(handler: str, option: str) -> str:
@@ -133,8 +119,6 @@ def _with(spec: HandlerSpec, options: Mapping[str, Any], found_in: Mapping[str, 
             raise unknown_option(handler, option, found_in[option], meant)
     given = dict(options)
     try:
-        if given.get("start") is not None:
-            check_start(given["start"])
         workers = given.get("workers")
         # The code alone knows whether a function can run in processes; how many is a matter of the machine.
         if isinstance(spec.workers, Processes) and not isinstance(workers, Processes | None):

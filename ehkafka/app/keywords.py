@@ -1,7 +1,7 @@
 """What `App.handler` and `App.configure` take by name, so that editors know each and check its value.
 
-For type checkers: `**settings: Unpack[AppSettings]`. `python -m tests.typing.declared` writes the
-classes of settings out of their declaration; the words on handlers are those of `App.handler`.
+For type checkers: `**settings: Unpack[AppSettings]`. `python -m tests.typing.declared` writes
+the classes out of what is declared: at `Settings`, `HandlerSpec` and `BatchSpec`.
 """
 
 from __future__ import annotations
@@ -166,63 +166,59 @@ class ChangedSettings(AppSettings, total=False):
     """Required: where a partition begins that has no commit of the group; `App` has the forms."""
 
 
-class OfRecords(TypedDict, total=False):
-    """Options of `App.handler` that are the same for records and for messages."""
+class OfHandlers(TypedDict, total=False):
+    """Options that all handlers have."""
 
     scope: Scope
-    """Default `"partition"`: where equal keys count as one: within a `"partition"`, or in all partitions
-    and topics of the `"handler"`.
+    """Default `"partition"`: where equal keys count as one: within a `"partition"`, or in all partitions and
+    topics of the `"handler"`.
     """
 
     null_key: NullKey
-    """Default `"spread"`: how records without a key are ordered: `"spread"` not at all, `"partition"` as
-    one key of their partition.
+    """Default `"spread"`: how records without a key are ordered: `"spread"` not at all, `"partition"` as one
+    key of their partition.
     """
 
     headers: HeaderMode
-    """Default `"auto"`: how `Record.properties` decodes: `"auto"` (AMQP values or text on Event Hubs,
-    text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the rules.
+    """Default `"auto"`: how `Record.properties` decodes: `"auto"` (AMQP values or text on Event Hubs, text
+    elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the rules.
     """
 
     start: Start | None
-    """Default `None`: where partitions of these topics begin. `None`: as the app's `start` says."""
+    """Default `None`: where partitions of its topics begin that have no commit of the group. `None`: at the
+    app's `start`.
+    """
 
     max_age: timedelta | None
-    """A timedelta, default `None`: skip older records of these topics. `None`: as the app's `max_age`
-    says.
-    """
-
-    on_failure: FailurePolicy | None
-    """Default `None`: what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
-    `DeadLetter(…)`. `None`: `Stop()`.
-    """
-
-    workers: WorkersOption
-    """Default `16`: how many records run at the same time: on threads, or as tasks of one event loop for
-    an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to be of use. `Processes(4)`: in 4
-    processes, for what is bound by the CPU.
+    """A timedelta, default `None`: older records of its topics are skipped, counted and committed past.
+    `None`: those older than the app's `max_age`.
     """
 
     retry: Retry | RetryFunction
-    """Default `Retry(attempts=1)`: when a record whose handler raised is retried. Its key waits
-    meanwhile, others do not.
+    """Default `Retry(attempts=1)`: when a record that failed is retried. Its key waits meanwhile, others do
+    not.
     """
 
-    deadline_s: float | None
-    """Seconds, default `None`: how long one call may take. Then a coroutine is cancelled, a process is
-    ended, and the attempt has failed; a thread cannot be stopped, so it is reported and health turns red.
-    `None`: no limit.
-    """
-
-    rate_limit: float | None
-    """Calls per second, default `None`: how many calls may start, retries included; at once after a rest a
-    tenth of it, 1 at least. `None`: no limit.
+    on_failure: FailurePolicy | None
+    """Default `None`: what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or `DeadLetter(…)`.
+    `None`: `Stop()`.
     """
 
     to: str | Sequence[str] | None
-    """Default `None`: the topic, or topics, that it sends to: what it returns goes to the first one, a
-    `Send` where it says. All of a call is sent once it has ended well, what `record.send(…)` was given, too.
-    `None`: it sends nothing.
+    """Default `None`: the topic, or topics, that it sends to: what it returns goes to the first one, a `Send`
+    to its own. All of a call is sent once it has ended well, what `record.send(…)` was given, too; what a
+    batch handler returns has keys of its own, and all records of the batch wait for it. `None`: it sends
+    nothing.
+    """
+
+
+class OfRecords(OfHandlers, total=False):
+    """Options of `App.handler` that are the same for records and for messages."""
+
+    workers: WorkersOption
+    """Default `16`: how many records run at the same time (or auto), or in how many processes. Threads run
+    them, or one event loop as tasks of an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to
+    be of use. `Processes(4)`: in 4 processes, for what is bound by the CPU.
     """
 
     acknowledged: Acknowledged
@@ -230,18 +226,29 @@ class OfRecords(TypedDict, total=False):
     commit, or `"before_next"`: the next record of its key as well.
     """
 
+    deadline_s: float | None
+    """Seconds, default `None`: how long one call may take. Then a coroutine is cancelled, a process is ended,
+    and the attempt has failed; a thread cannot be stopped, so it is reported and health turns red. `None`: no
+    limit.
+    """
 
-class HandlerOptions(OfRecords, total=False):
-    """Options of `App.handler`."""
+    rate_limit: float | None
+    """Calls per second, default `None`: how many calls may start in a second, retries included. At once after
+    a rest a tenth of it, 1 at least. `None`: no limit.
+    """
+
+
+class OfPayloads(TypedDict, total=False):
+    """Options of handlers that take records, whose payloads are decoded."""
 
     order_by: Callable[[Record], Hashable]
-    """Default `by_key`: the key of a record, as a function of it. Records of equal keys are handled one
-    after another, in order; others at the same time.
+    """Default `by_key`: the key of a record, as a function of it. Records of equal keys are handled one after
+    another, in order; others at the same time.
     """
 
     value: Any
-    """A type, default `None`: what a payload is decoded to. `None`: the type of the annotation, if there
-    is one.
+    """A type, default `None`: what a payload is decoded to. `None`: the type of the annotation, if there is
+    one.
     """
 
     decoder: Decoder | None
@@ -250,10 +257,32 @@ class HandlerOptions(OfRecords, total=False):
     """
 
 
+class HandlerOptions(OfRecords, OfPayloads, total=False):
+    """Options of `App.handler`."""
+
+
 class RawHandlerOptions(OfRecords, total=False):
     """Options of `App.handler(raw=True)`."""
 
     order_by: Callable[[KafkaMessage], Hashable]
-    """Default `by_key`: the key of a record, as a function of it. Records of equal keys are handled one
-    after another, in order; others at the same time.
+    """Default `by_key`: the key of a record, as a function of it. Records of equal keys are handled one after
+    another, in order; others at the same time.
     """
+
+
+class BatchHandlerOptions(OfHandlers, OfPayloads, total=False):
+    """Options of `App.batch_handler`."""
+
+    workers: int
+    """Default `4`: how many batches run at the same time. Threads run them, or one event loop as tasks of an
+    `async def`.
+    """
+
+    batch_records_max: int
+    """Records, default `500`: a batch is full with so many records."""
+
+    batch_bytes_max: int | None
+    """Bytes, default `None`: a batch is full with so many bytes of values. `None`: no limit."""
+
+    wait_s_max: float
+    """Seconds, default `1.0`: how long a batch waits after its first record came. 0: not at all."""

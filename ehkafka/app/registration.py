@@ -9,35 +9,27 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.arguments import names_of_caller, payload_of
+from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.spec import (
-    Acknowledged,
     HandlerSpec,
     check_decorated,
     must_answer,
     must_be_callable,
     must_have_own_topics,
     named,
-    topics_of,
 )
-from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start
-from ehkafka.recovery.policy import FailurePolicy, Stop, letter_topics
-from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
-from ehkafka.wording.calling import must_take, plainly, renamed
+from ehkafka.recovery.policy import letter_topics
+from ehkafka.settings.option import takes_options
+from ehkafka.wording.calling import must_take, plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-    from datetime import timedelta
+    from collections.abc import Callable, Mapping
     from typing import Literal, Unpack
 
     from ehkafka.app import decorators, keywords
     from ehkafka.app.configuration import Configuration
-    from ehkafka.codecs.codec import Decoder
     from ehkafka.events import Hook
-    from ehkafka.headers import HeaderMode
-    from ehkafka.positions.start import Start
-    from ehkafka.records import Record
-    from ehkafka.workers.auto import WorkersOption
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 SEVERAL = ("middleware", "on_start", "on_stop")
@@ -91,26 +83,8 @@ class Registration:
         self, *topics: str, raw: Literal[True], **options: Unpack[keywords.RawHandlerOptions]
     ) -> decorators.RawHandlerDecorator: ...
     @plainly
-    def handler(
-        self,
-        *topics: str,
-        order_by: Callable[[Any], Hashable] = by_key,
-        scope: Scope = "partition",
-        null_key: NullKey = "spread",
-        workers: WorkersOption = 16,
-        raw: bool = False,
-        headers: HeaderMode = "auto",
-        start: Start | None = None,
-        max_age: timedelta | None = None,
-        retry: Retry | RetryFunction = NO_RETRY,
-        on_failure: FailurePolicy | None = None,
-        deadline_s: float | None = None,
-        rate_limit: float | None = None,
-        to: str | Sequence[str] | None = None,
-        acknowledged: Acknowledged = "before_commit",
-        value: Any = None,
-        decoder: Decoder | None = None,
-    ) -> Callable[[Function], Function]:
+    @takes_options(HandlerSpec, "records")
+    def handler(self, *topics: str, **options: Any) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
         A parameter with a type, such as `(reading: Reading)` or `(record: Record, reading: Reading)`, gets
@@ -119,112 +93,13 @@ class Registration:
         where it has them. Raises `ConfigurationError`.
 
         - `*topics`: the topics to handle. Without any, the endpoint's own (`EntityPath`).
-
-        Order
-
-        - `order_by` (default `by_key`): the key of a record, as a function of it. Records of equal keys are
-          handled one after another, in order; others at the same time.
-        - `scope` (default `"partition"`): where equal keys count as one: within a `"partition"`, or in all
-          partitions and topics of the `"handler"`.
-        - `null_key` (default `"spread"`): how records without a key are ordered: `"spread"` not at all,
-          `"partition"` as one key of their partition.
-
-        Workers
-
-        - `workers` (default `16`): how many records run at the same time: on threads, or as tasks of one
-          event loop for an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to be of use.
-          `Processes(4)`: in 4 processes, for what is bound by the CPU.
-
-        Records
-
-        - `raw` (default `False`): pass confluent's `Message` itself instead of a `Record`.
-        - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
-          Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
-          rules.
-        - `value` (a type, default `None`): what a payload is decoded to. `None`: the type of the
-          annotation, if there is one.
-        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
-          and the record. `None`: JSON, text or bytes, as the type wants it.
-        - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
-        - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
-          `max_age` says.
-
-        Failure and outputs
-
-        - `retry` (default `Retry(attempts=1)`): when a record whose handler raised is retried. Its key
-          waits meanwhile, others do not.
-        - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
-          `DeadLetter(…)`. `None`: `Stop()`.
-        - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first
-          one, a `Send` where it says. All of a call is sent once it has ended well, what `record.send(…)` was
-          given, too. `None`: it sends nothing.
-        - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a
-          record's outputs: its commit, or `"before_next"`: the next record of its key as well.
-
-        Limits
-
-        - `deadline_s` (seconds, default `None`): how long one call may take. Then a coroutine is cancelled, a
-          process is ended, and the attempt has failed; a thread cannot be stopped, so it is reported and
-          health turns red. `None`: no limit.
-        - `rate_limit` (calls per second, default `None`): how many calls may start, retries included; at once
-          after a rest a tenth of it, 1 at least. `None`: no limit.
         """
-        check_decorated(topics, "handler")
-        if start is not None:
-            check_start(start)
-        named = topics or self._configuration.own_topics()
+        return self._registering(HandlerSpec, topics, options)
 
-        def register(function: Function) -> Function:
-            self._must_be_new("handler")
-            asked = {"value": value, "decoder": decoder, "raw": raw is True, "names": names_of_caller()}
-            spec = HandlerSpec(
-                topics=named,
-                function=function,
-                order_by=order_by,
-                scope=scope,
-                null_key=null_key,
-                workers=workers,
-                raw=raw,
-                headers=headers,
-                start=start,
-                max_age=max_age,
-                retry=retry,
-                on_failure=Stop() if on_failure is None else on_failure,
-                deadline_s=deadline_s,
-                rate_limit=rate_limit,
-                to=topics_of(to),
-                acknowledged=acknowledged,
-                payload=payload_of(function, **asked),
-            )
-            self._add(spec)
-            return function
-
-        return register
-
-    @renamed(
-        batch_records_max="max_records",
-        batch_bytes_max="max_bytes",
-        wait_s_max="max_wait_s",
-    )
     @plainly
+    @takes_options(BatchSpec, "batches")
     def batch_handler(
-        self,
-        *topics: str,
-        batch_records_max: int = 500,
-        batch_bytes_max: int | None = None,
-        wait_s_max: float = 1.0,
-        workers: int = 4,
-        order_by: Callable[[Record], Hashable] = by_key,
-        scope: Scope = "partition",
-        null_key: NullKey = "spread",
-        headers: HeaderMode = "auto",
-        start: Start | None = None,
-        max_age: timedelta | None = None,
-        retry: Retry | RetryFunction = NO_RETRY,
-        on_failure: FailurePolicy | None = None,
-        to: str | Sequence[str] | None = None,
-        value: Any = None,
-        decoder: Decoder | None = None,
+        self, *topics: str, **options: Unpack[keywords.BatchHandlerOptions]
     ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
@@ -236,81 +111,25 @@ class Registration:
         record. Raises `ConfigurationError`.
 
         - `*topics`: the topics to handle. Without any, the endpoint's own (`EntityPath`).
-
-        Size: a batch starts when it is full, when its time is over, and at a stop or revoke
-
-        - `batch_records_max` (records, default `500`): a batch is full with so many.
-        - `batch_bytes_max` (bytes of values, default `None`): a batch is full with so many. `None`: no limit.
-        - `wait_s_max` (seconds, default `1.0`): how long a batch waits after its first record came; 0: not at
-          all.
-
-        Order
-
-        - `order_by` (default `by_key`): the key of a record, as a function of it. Records of equal keys are
-          handled one after another, in order; others at the same time.
-        - `scope` (default `"partition"`): where equal keys count as one: within a `"partition"`, or in all
-          partitions and topics of the `"handler"`.
-        - `null_key` (default `"spread"`): how records without a key are ordered: `"spread"` not at all,
-          `"partition"` as one key of their partition.
-
-        Workers
-
-        - `workers` (default `4`): how many batches run at the same time: on threads, or as tasks of one event
-          loop for an `async def`.
-
-        Records
-
-        - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
-          Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
-          rules.
-        - `value` (a type, default `None`): what a payload is decoded to. `None`: the type of the
-          annotation, if there is one.
-        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
-          and the record. `None`: JSON, text or bytes, as the type wants it.
-        - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
-        - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
-          `max_age` says.
-
-        Failure and outputs
-
-        - `retry` (default `Retry(attempts=1)`): when a record that failed is retried. Its key waits
-          meanwhile, others do not.
-        - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
-          `DeadLetter(…)`. `None`: `Stop()`.
-        - `to` (default `None`): the topic, or topics, that it sends to, as for `handler`; what it returns has
-          keys of its own, and all records of the batch wait for it. `None`: it sends nothing.
         """
-        # What batches need is not for the many apps without any.
-        from ehkafka.handlers.batch import BatchSpec  # noqa: PLC0415
+        return self._registering(BatchSpec, topics, options)
 
-        check_decorated(topics, "batch_handler")
-        if start is not None:
-            check_start(start)
+    def _registering(
+        self, kind: type[HandlerSpec], topics: tuple[str, ...], options: Mapping[str, Any]
+    ) -> Callable[[Function], Function]:
+        """Return what registers a function with these options."""
+        is_batch = kind is BatchSpec
+        check_decorated(topics, "batch_handler" if is_batch else "handler")
+        if options.get("start") is not None:
+            check_start(options["start"])
         named = topics or self._configuration.own_topics()
 
         def register(function: Function) -> Function:
-            self._must_be_new("batch handler")
-            asked = {"value": value, "decoder": decoder, "batch": True, "names": names_of_caller()}
-            self._add(
-                BatchSpec(
-                    topics=named,
-                    function=function,
-                    batch_records_max=batch_records_max,
-                    batch_bytes_max=batch_bytes_max,
-                    wait_s_max=wait_s_max,
-                    order_by=order_by,
-                    scope=scope,
-                    null_key=null_key,
-                    workers=workers,
-                    headers=headers,
-                    start=start,
-                    max_age=max_age,
-                    retry=retry,
-                    on_failure=Stop() if on_failure is None else on_failure,
-                    to=topics_of(to),
-                    payload=payload_of(function, **asked),
-                )
-            )
+            self._must_be_new("batch handler" if is_batch else "handler")
+            asked = {name: options.get(name) for name in ("value", "decoder")}
+            raw, names = options.get("raw") is True, names_of_caller()
+            payload = payload_of(function, **asked, raw=raw, batch=is_batch, names=names)
+            self._add(kind(topics=named, function=function, payload=payload, **options))
             return function
 
         return register

@@ -5,53 +5,68 @@ As `spec`, which is for handlers of one record.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.handlers.spec import WORKERS_MAX, HandlerSpec, is_count, is_within
+from ehkafka.handlers.spec import WORKERS_MAX, HandlerSpec, is_count
+from ehkafka.settings.option import option
 from ehkafka.workers.batches.taking import BatchLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ehkafka.settings import Settings
+    from ehkafka.workers.auto import WorkersOption
 
 # More than any backlog that is worth its memory.
 BATCH_RECORDS_MAX = 1_000_000
 # For a longer wait another tool is the right one.
 WAIT_S_MAX = 3600.0
-_USE_IN_BATCHES: Final = {
-    "workers": f"give a number from 1 to {WORKERS_MAX}: each batch has a thread, and the app finds no number "
-    "out, since a batch grows with what waits, and more workers make smaller batches.",
-    "batch_records_max": f"use a number from 1 to {BATCH_RECORDS_MAX}.",
-    "batch_bytes_max": "use a number of bytes, 1 or more, or None.",
-    "wait_s_max": f"use a number of seconds from 0 to {WAIT_S_MAX:.0f}.",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec(HandlerSpec):
     """A handler of batches. `function` is a callable of one `Batch`."""
 
-    batch_records_max: int = 500
-    batch_bytes_max: int | None = None
-    wait_s_max: float = 1.0
+    workers: WorkersOption = option(
+        4,
+        "how many batches run at the same time. Threads run them, or one event loop as tasks of an `async "
+        "def`.",
+        section="Workers",
+        given="int",
+        outside=True,
+        use=f"give a number from 1 to {WORKERS_MAX}: each batch has a thread, and the app finds no number "
+        "out, since a batch grows with what waits, and more workers make smaller batches.",
+    )
+    batch_records_max: int = option(
+        500,
+        "a batch is full with so many records.",
+        section="Size: a batch starts when it is full, when its time is over, and at a stop or revoke",
+        outside=True,
+        least=1,
+        most=BATCH_RECORDS_MAX,
+        use=f"use a number from 1 to {BATCH_RECORDS_MAX}.",
+    )
+    batch_bytes_max: int | None = option(
+        None,
+        "a batch is full with so many bytes of values. `None`: no limit.",
+        outside=True,
+        least=1,
+        use="use a number of bytes, 1 or more, or None.",
+    )
+    wait_s_max: float = option(
+        1.0,
+        "how long a batch waits after its first record came. 0: not at all.",
+        outside=True,
+        least=0,
+        most=WAIT_S_MAX,
+        use=f"use a number of seconds from 0 to {WAIT_S_MAX:.0f}.",
+    )
 
     argument: ClassVar[str] = "batch"
-    use: ClassVar[Mapping[str, str]] = {**HandlerSpec.use, **_USE_IN_BATCHES}
 
-    def options(self) -> dict[str, bool]:
-        """Return whether each option has a value that may be."""
-        bytes_max = self.batch_bytes_max
-        return {
-            **HandlerSpec.options(self),  # `super()` does not work in a dataclass with slots
-            "workers": is_count(self.workers, WORKERS_MAX),
-            "batch_records_max": is_count(self.batch_records_max, BATCH_RECORDS_MAX),
-            "batch_bytes_max": bytes_max is None or is_count(bytes_max, math.inf),
-            "wait_s_max": is_within(self.wait_s_max, 0.0, WAIT_S_MAX),
-        }
+    def has_workers(self) -> bool:
+        """Tell whether it may have so many workers."""
+        return is_count(self.workers, WORKERS_MAX)
 
     def mistakes(self) -> dict[str, bool]:
         """Return what is wrong though each option is right by itself, and whether it is so."""

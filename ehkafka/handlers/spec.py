@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers import HeaderMode
 from ehkafka.lanes.order import NullKey, Scope, by_key
-from ehkafka.positions.start import check_start_topics
+from ehkafka.positions.start import check_start, check_start_topics
 from ehkafka.records.deferral import DEADLINE_S_MAX
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
-from ehkafka.settings import check_max_age
+from ehkafka.settings import check_max_age, options_of
+from ehkafka.settings.option import option
 from ehkafka.settings.secret import quoted
 from ehkafka.wording.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_take, must_take_in_class
 from ehkafka.workers.auto import Auto
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import TypeGuard
 
+    from ehkafka.codecs.codec import Decoder
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.payload import Payload
     from ehkafka.workers.auto import Bounds, WorkersOption
@@ -43,28 +44,10 @@ TASKS_MAX = 100_000
 # One call in an hour · more than one process can make.
 RATE_MIN = 1 / 3600
 RATE_MAX = 1e6
-# Which values an option may have: the end of the error that refuses another one.
-_USE: Final = {
-    "topics": "give the topics that it handles, such as @app.handler('orders'), since its endpoint names "
-    "none (a connection string does with EntityPath=…).",
-    "function": "it is not callable: decorate a function or a class.",
-    "order_by": "it is not callable: give by_key, by_partition, unordered or a function of a record, such as "
-    "lambda record: record.json()['id'].",
-    "scope": f"use one of {get_args(Scope)}.",
-    "null_key": f"use one of {get_args(NullKey)}.",
-    "workers": f'use a number from 1 to {WORKERS_MAX}, or {TASKS_MAX} for an async def; "auto", or Auto(…) '
-    "with a workers_max up to that; or Processes(…).",
-    "raw": "use True or False.",
-    "headers": f"use one of {get_args(HeaderMode)}.",
-    "retry": "use Retry(attempts=…), or a function (record, attempt, error) that returns the seconds until "
-    "the next attempt or None.",
-    "on_failure": "use Stop(), Hold(), Skip() or DeadLetter(…).",
-    "deadline_s": "give the seconds that one call may take, above 0 and up to "
-    f"{DEADLINE_S_MAX:.0f}, or None for no limit.",
-    "rate_limit": f"give the calls per second, from {RATE_MIN:g} to {RATE_MAX:.0f}, or None for no limit.",
-    "to": "give the name of the topic that it sends to, or a list of them.",
-    "acknowledged": f"use one of {get_args(Acknowledged)}.",
-}
+_NO_TOPICS: Final = (
+    "give the topics that it handles, such as @app.handler('orders'), since its endpoint names none (a "
+    "connection string does with EntityPath=…)."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,21 +56,135 @@ class HandlerSpec:
 
     topics: tuple[str, ...]
     function: Any
-    order_by: Callable[..., Hashable] = by_key
-    scope: Scope = "partition"
-    null_key: NullKey = "spread"
-    workers: WorkersOption = 16
-    raw: bool = False
-    headers: HeaderMode = "auto"
-    start: Any = None
-    max_age: timedelta | None = None
-    retry: Retry | RetryFunction = NO_RETRY
-    on_failure: FailurePolicy = field(default_factory=Stop)
-    deadline_s: float | None = None
-    rate_limit: float | None = None
-    # Topics of its outputs, the first one by default; none: it sends nothing.
-    to: tuple[str, ...] = ()
-    acknowledged: Acknowledged = "before_commit"
+    order_by: Callable[..., Hashable] = option(
+        by_key,
+        "the key of a record, as a function of it. Records of equal keys are handled one after another, in "
+        "order; others at the same time.",
+        section="Order",
+        given="Callable[[Record], Hashable]",
+        fits=callable,
+        use="it is not callable: give by_key, by_partition, unordered or a function of a record, such as "
+        "lambda record: record.json()['id'].",
+    )
+    scope: Scope = option(
+        "partition",
+        'where equal keys count as one: within a `"partition"`, or in all partitions and topics of the '
+        '`"handler"`.',
+        one_of=get_args(Scope),
+    )
+    null_key: NullKey = option(
+        "spread",
+        'how records without a key are ordered: `"spread"` not at all, `"partition"` as one key of their '
+        "partition.",
+        one_of=get_args(NullKey),
+    )
+    workers: WorkersOption = option(
+        16,
+        "how many records run at the same time (or auto), or in how many processes. Threads run them, or one "
+        'event loop as tasks of an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to be of '
+        "use. `Processes(4)`: in 4 processes, for what is bound by the CPU.",
+        section="Workers",
+        outside=True,
+        use=f'use a number from 1 to {WORKERS_MAX}, or {TASKS_MAX} for an async def; "auto", or Auto(…) with '
+        "a workers_max up to that; or Processes(…).",
+    )
+    headers: HeaderMode = option(
+        "auto",
+        'how `Record.properties` decodes: `"auto"` (AMQP values or text on Event Hubs, text elsewhere), '
+        '`"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the rules.',
+        section="Records",
+        one_of=get_args(HeaderMode),
+    )
+    raw: bool = option(
+        False,
+        "pass confluent's `Message` itself instead of a `Record`.",
+        only="records",
+        fits=lambda raw: type(raw) is bool,
+        use="use True or False.",
+    )
+    value: Any = option(
+        None,
+        "what a payload is decoded to. `None`: the type of the annotation, if there is one.",
+        unit="a type",
+    )
+    decoder: Decoder | None = option(
+        None,
+        "decodes the payload, called with its bytes, or with these and the record. `None`: JSON, text or "
+        "bytes, as the type wants it.",
+        unit="a function",
+    )
+    start: Any = option(
+        None,
+        "where partitions of its topics begin that have no commit of the group. `None`: at the app's "
+        "`start`.",
+        outside=True,
+        given="Start | None",
+        rule=check_start,
+    )
+    max_age: timedelta | None = option(
+        None,
+        "older records of its topics are skipped, counted and committed past. `None`: those older than the "
+        "app's `max_age`.",
+        outside=True,
+        rule=check_max_age,
+    )
+    retry: Retry | RetryFunction = option(
+        NO_RETRY,
+        "when a record that failed is retried. Its key waits meanwhile, others do not.",
+        section="Failure and outputs",
+        typed="Retry(attempts=1)",
+        fits=lambda retry: isinstance(retry, Retry) or (callable(retry) and not inspect.isclass(retry)),
+        use="use Retry(attempts=…), or a function (record, attempt, error) that returns the seconds until "
+        "the next attempt or None.",
+    )
+    on_failure: FailurePolicy = option(
+        None,
+        "what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or `DeadLetter(…)`. `None`: "
+        "`Stop()`.",
+        given="FailurePolicy | None",
+        fits=lambda policy: isinstance(policy, FailurePolicy),
+        use="use Stop(), Hold(), Skip() or DeadLetter(…).",
+    )
+    to: tuple[str, ...] = option(
+        None,
+        "the topic, or topics, that it sends to: what it returns goes to the first one, a `Send` to its own. "
+        "All of a call is sent once it has ended well, what `record.send(…)` was given, too; what a batch "
+        "handler returns has keys of its own, and all records of the batch wait for it. `None`: it sends "
+        "nothing.",
+        given="str | Sequence[str] | None",
+        fits=lambda to: all(map(is_topic_name, to)),
+        use="give the name of the topic that it sends to, or a list of them.",
+    )
+    acknowledged: Acknowledged = option(
+        "before_commit",
+        "what waits for the broker's acknowledgement of a record's outputs: its commit, or "
+        '`"before_next"`: the next record of its key as well.',
+        only="records",
+        one_of=get_args(Acknowledged),
+    )
+    deadline_s: float | None = option(
+        None,
+        "how long one call may take. Then a coroutine is cancelled, a process is ended, and the attempt has "
+        "failed; a thread cannot be stopped, so it is reported and health turns red. `None`: no limit.",
+        section="Limits",
+        only="records",
+        outside=True,
+        above=0,
+        most=DEADLINE_S_MAX,
+        use=f"give the seconds that one call may take, above 0 and up to {DEADLINE_S_MAX:.0f}, or None for "
+        "no limit.",
+    )
+    rate_limit: float | None = option(
+        None,
+        "how many calls may start in a second, retries included. At once after a rest a tenth of it, 1 at "
+        "least. `None`: no limit.",
+        unit="calls per second",
+        only="records",
+        outside=True,
+        least=RATE_MIN,
+        most=RATE_MAX,
+        use=f"give the calls per second, from {RATE_MIN:g} to {RATE_MAX:.0f}, or None for no limit.",
+    )
     # What its records are decoded to; None where it takes the record alone.
     payload: Payload | None = None
     # Whether it is an async generator. Known once: asking takes 5 µs.
@@ -95,45 +192,39 @@ class HandlerSpec:
 
     # What it is called with.
     argument: ClassVar[str] = "record"
-    use: ClassVar[Mapping[str, str]] = _USE
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""
         where = f"{'batch ' if is_batch(self) else ''}handler {self.name!r}"
-        if self.workers == "auto":
-            object.__setattr__(self, "workers", Auto())
-        object.__setattr__(self, "yields", is_async_generator(self.called))
-        for option, is_right in self.options().items():
-            if not is_right:
-                value = quoted(getattr(self, option))
-                raise ConfigurationError(f"{where}: {option}={value}; {self.use[option]}")
+        given = {"to": topics_of(self.to), "yields": is_async_generator(self.called)}
+        given["on_failure"] = Stop() if self.on_failure is None else self.on_failure
+        given["workers"] = Auto() if self.workers == "auto" else self.workers
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        if not self.topics:
+            raise ConfigurationError(f"{where}: topics=(); {_NO_TOPICS}")
+        if not callable(self.function):
+            shown = quoted(self.function)
+            raise ConfigurationError(
+                f"{where}: function={shown}; it is not callable: decorate a function or a class."
+            )
+        for one in options_of(type(self)):
+            value = getattr(self, one.name)
+            problem = one.problem(value)
+            if one.name == "workers" and not self.has_workers():
+                problem = f"; {one.use}"
+            if problem:
+                raise ConfigurationError(f"{where}: {one.name}={quoted(value)}{problem}")
         check_topics(self.topics, where)
         refuse(where, self.mistakes())
         self._check_functions(where)
-        check_max_age(self.max_age)
         check_start_topics(self.start, self.topics)
 
-    def options(self) -> dict[str, bool]:
-        """Return whether each option has a value that may be."""
-        most = TASKS_MAX if self.is_async else WORKERS_MAX
+    def has_workers(self) -> bool:
+        """Tell whether it may have so many workers."""
         workers = self.workers if self.auto is None else self.auto.most
-        retry, deadline_s = self.retry, self.deadline_s
-        return {
-            "topics": bool(self.topics),
-            "function": callable(self.function),
-            "order_by": callable(self.order_by),
-            "scope": self.scope in get_args(Scope),
-            "null_key": self.null_key in get_args(NullKey),
-            "workers": isinstance(workers, Processes) or is_count(workers, most),
-            "raw": type(self.raw) is bool,
-            "headers": self.headers in get_args(HeaderMode),
-            "retry": isinstance(retry, Retry) or (callable(retry) and not inspect.isclass(retry)),
-            "on_failure": isinstance(self.on_failure, FailurePolicy),
-            "deadline_s": deadline_s is None or is_within(deadline_s, math.ulp(0.0), DEADLINE_S_MAX),
-            "rate_limit": self.rate_limit is None or is_within(self.rate_limit, RATE_MIN, RATE_MAX),
-            "to": all(map(is_topic_name, self.to)),
-            "acknowledged": self.acknowledged in get_args(Acknowledged),
-        }
+        most = TASKS_MAX if self.is_async else WORKERS_MAX
+        return isinstance(workers, Processes) or is_count(workers, most)
 
     def mistakes(self) -> dict[str, bool]:
         """Return what is wrong though each option is right by itself, and whether it is so."""
@@ -230,12 +321,6 @@ class HandlerSpec:
 def is_count(value: Any, most: float) -> bool:
     """Tell whether it is a whole number from 1 to `most`."""
     return type(value) is int and 1 <= value <= most
-
-
-def is_within(value: Any, least: float, most: float) -> bool:
-    """Tell whether it is a number from `least` to `most`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and least <= value <= most
 
 
 def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:

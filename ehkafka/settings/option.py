@@ -6,14 +6,13 @@ of `ehkafka config`; `python -m tests.typing.declared` writes keyword types for 
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ehkafka.errors import ConfigurationError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 # Beyond these a number is a mistake of units; timers and counters of the system take more.
 SECONDS_MAX: Final = 366 * 86_400
@@ -22,27 +21,38 @@ _COUNT_MAX: Final = 1 << 50
 _UNITS: Final = {"_s": "seconds", "_s_max": "seconds", "records": "records", "bytes": "bytes"}
 
 Kind = TypeVar("Kind", bound=type)
+Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """What is declared of one option.
 
-    `default` is `MISSING` where a value is required, a class where it is made by calling that; where it is
-    None, None is permitted. The first sentence of `words` fits in a line. A `section` begins with its first
-    option. Numbers are `least` or more, or `above` something, and `most` or less. A `rule` replaces what is
-    checked otherwise: it raises `ConfigurationError`.
+    `default` is `MISSING` where a value is required, `dict` for an empty one; where it is None, None is
+    permitted. `typed` is how a program would write it, where that is not its name or repr. The first sentence
+    of `words` fits in a line, and a `section` begins with its first option. `given` is the type that a
+    program gives, where the field has another, `only` the kind of handler that has it; with `outside` files
+    and variables may set it, too.
+
+    Values are `one_of` some, or numbers (`least` or more, or `above` something, and `most` or less), or what
+    `fits`; a `rule` checks by itself and raises `ConfigurationError`. `use` ends the error.
     """
 
     default: Any
     words: str
     section: str = ""
     unit: str = ""
+    typed: str = ""
+    given: str = ""
+    only: str = ""
+    outside: bool = False
     one_of: tuple[Any, ...] = ()
     least: float | None = None
     above: float | None = None
     most: float | None = None
+    fits: Callable[[Any], bool] | None = None
     rule: Callable[[Any], object] | None = None
+    use: str = ""
     name: str = ""
     type: str = ""
 
@@ -52,30 +62,41 @@ class Option:
         return self.words.partition(". ")[0].removesuffix(".")
 
     @property
+    def line(self) -> str:
+        """Its line in a docstring."""
+        return f"- `{self.name}` ({self.facts}): {self.words}"
+
+    @property
     def facts(self) -> str:
         """Its unit and its default as a program would write it."""
         if self.default is MISSING:
             return "required"
-        typed = repr(self.default() if isinstance(self.default, type) else self.default)
+        typed = self.typed or getattr(self.default, "__name__", None) or repr(self.default)
         if isinstance(self.default, str):
             typed = f'"{self.default}"'
         return f"{self.unit}, default `{typed}`".removeprefix(", ")
 
-    def check(self, value: object) -> None:
-        """Refuse a value that cannot work. Raises `ConfigurationError`."""
+    def problem(self, value: object) -> str:
+        """Return what is wrong with a value, to follow it in the error; nothing where it can work.
+
+        Raises `ConfigurationError` by its own rule.
+        """
         if value is None and self.default is None:
-            return
+            return ""
         if self.rule is not None:
             self.rule(value)
         elif self.one_of and value not in self.one_of:
             *others, last = map(repr, self.one_of)
-            raise ConfigurationError(f"{self.name}={value!r} is unknown; use {', '.join(others)} or {last}.")
-        elif self.least is not None or self.above is not None:
-            self._check_number(value)
+            return f" is unknown; use {', '.join(others)} or {last}."
+        elif self.fits is not None:
+            return "" if self.fits(value) else f"; {self.use}"
+        elif (self.least is not None or self.above is not None) and (wanted := self._no_number(value)):
+            return f"; {self.use}" if self.use else f": it must be a {wanted}."
+        return ""
 
-    def _check_number(self, value: Any) -> None:
+    def _no_number(self, value: Any) -> str:
         kind, kinds, most = "whole number", int, self.most or _COUNT_MAX
-        if self.unit == "seconds":
+        if "float" in self.type:
             kind, kinds, most = "number", int | float, self.most or SECONDS_MAX
         is_number = isinstance(value, kinds) and not isinstance(value, bool)
         if self.above is not None:
@@ -85,15 +106,14 @@ class Option:
             )
         else:
             is_within, bound = is_number and self.least <= value <= most, f"from {self.least} to {most}"
-        if not is_within:
-            raise ConfigurationError(f"{self.name}={value!r}: it must be a {kind} {bound}.")
+        return "" if is_within else f"{kind} {bound}"
 
 
 def option(default: Any, words: str, **more: Any) -> Any:
     """Return the field of a dataclass that is an option; `more` are the other fields of `Option`."""
     declared = Option(default, words, **more)
-    if isinstance(default, type):
-        return field(default_factory=default, metadata={"option": declared})
+    if default is dict:
+        return field(default_factory=dict, metadata={"option": declared})
     return field(default=default, metadata={"option": declared})
 
 
@@ -107,14 +127,46 @@ def options_of(kind: type) -> tuple[Option, ...]:
     )
 
 
+def options_for(kind: type, handler: str) -> tuple[Option, ...]:
+    """Return those of a handler of "records" or of "batches"."""
+    return tuple(one for one in options_of(kind) if one.only in ("", handler))
+
+
 def documented(kind: Kind) -> Kind:
     """Add a line for each option to the docstring of a dataclass: `help` shows it."""
-    parts = [kind.__doc__ or ""]
-    for one in options_of(kind):
-        parts += [f"\n{one.section}\n"] if one.section else []
-        parts += [f"- `{one.name}` ({one.facts}): {one.words}"]
-    kind.__doc__ = "\n".join(parts)
+    kind.__doc__ = _with_lines(kind.__doc__, options_of(kind))
     return kind
+
+
+def takes_options(kind: type, handler: str) -> Callable[[Method], Method]:
+    """Give a method with `**options` those of a kind of handler: in its signature and its docstring."""
+
+    def decorate(method: Method) -> Method:
+        options = options_for(kind, handler)
+        signature = inspect.signature(method)
+        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        named = [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=one.default,
+                annotation=one.given or one.type,
+            )
+            for one in options
+        ]
+        method.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+        method.__doc__ = _with_lines(inspect.cleandoc(method.__doc__ or ""), options)
+        return method
+
+    return decorate
+
+
+def _with_lines(doc: str | None, options: Iterable[Option]) -> str:
+    parts = [doc or ""]
+    for one in options:
+        parts += [f"\n{one.section}\n"] if one.section else []
+        parts += [one.line]
+    return "\n".join(parts)
 
 
 def _unit_of(one: Any) -> str:

@@ -78,6 +78,7 @@ class Settings:
     start: Any = option(
         MISSING,
         "where a partition begins that has no commit of the group; `App` has the forms.",
+        given="Start",
     )
     reset: bool | str = option(
         False,
@@ -216,11 +217,12 @@ class Settings:
     )
 
     # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.
-    consumer: Mapping[str, Any] = option(dict, "librdkafka's properties.", section="Client")
+    consumer: Mapping[str, Any] = option(dict, "librdkafka's properties.", typed="{}", section="Client")
     producer: Mapping[str, Any] = option(
         dict,
         "librdkafka's properties for the producers of outputs, dead letters and `app.producer`. Examples are "
         '`partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.',
+        typed="{}",
     )
 
     def __post_init__(self) -> None:
@@ -230,7 +232,9 @@ class Settings:
             if isinstance(given, Mapping):  # else it is refused where the properties are read
                 object.__setattr__(self, name, HiddenProperties(given))
         for one in options_of(Settings):
-            one.check(getattr(self, one.name))
+            value = getattr(self, one.name)
+            if problem := one.problem(value):
+                raise ConfigurationError(f"{one.name}={value!r}{problem}")
         if self.consume_records_max > self.backlog_records_max:
             raise ConfigurationError(
                 f"consume_records_max={self.consume_records_max} is above "

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-import warnings
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
@@ -67,9 +66,13 @@ def close_to(name: str, names: Iterable[str]) -> str | None:
 
 def plainly(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Let a call with arguments that do not fit say in one sentence what does."""
+    # It takes any options, of which these are declared.
+    declared = getattr(function, "__signature__", None)
 
     @functools.wraps(function)
     def call(*given: Given.args, **named: Given.kwargs) -> Result:
+        if declared is not None and not named.keys() <= declared.parameters.keys():
+            raise _misfit(function, given, named)
         try:
             return function(*given, **named)
         except TypeError as error:
@@ -79,36 +82,6 @@ def plainly(function: Callable[Given, Result]) -> Callable[Given, Result]:
             raise
 
     return call
-
-
-def renamed(**names: str) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
-    """Take options by the names that they had before, too, with a warning: `renamed(new="old")`.
-
-    The call raises `ConfigurationError` where an option is given under both names.
-    """
-    new_names = {old: new for new, old in names.items()}
-
-    def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
-        @functools.wraps(function)
-        def call(*given: Given.args, **named: Given.kwargs) -> Result:
-            options: dict[str, Any] = named
-            for old in new_names.keys() & named.keys():
-                new, what = new_names[old], _called(function)
-                if new in options:
-                    raise ConfigurationError(
-                        f"{what}(…) is given {new!r} and {old!r}, which is its old name: leave {old!r} out."
-                    )
-                warnings.warn(
-                    f"{what}(…): {old!r} is now called {new!r}; the old name goes with the next version.",
-                    FutureWarning,  # shown by default, unlike DeprecationWarning
-                    stacklevel=2,
-                )
-                options = {new if name == old else name: value for name, value in options.items()}
-            return function(*given, **options)
-
-        return call
-
-    return decorate
 
 
 def made_plainly(kind: Made) -> Made:

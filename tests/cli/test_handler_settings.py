@@ -11,11 +11,9 @@ import pytest
 
 from ehkafka import App, Auto, Batch, Endpoint, Processes
 from ehkafka.app.handler_options import OPTIONS, Tunable
-from ehkafka.app.registration import Registration
 from ehkafka.cli.config import effective
 from ehkafka.cli.settings.given import Given
 from ehkafka.cli.settings.handlers import from_variable, resolved
-from ehkafka.cli.settings.model import OPTION_TYPES
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.tasks.shipment import Shipment
 
@@ -118,17 +116,7 @@ def test_each_option_is_taken_as_text_and_typed_in_a_file(monkeypatch: pytest.Mo
             Path("ehkafka.toml").write_text(f"[handlers.{handler}]\n{option} = {written}\n")
             assert getattr(spec_of(configured(), handler), option) == value
             Path("ehkafka.toml").unlink()
-    assert {*texts, *of_batches} == set(OPTIONS) == set(OPTION_TYPES)
-
-
-def test_options_are_those_that_the_decorators_have() -> None:
-    """A renamed one would be refused where it is laid over the code's."""
-    app = shop()
-    record, batch = (
-        inspect.signature(one).parameters for one in (Registration.handler, Registration.batch_handler)
-    )
-    for handler in app.tunable_handlers:
-        assert set(handler.options) <= set(batch if handler.name == "store" else record)
+    assert {*texts, *of_batches} == set(OPTIONS)
 
 
 def test_processes_stay_processes() -> None:

@@ -202,30 +202,10 @@ def test_names_of_other_libraries_lead_to_ours() -> None:
     assert set(calling.ALIASES.values()) <= known | set(ehkafka.settings.Settings.__dataclass_fields__)
 
 
-OLD_NAMES = {
-    "max_records": ("batch_records_max", 7),
-    "max_bytes": ("batch_bytes_max", 900),
-    "max_wait_s": ("wait_s_max", 0.25),
-}
-
-
-@pytest.mark.parametrize("old", OLD_NAMES)
-def test_an_options_old_name_works_with_a_warning_at_the_callers_line(old: str) -> None:
-    """The value arrives under the new name; the warning names both and is shown by default."""
-    new, value = OLD_NAMES[old]
+def test_an_option_that_no_handler_has_is_refused_at_once() -> None:
+    """Where it is written, before a function is decorated."""
     app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.embedded(), start="earliest")
-    with pytest.warns(FutureWarning, match=f"'{old}' is now called '{new}'") as warned:
-        app.batch_handler("t", **{old: value})(plain)
-    assert [one.filename for one in warned] == [__file__]
-    assert getattr(app._specs[0], new) == value
-
-
-def test_an_option_under_both_names_is_refused() -> None:
-    """Nobody can tell which is meant."""
-    app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.embedded(), start="earliest")
-    with pytest.raises(
-        ehkafka.errors.ConfigurationError, match="'max_records', which is its old name: leave"
-    ):
-        app.batch_handler("t", max_records=1, batch_records_max=2)
     with pytest.raises(ehkafka.errors.ConfigurationError, match="no option 'max_recods': leave it out"):
-        app.batch_handler("t", max_recods=1)
+        app.batch_handler("t", max_recods=1)  # type: ignore[call-arg]
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="'deadline_ss': did you mean deadline_s="):
+        app.handler("t", deadline_ss=1)  # type: ignore[call-overload]

@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ehkafka.handlers.batch import BatchSpec
+from ehkafka.handlers.spec import HandlerSpec
 from ehkafka.settings import PROPERTIES, Settings, options_of
+from ehkafka.settings.option import options_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,16 +26,28 @@ ROOT = Path(__file__).parents[2]
 KEYWORDS = ROOT / "ehkafka" / "app" / "keywords.py"
 PAGE = ROOT / "docs" / "settings.md"
 WIDTH = 110
-# `App` names them itself; types that lie above the room of settings.
-OF_APP = {"group": "str", "start": "Start"}
+# `App` names them itself.
+OF_APP = ("group", "start")
+# Those that differ with what a handler takes.
+OF_TAKEN = ("order_by", "value", "decoder")
 
 
 def keywords() -> str:
     """Return the module of keyword types, with what is declared now."""
-    settings = options_of(Settings)
+    settings, batches = options_of(Settings), options_for(BatchSpec, "batches")
+    records = {one.name: one for one in options_for(HandlerSpec, "records") if one.name != "raw"}
+    taken = [records[name] for name in OF_TAKEN]
+    of_messages = replace(records["order_by"], given="Callable[[KafkaMessage], Hashable]")
+    of_all = [one for one in batches if one == records.get(one.name) and one not in taken]
     classes = {
         "AppSettings": [one for one in settings if one.name not in OF_APP],
         "ChangedSettings": [one for one in settings if one.name in OF_APP],
+        "OfHandlers": of_all,
+        "OfRecords": [one for one in records.values() if one not in (*of_all, *taken)],
+        "OfPayloads": taken,
+        "HandlerOptions": [],
+        "RawHandlerOptions": [of_messages],
+        "BatchHandlerOptions": [one for one in batches if one not in (*of_all, *taken)],
     }
     text = KEYWORDS.read_text()
     for name, options in classes.items():
@@ -47,15 +62,28 @@ def keywords() -> str:
 def page() -> str:
     """Return the page of settings, with what is declared now."""
     text = PAGE.read_text()
+    head = "| option | of | if neither code nor this says it | what it decides |\n|---|---|---|---|"
+    text = _with_table(text, "One handler", [head, *_of_handlers()])
     for section, rows in list(_sections()):
-        start = text.index("| setting |", text.index(f"\n## {section}\n"))
-        end = text.index("\n\n", start)
-        text = (
-            text[:start]
-            + "\n".join(["| setting | default | what it decides |", "|---|---|---|", *rows])
-            + text[end:]
-        )
+        text = _with_table(text, section, ["| setting | default | what it decides |\n|---|---|---|", *rows])
     return text
+
+
+def _with_table(text: str, section: str, rows: list[str]) -> str:
+    start = text.index(rows[0], text.index(f"\n## {section}\n"))
+    return text[:start] + "\n".join(rows) + text[text.index("\n\n", start) :]
+
+
+def _of_handlers() -> Iterator[str]:
+    for one in options_of(BatchSpec):
+        if not one.outside:
+            continue
+        of_records = next((other for other in options_of(HandlerSpec) if other.name == one.name), None)
+        default = f"`{one.default}`" if one.default is not None else "–"
+        if of_records is not None and of_records != one:
+            default = f"`{of_records.default}`, batches {default}"
+        kinds = one.only or ("all" if of_records else "batches")
+        yield f"| `{one.name}` | {kinds} | {default} | {(of_records or one).meaning} |"
 
 
 def _keyword(one: Option) -> str:
@@ -70,7 +98,7 @@ def _keyword(one: Option) -> str:
     )
     if len(lines) > 1 or len(lines[0]) + 3 > WIDTH:
         lines.append("    ")
-    return f"\n    {one.name}: {OF_APP.get(one.name, one.type)}\n" + "\n".join(lines) + '"""\n'
+    return f"\n    {one.name}: {one.given or one.type}\n" + "\n".join(lines) + '"""\n'
 
 
 def _sections() -> Iterator[tuple[str, list[str]]]:

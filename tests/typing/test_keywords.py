@@ -17,7 +17,6 @@ import pytest
 import ehkafka
 from ehkafka.aio import AIOConsumer
 from ehkafka.aio.calls import Calls
-from ehkafka.app import keywords as of_apps
 from ehkafka.consumer import keywords as of_consumers
 from tests.typing import declared
 
@@ -64,19 +63,6 @@ def test_what_is_written_out_of_the_declarations_is_up_to_date() -> None:
     """The keyword types and the page's tables: `python -m tests.typing.declared` writes them."""
     assert declared.KEYWORDS.read_text() == declared.keywords()
     assert declared.PAGE.read_text() == declared.page()
-
-
-@pytest.mark.parametrize(
-    ("name", "of_order"), [("HandlerOptions", "Record"), ("RawHandlerOptions", "KafkaMessage")]
-)
-def test_a_handler_s_options(name: str, of_order: str) -> None:
-    """Only the order's function differs: it is given what the handler is given."""
-    wanted = described(ehkafka.App.handler, by_name(ehkafka.App.handler))
-    del wanted["raw"]
-    if name == "RawHandlerOptions":
-        del wanted["value"], wanted["decoder"]  # which decode what it is not given
-    wanted["order_by"] = (f"Callable[[{of_order}], Hashable]", wanted["order_by"][1])
-    assert shown(of_apps, name) == wanted
 
 
 def test_the_drop_in_s_own_arguments() -> None:

@@ -95,9 +95,9 @@ def resolved(values: Iterable[HandlerValue], handlers: Sequence[Tunable]) -> Res
 
 
 def _checked(name: str, option: str, value: Any, origin: str, *, is_text: bool) -> HandlerValue:
-    from ehkafka.cli.settings.model import checked_option  # noqa: PLC0415 - see there
+    from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
 
-    return HandlerValue(name, option, checked_option(option, value, origin, is_text=is_text), origin)
+    return HandlerValue(name, option, checked(option, value, origin, is_text=is_text), origin)
 
 
 def _taken_apart(value: HandlerValue, handlers: Sequence[Tunable]) -> tuple[str, str]:
