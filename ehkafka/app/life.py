@@ -216,8 +216,8 @@ class Life:
         from ehkafka.app.supervised import supervise  # noqa: PLC0415 - not for an app in one process
 
         def made(supervisor: Supervisor) -> None:
-            supervisor.measures = self.measures
-            self.web.of_members = supervisor.journals.read
+            supervisor.asking.measures = self.measures
+            self.web.of_members = supervisor.asking.states
             self._run, self._state = supervisor, "running"
 
         with self.lock:

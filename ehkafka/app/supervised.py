@@ -12,8 +12,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.events import AppStopped
 from ehkafka.members.commands import StoppedEarly, caught_early
 from ehkafka.members.count import checked_count
-from ehkafka.members.opening import Wanted, plan_of
-from ehkafka.members.plan import checked_hung_s, checked_members_min
+from ehkafka.members.opening import Wanted, checked_hung_s, checked_members_min, plan_of
 from ehkafka.members.reference import reference_to
 from ehkafka.members.supervisor import Supervisor
 from ehkafka.run import signals

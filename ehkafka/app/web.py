@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ehkafka.app.app import App
     from ehkafka.events import Event, Hook
-    from ehkafka.http.noted import Noted
+    from ehkafka.http.answers import States
     from ehkafka.http.options import Http
     from ehkafka.http.site import Site
 
@@ -29,8 +29,8 @@ class Web:
         # What was asked for; None where no server is wanted.
         self.options: Http | None = None
         self.take(given)
-        # The journals of members, where the app is their supervisor.
-        self.of_members: Callable[[], Sequence[Noted]] = tuple
+        # The states of members, with values or without, where the app is their supervisor.
+        self.of_members: Callable[..., Sequence[States]] = lambda **_values: ()
 
     def take(self, given: object) -> None:
         """Take what `App.run` was given, if anything; it counts for the app from then on."""
@@ -70,7 +70,7 @@ class Web:
             self._app,
             version=sys.modules["ehkafka"].__version__,  # the root lies above
             metrics=lambda accept: exposition(collector, accept),
-            of_members=lambda: self.of_members(),  # noqa: PLW0108 - a start replaces it
+            of_members=lambda values: self.of_members(values=values),
         )
 
     @property

@@ -18,11 +18,12 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ehkafka.errors import ActionRefusedError, EhkafkaError
+from ehkafka.errors import ActionRefusedError
 from ehkafka.http.access import SESSION_S, TOO_MANY, Access, Guarded, address_of
-from ehkafka.http.elsewhere import who_has
+from ehkafka.http.answers import answered
 from ehkafka.http.letters import LettersPage
 from ehkafka.http.loops import Loops
+from ehkafka.http.other_members import who_has
 from ehkafka.http.plain import dumped
 from ehkafka.http.probes import Probes
 from ehkafka.http.stream import TooManyStreamsError
@@ -43,14 +44,6 @@ BODY_BYTES_MAX: Final = 16_384
 BODY_S: Final = 10.0
 CLIENT_CHARACTERS_MAX: Final = 60
 WITHOUT_REASONS: Final = "Send the token, `Authorization: Bearer …`, for the problems themselves."
-STATUS_OF: Final = {
-    "invalid": 400,
-    "unknown": 404,
-    "elsewhere": 404,
-    "busy": 503,
-    "stopped": 503,
-}
-CONFLICT: Final = 409
 
 
 class Json(Response):
@@ -177,13 +170,8 @@ class Pages:
 
     async def _answered(self, function: Callable[[], dict[str, Any]]) -> Response:
         """Return what a function does on a thread, or why it does not."""
-        try:
-            return Json(await self._loops.current().call(function))
-        except ActionRefusedError as error:
-            status = STATUS_OF.get(error.reason, CONFLICT)
-            return Json({"reason": error.reason, "text": str(error), "names": list(error.names)}, status)
-        except EhkafkaError as error:
-            return Json({"reason": "failed", "text": str(error), "names": []}, HTTPStatus.BAD_GATEWAY)
+        status, body = await self._loops.current().call(answered, function)
+        return Json(body, status)
 
     async def login(self, request: Request) -> Response:
         """Trade the token for a cookie."""

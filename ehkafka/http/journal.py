@@ -59,8 +59,6 @@ class Journal:
         self._errors: dict[str, _Errors] = {}
         # By `TOPIC/PARTITION@OFFSET`, the one made longest ago first.
         self._stacks: dict[str, str] = {}
-        # Grows with each event that is shown.
-        self._version = 0
         # Called with each event as it is shown. Must not block.
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
 
@@ -77,7 +75,6 @@ class Journal:
             "sentence": sentence,
         }
         with self._lock:
-            self._version += 1
             self._events.append(shown)
             if isinstance(event, _REBALANCE):
                 self._rebalances.append({"at_s": now_s, "sentence": sentence})
@@ -85,20 +82,6 @@ class Journal:
                 self._count(event, now_s, sentence)
         for listener in tuple(self.listeners):
             listener(shown)
-
-    @property
-    def version(self) -> int:
-        """Another number whenever something was noted."""
-        return self._version
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all of it, in plain values."""
-        return {
-            "events": self.events(),
-            "errors": self.errors(),
-            "rebalances": self.rebalances(),
-            "stacks": self.stacks(),
-        }
 
     def events(self) -> list[dict[str, Any]]:
         """Return the last events, the newest first."""

@@ -15,3 +15,11 @@ def dumped(content: Any) -> bytes:
     except TypeError:
         # Half of a character pair, which a text may have and UTF-8 cannot say: in ASCII it can be written.
         return json.dumps(content, separators=(",", ":")).encode()
+
+
+def loaded(text: bytes) -> Any:
+    """Return what is in such JSON. Raises `ValueError`, and `RecursionError` for endless nesting."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)  # it may have such a half

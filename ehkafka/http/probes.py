@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.http.served import Served
-    from ehkafka.telemetry.snapshot import Health
 
 REASONS_MAX: Final = 100
 Answer = tuple[int, dict[str, Any]]
@@ -46,15 +47,16 @@ class Probes:
     def health(self) -> Answer:
         """Return all that is wrong."""
         health = self._served.health()
-        return OK if health.ok else UNAVAILABLE, shown(health)
+        return OK if health.ok else UNAVAILABLE, shown(health.as_dict())
 
 
-def shown(health: Health) -> dict[str, Any]:
-    """Return it for JSON, up to a number of reasons, and how many problems there are."""
-    reasons, left_out = list(health.reasons[:REASONS_MAX]), len(health.reasons) - REASONS_MAX
-    if left_out > 0:
-        reasons.append(f"{left_out} more problems are left out here.")
-    return {**health.as_dict(), "reasons": reasons, "problems": len(health.reasons)}
+def shown(health: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `Health.as_dict` made, up to a number of reasons, and how many problems there are."""
+    problems = len(health["reasons"])
+    reasons = list(health["reasons"][:REASONS_MAX])
+    if problems > REASONS_MAX:
+        reasons.append(f"{problems - REASONS_MAX} more problems are left out here.")
+    return {**health, "reasons": reasons, "problems": problems}
 
 
 def _answer(reasons: tuple[str, ...], state: str) -> Answer:

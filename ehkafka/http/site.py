@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from ehkafka.http.noted import Noted
+    from ehkafka.http.answers import States
     from ehkafka.http.options import Http
     from ehkafka.http.served import Served
 
@@ -29,7 +29,7 @@ class Site:
         *,
         version: str,
         metrics: Callable[[str], tuple[bytes, str]],
-        of_members: Callable[[], Sequence[Noted]] = tuple,
+        of_members: Callable[..., Sequence[States]] = lambda **_values: (),
     ) -> None:
         """Raises `ConfigurationError` for a token that cannot be read."""
         self._options = options

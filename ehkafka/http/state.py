@@ -9,23 +9,20 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.http.elsewhere import PagesElsewhere
+from ehkafka.http.answers import joined, state_of
 from ehkafka.http.journal import shortened
 from ehkafka.http.measures import Rates
-from ehkafka.http.noted import joined
+from ehkafka.http.other_members import OtherPages
 from ehkafka.http.panels import panels, tiles
 from ehkafka.http.past import EVERY_S, Past
 from ehkafka.http.probes import shown
-from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ehkafka.http.answers import States
     from ehkafka.http.journal import Journal
-    from ehkafka.http.noted import Noted
     from ehkafka.http.served import Served
-    from ehkafka.run.steer.keys import KeyState
-    from ehkafka.telemetry.snapshot import Snapshot
 
 # However many ask, the app is looked at so often at most.
 FRESH_S: Final = 0.5
@@ -45,15 +42,15 @@ class State:
         version: str,
         shows_values: bool,
         advertise: str | None = None,
-        of_members: Callable[[], Sequence[Noted]] = tuple,
+        of_members: Callable[..., Sequence[States]] = lambda **_values: (),
     ) -> None:
-        """`of_members` are the journals of processes that this one looks after."""
+        """`of_members` asks the processes that this one looks after, with values or without."""
         self._served = served
         self._journal = journal
         self._of_members = of_members
         self._version = version
         self._shows_values = shows_values
-        self._pages = PagesElsewhere(served, advertise)
+        self._pages = OtherPages(served, advertise)
         self._past, self._rates = Past(), Rates()
         self._past_s = float("-inf")
         self._lock = threading.Lock()
@@ -75,31 +72,27 @@ class State:
         """Take a point of the plots, and read where others' pages are, if that is due."""
         self._pages.refresh()
         # Also where nobody asks for it: what a member noted is gone with its process.
-        self._of_members()
+        self._of_members(values=self._shows_values)
         with self._lock:
             now_s = time.monotonic()
             if now_s >= self._past_s + EVERY_S - FRESH_S:
-                self._take_point(now_s, self._served.snapshot())
+                self._take_point(now_s)
 
     def forget(self) -> None:
         """Make it anew at the next question: something was just changed."""
         self._made_s = float("-inf")
 
     def _make(self, now_s: float) -> dict[str, Any]:
-        snapshot = self._served.snapshot()
         if now_s >= self._past_s + EVERY_S:
-            self._take_point(now_s, snapshot)
-        keys = self._served.keys.waiting(values=self._shows_values)
-        noted = joined(self._journal.as_dict(), self._of_members())
-        state: dict[str, Any] = {
-            "snapshot": snapshot.as_dict(),
-            "health": shown(self._served.health()),
-            "keys": self._keys(keys[:KEYS_MAX], noted["stacks"], snapshot),
-            "keys_left_out": max(0, len(keys) - KEYS_MAX),
-            "errors": noted["errors"],
-            "rebalances": noted["rebalances"],
-            "events": noted["events"],
-            "silent_members": noted["silent"],
+            self._take_point(now_s)
+        members = self._of_members(values=self._shows_values)
+        own_keys = [] if members else self._served.keys.waiting(values=self._shows_values)
+        found = joined(state_of(self._served, self._journal, own_keys), members)
+        state = {
+            **found,
+            "health": shown(found["health"]),
+            "keys": [_cut(one) for one in found["keys"][:KEYS_MAX]],
+            "keys_left_out": max(0, len(found["keys"]) - KEYS_MAX),
             "history": self._past.as_dict(),
             "process": {
                 "pid": os.getpid(),
@@ -116,27 +109,13 @@ class State:
         self._rates.note(state["snapshot"])
         return state | {"tiles": tiles(state, self._rates), "panels": panels(state, self._rates)}
 
-    def _keys(self, keys: list[KeyState], stacks: dict[str, str], snapshot: Snapshot) -> list[dict[str, Any]]:
-        members = {
-            one.partition: member.number
-            for member in snapshot.members
-            if member.snapshot is not None
-            for one in member.snapshot.partitions
-        }
-        return [
-            one.as_dict()
-            | {
-                "state": shortened(one.state, ERROR_CHARACTERS_MAX),
-                "last_error": shortened(one.last_error, ERROR_CHARACTERS_MAX),
-                "stack": stacks.get(one.name, ""),
-                "member": members.get(TopicPartition(one.topic, one.partition)),
-            }
-            for one in keys
-        ]
-
-    def _take_point(self, now_s: float, snapshot: Snapshot) -> None:
-        self._past.add(snapshot)
+    def _take_point(self, now_s: float) -> None:
+        self._past.add(self._served.snapshot())
         self._past_s = now_s
+
+
+def _cut(key: dict[str, Any]) -> dict[str, Any]:
+    return key | {name: shortened(key[name], ERROR_CHARACTERS_MAX) for name in ("state", "last_error")}
 
 
 def _rss_bytes() -> int | None:

@@ -7,11 +7,10 @@ What was laid over the app's code goes along; the code itself the member imports
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, describe
-from ehkafka.members.logs import Logs, logs_here
+from ehkafka.members.logs import logs_here
 from ehkafka.members.reference import MAIN
 from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
@@ -20,44 +19,8 @@ from ehkafka.workers.processes.boot import main_module
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ehkafka.embedded.shared import Loan
     from ehkafka.endpoint import Endpoint
     from ehkafka.members.reference import Reference
-    from ehkafka.positions.gap import LogBounds
-    from ehkafka.records import TopicPartition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boot:
-    """Everything for the members of one supervisor; `packed` makes it one member's.
-
-    `laid` and `endpoint` are pickles: they may name the user's functions, which are there after the import.
-    """
-
-    reference: Reference
-    main: Mapping[str, Any]
-    laid: bytes
-    endpoint: tuple[str, bytes] | None
-    loan: Loan | None
-    instance_id: str | None
-    registered: tuple[str, ...]
-    run: Mapping[str, Any]
-    logs: Logs | None
-    # A core for each member; empty: they share all.
-    cores: tuple[int, ...] = ()
-    # Whether it notes what happens, for who asks the supervisor.
-    keeps_journal: bool = False
-    # Where the logs ended at the start, for members that end once they have caught up.
-    ends: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
-
-    def packed(self, number: int, *, is_first: bool) -> bytes:
-        """Return the boot of member `number`. A later one may find newer code, with other handlers."""
-        whole = {name: getattr(self, name) for name in self.__slots__}
-        instance_id = None if self.instance_id is None else f"{self.instance_id}-{number}"
-        registered = self.registered if is_first else None
-        core = self.cores[number - 1] if self.cores else None
-        own = {"number": number, "instance_id": instance_id, "registered": registered, "core": core}
-        return pickle.dumps(whole | own)
 
 
 def boot_of(
@@ -68,8 +31,13 @@ def boot_of(
     registered: tuple[str, ...],
     run: Mapping[str, Any],
     keeps_journal: bool = False,
-) -> Boot:
-    """Return the boot, without a loan. Raises `ConfigurationError` for what cannot travel."""
+) -> dict[str, Any]:
+    """Return what all members of a supervisor are sent; `packed` makes it one member's.
+
+    The broker adds to it: `loan`, a core for each in `cores` (empty: they share all), and in `ends` where the
+    logs ended at the start, for members that end once they have caught up. Raises `ConfigurationError` for
+    what cannot travel.
+    """
     endpoint, settings = laid
     for name, value in settings.items():
         _pickled(dict(value) if name in PROPERTIES else value, f"the setting {name}", reference)
@@ -82,18 +50,34 @@ def boot_of(
     main = main_module("ehkafka-member")
     if reference.module != MAIN:
         main = {name: value for name, value in main.items() if not name.startswith("init_main")}
-    return Boot(
-        reference=reference,
-        main=main,
-        laid=_pickled(plain, "a setting", reference),
-        endpoint=made_of,
-        loan=None,
-        instance_id=instance_id,
-        registered=registered,
-        run=run,
-        logs=logs_here(),
-        keeps_journal=keeps_journal,
-    )
+    return {
+        "reference": reference,
+        "main": main,
+        # These two are pickles: they may name the user's functions, which are there after the import.
+        "laid": _pickled(plain, "a setting", reference),
+        "endpoint": made_of,
+        "instance_id": instance_id,
+        "registered": registered,
+        "run": run,
+        "logs": logs_here(),
+        # Whether it notes what happens, for who asks the supervisor.
+        "keeps_journal": keeps_journal,
+        "loan": None,
+        "cores": (),
+        "ends": {},
+    }
+
+
+def packed(boot: Mapping[str, Any], number: int, *, is_first: bool) -> bytes:
+    """Return the boot of member `number`. A later one may find newer code, with other handlers."""
+    name, cores = boot["instance_id"], boot["cores"]
+    own = {
+        "number": number,
+        "instance_id": None if name is None else f"{name}-{number}",
+        "registered": boot["registered"] if is_first else None,
+        "core": cores[number - 1] if cores else None,
+    }
+    return pickle.dumps({**boot, **own})
 
 
 def _pickled(value: Any, what: str, reference: Reference) -> bytes:

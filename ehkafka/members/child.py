@@ -15,18 +15,20 @@ import signal
 import socket
 import sys
 import traceback
+from binascii import a2b_base64
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.recipe import Recipe
-from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EngineError, describe
+from ehkafka.errors import ConfigurationError, EhkafkaError, EngineError, describe
+from ehkafka.http.answers import OK, answered, brief_state_of, state_of
+from ehkafka.http.journal import Journal
 from ehkafka.members.cores import keep_to
 from ehkafka.members.logs import writes_json
 from ehkafka.members.orders import INTERRUPTED, Orders
 from ehkafka.members.reference import MAIN, explained, imported
 from ehkafka.members.serving import ORPHANED, Serving
-from ehkafka.members.wire import read_frame
 from ehkafka.run import signals
 from ehkafka.wording import ended
 from ehkafka.wording.error_stack import place_of
@@ -35,6 +37,7 @@ from ehkafka.workers.processes.logs import is_set_up
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ehkafka.http.answers import Answer
     from ehkafka.members.logs import Logs
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -46,11 +49,9 @@ def main(descriptor: int, supervisor: int) -> None:
     orders = Orders()
     _die_with(supervisor)
     connection = socket.socket(fileno=descriptor)
-    boot = read_frame(connection)
-    if boot is None:
-        sys.exit(ORPHANED)
-    signals.orders = orders.taken
     serving = Serving(connection, orders)
+    boot = a2b_base64(serving.read_line())
+    signals.orders = orders.taken
     serving.start()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # else a pipe gets what is printed late
@@ -72,23 +73,27 @@ def _ended_with(packed: bytes, serving: Serving) -> int:
         if boot["core"] is not None:
             keep_to(boot["core"])
         app = _app(boot)
-        _serve(app, serving, keeps_journal=boot["keeps_journal"])
+        journal = Journal()
+        if boot["keeps_journal"]:
+            app.add_hook(journal)
+        serving.routes = _routes(app, journal)
         try:
             app.run(**boot["run"])
         finally:
-            serving.notify("counted", snapshot=app.snapshot().as_dict())
+            serving.notify("/state", state_of(app, journal, ()))
     except KeyboardInterrupt:
         return INTERRUPTED
     except EhkafkaError as error:
         at = place_of(error if error.__cause__ is None else error.__cause__)
-        serving.notify("ended", kind=type(error).__name__, text=str(error), place=at)
+        serving.notify("/end", {"kind": type(error).__name__, "text": str(error), "place": at})
         return error.exit_code
     except BaseException as error:
         if writes_json():
             logging.getLogger("ehkafka").exception("The member failed.")
         else:
             traceback.print_exception(error)
-        serving.notify("ended", kind=EngineError.__name__, text=describe(error), place=place_of(error))
+        end = {"kind": EngineError.__name__, "text": describe(error), "place": place_of(error)}
+        serving.notify("/end", end)
         return EngineError.exit_code
     return 0
 
@@ -154,40 +159,19 @@ def _refuse_other(reference: Any, theirs: tuple[str, ...], ours: tuple[str, ...]
     )
 
 
-def _serve(app: Any, serving: Serving, *, keeps_journal: bool) -> None:
-    def status(*, measure: bool = False) -> dict[str, Any]:
-        if measure:
+def _routes(app: Any, journal: Journal) -> dict[str, Callable[[dict[str, Any]], Answer]]:
+    """Return what answers the supervisor, by path."""
+
+    def state(body: dict[str, Any]) -> Answer:
+        if body["measure"]:
             app.measure()
-        return {
-            "state": app.state,
-            "not_live": list(app.current_run.not_live()),
-            "health": app.health().as_dict(),
-            "snapshot": app.snapshot().as_dict(),
-        }
+        if body["values"] is None:
+            return OK, brief_state_of(app)
+        return OK, state_of(app, journal, app.keys.waiting(values=body["values"]))
 
-    def keys(*, values: bool) -> list[dict[str, Any]]:
-        return [one.as_dict() for one in app.keys.waiting(values=values)]
+    def report(body: dict[str, Any]) -> Answer:
+        app.log_state(body["why"])
+        return OK, {}
 
-    def act(action: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return {"result": app.keys.act(action).as_dict()}
-        except ActionRefusedError as error:
-            return {"refused": [error.reason, str(error), list(error.names)]}
-
-    actions: dict[str, Any] = {"status": status, "report": app.log_state, "keys": keys, "act": act}
-    serving.actions = actions | ({"journal": _journal_of(app)} if keeps_journal else {})
-
-
-def _journal_of(app: Any) -> Callable[..., dict[str, Any] | None]:
-    """Note what happens from now on; return what answers with it, or with None where `seen` is the same."""
-    from ehkafka.http.journal import Journal  # noqa: PLC0415 - few members are watched
-
-    journal, pid = Journal(), os.getpid()
-    app.add_hook(journal)
-
-    def noted(*, seen: list[int] | None) -> dict[str, Any] | None:
-        # First: what comes meanwhile is then sent once more, and not never.
-        version = journal.version
-        return None if seen == [pid, version] else {"pid": pid, "version": version, **journal.as_dict()}
-
-    return noted
+    actions = lambda body: answered(lambda: app.keys.act(body).as_dict())  # noqa: E731 - as the two above
+    return {"/state": state, "/actions": actions, "/report": report}

@@ -2,21 +2,20 @@
 
 SIGUSR1 has each of them log what it does.
 
-Handlers run in the main thread between two of its bytecodes. They only put down what came and wake the loop.
+Handlers run in the main thread between two of its bytecodes. They only put down what came.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ehkafka.run.signals import STOP_SIGNALS
+from ehkafka.run.signals import STOP_SIGNALS, handled
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import FrameType
 
 
@@ -29,8 +28,7 @@ def has_terminal() -> bool:
     return True
 
 
-@contextmanager
-def caught(signals: deque[str], wake: Callable[[], None]) -> Iterator[None]:
+def caught(signals: deque[str]) -> AbstractContextManager[None]:
     """Put the names of signals into the queue while the block runs; a terminal's hang-up is a SIGTERM.
 
     Whoever started this with `nohup` in a terminal wants no hang-up at all.
@@ -46,22 +44,15 @@ def caught(signals: deque[str], wake: Callable[[], None]) -> Iterator[None]:
     def handle(number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
         signals.append("SIGTERM" if name == "SIGHUP" and in_terminal else name)
-        wake()
 
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled(numbers, handle)
 
 
 class StoppedEarly(BaseException):
     """A signal has stopped the members before there were any. No `Exception`, as user code may be running."""
 
 
-@contextmanager
-def caught_early() -> Iterator[None]:
+def caught_early() -> AbstractContextManager[None]:
     """Do what the supervisor's signals do, while it is about to start: SIGTERM raises `StoppedEarly`.
 
     SIGHUP does nothing: members that are not started yet will have the newest code. In the main thread.
@@ -75,40 +66,4 @@ def caught_early() -> Iterator[None]:
         if number == signal.SIGTERM or in_terminal:
             raise StoppedEarly
 
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class Waker:
-    """A pipe that ends a selector's wait; any thread, and a signal's handler, may write."""
-
-    def __init__(self) -> None:
-        self._read_fd, self._write_fd = os.pipe()
-        for fd in (self._read_fd, self._write_fd):
-            os.set_blocking(fd, False)
-
-    def fileno(self) -> int:
-        """Return the descriptor to wait for."""
-        return self._read_fd
-
-    def wake(self) -> None:
-        """End the wait that runs, or the next one."""
-        with suppress(OSError):  # full: it ends in any case; closed: nobody waits
-            os.write(self._write_fd, b"!")
-
-    def drain(self) -> None:
-        """Take what was written."""
-        with suppress(BlockingIOError):
-            while os.read(self._read_fd, 4096):
-                pass
-
-    def close(self) -> None:
-        """Close both ends; who wakes it then writes into nothing, however the numbers are used again."""
-        read_fd, write_fd = self._read_fd, self._write_fd
-        self._read_fd = self._write_fd = -1
-        for fd in (read_fd, write_fd):
-            os.close(fd)
+    return handled(numbers, handle)

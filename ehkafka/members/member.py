@@ -10,12 +10,15 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.http.answers import OK
 from ehkafka.members.restarts import Backoff
 from ehkafka.telemetry.snapshot import Health, MemberSnapshot
 from ehkafka.telemetry.snapshot_json import snapshot_from
 
 if TYPE_CHECKING:
-    from ehkafka.members.channel import Answer
+    from concurrent.futures import Future
+
+    from ehkafka.http.answers import Answer
     from ehkafka.members.process import MemberProcess
     from ehkafka.records import TopicPartition
     from ehkafka.telemetry.snapshot import Snapshot
@@ -37,13 +40,16 @@ class Member:
     # The supervisor has asked this process to end, and kills it at the deadline.
     is_stopping: bool = False
     kill_at_s: float | None = None
-    # Of this process: what it answered last and when, the question that is open, when it was first ready.
-    status: dict[str, Any] | None = None
+    # Of this process: its last state (`http.answers`), empty before there is one, when it answered, the
+    # question that is open, when it was first ready.
+    document: dict[str, Any] = field(default_factory=dict)
     answered_s: float | None = None
-    asked: Answer | None = None
+    asked: Future[Answer] | None = None
     ready_at_s: float | None = None
     # Since when it answers that it is not live.
     ill_since_s: float | None = None
+    # Of the process before it.
+    before: dict[str, Any] = field(default_factory=dict)
     # What it said of its own end.
     farewell: dict[str, Any] | None = None
     last_end: str = ""
@@ -55,8 +61,14 @@ class Member:
         self.process = process
         self.starts += 1
         self.is_stopping, self.kill_at_s = False, None
-        self.status, self.answered_s, self.asked = None, None, None
+        self.answered_s, self.asked = None, None
         self.ready_at_s, self.ill_since_s, self.farewell = None, None, None
+
+    def end(self) -> None:
+        """Let go of its process. What that noted may say why it has ended."""
+        if "events" in self.document:
+            self.before = self.document
+        self.process, self.document = None, {}
 
     def has(self, partition: TopicPartition) -> bool:
         """Tell whether it had a partition when it answered last."""
@@ -66,26 +78,25 @@ class Member:
     @property
     def state(self) -> str:
         """Where it is in its life."""
-        status = self.status
+        found = self.document
         if self.process is None:
             return "done" if self.is_done else "waiting"
-        said = "starting" if status is None else str(status["state"])
+        said = str(found["snapshot"]["state"]) if found else "starting"
         return "stopping" if self.is_stopping else "starting" if said in {"new", "starting"} else said
 
     @property
     def snapshot(self) -> Snapshot | None:
         """What its app answered last."""
-        status = self.status
-        plain = None if status is None else status.get("snapshot")
-        return None if plain is None else snapshot_from(plain)
+        found = self.document
+        return snapshot_from(found["snapshot"]) if found else None
 
     @property
     def is_ready(self) -> bool:
         """Whether it has joined the group."""
-        status = self.status
-        if self.process is None or self.is_stopping or status is None or status["state"] != "running":
+        plain = self.document.get("snapshot")
+        if self.process is None or self.is_stopping or plain is None or plain["state"] != "running":
             return False
-        return bool(status["snapshot"]["partitions"]) or bool(status["snapshot"]["is_standby"])
+        return bool(plain["partitions"] or plain["is_standby"])
 
     def silence_s(self, now_s: float) -> float:
         """Return how long its process has not answered; from its start, before the first answer."""
@@ -100,8 +111,7 @@ class Member:
             return "it does not run"
         if (silence_s := self.silence_s(now_s)) >= SILENCE_S:
             return f"it has not answered for {silence_s:.0f} s"
-        status = self.status
-        return " ".join([] if status is None else status.get("not_live", []))
+        return " ".join(self.document.get("not_live", ()))
 
     def is_live(self, now_s: float) -> bool:
         """Whether its app runs, and nothing is wrong that a restart would cure."""
@@ -116,26 +126,28 @@ class Member:
         heard_s = process.started_s if answered_s is None else answered_s
         return heard_s if ill_since_s is None else min(heard_s, ill_since_s)
 
-    def note(self, notice: dict[str, Any]) -> None:
-        """Take what it says unasked: its last counts, and what ended it."""
-        if notice["notice"] == "ended":
-            self.farewell = notice
-        elif notice["notice"] == "counted":
-            self.status = {
-                **(self.status or {"health": {}}),
-                "state": "stopped",
-                "snapshot": notice["snapshot"],
-            }
+    def note(self, unasked: dict[str, Any]) -> None:
+        """Take what it says unasked: its last state, and what ended it."""
+        if unasked["path"] == "/end":
+            self.farewell = unasked["body"]
+        else:
+            self.document = {**self.document, **unasked["body"]}
 
-    def take(self, answer: Answer, now_s: float) -> None:
-        """Take what it answered."""
+    def take(self, answer: Future[Answer], now_s: float) -> bool:
+        """Take what it answered, if it did."""
         self.asked = None
-        if answer.error is None:
-            self.status, self.answered_s = answer.value, now_s
-            if not answer.value.get("not_live"):
-                self.ill_since_s = None
-            elif self.ill_since_s is None:
-                self.ill_since_s = now_s
+        if answer.exception() is not None:
+            return False
+        status, body = answer.result()
+        self.answered_s = now_s
+        if status == OK:
+            # Lists that were not asked for stay as they were.
+            self.document = {**self.document, **body}
+        if not self.document.get("not_live"):
+            self.ill_since_s = None
+        elif self.ill_since_s is None:
+            self.ill_since_s = now_s
+        return True
 
     def shown(self, now_s: float) -> MemberSnapshot:
         """Return it as part of a snapshot."""
@@ -160,12 +172,9 @@ class Member:
             again = f"It is started again in {max(0.0, self.start_at_s - now_s):.1f} s."
             loop = f" It has ended {self.backoff.ends_in_a_row} times in a row." * self.backoff.is_loop
             return Health((f"Member {self.number} ended ({self.last_end}). {again}{loop}",))
-        status = self.status
-        of_app = {} if status is None else status.get("health", {})
-        found = list(of_app.get("reasons", () if of_app else ("The app is starting.",)))
+        of_app = self.document.get("health", {"reasons": ["The app is starting."], "notes": []})
+        found = list(of_app["reasons"])
         if self.silence_s(now_s) >= SILENCE_S:
             found = [f"It has not answered for {self.silence_s(now_s):.0f} s.", *found]
         where = f"Member {self.number}: "
-        return Health(
-            tuple(where + one for one in found), tuple(where + one for one in of_app.get("notes", ()))
-        )
+        return Health(tuple(where + one for one in found), tuple(where + one for one in of_app["notes"]))

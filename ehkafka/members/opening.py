@@ -1,4 +1,4 @@
-"""What a supervisor does before it starts a member: asks the broker, resets the group, gives advice.
+"""What a supervisor does before it starts a member: checks what was given, asks the broker, resets the group.
 
 Called on the main thread. A broker that cannot be reached, a topic that is not there and a setting that
 cannot work are exceptions here, once, and not in each member.
@@ -7,7 +7,7 @@ cannot work are exceptions here, once, and not in each member.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.errors import ConfigurationError
@@ -15,15 +15,15 @@ from ehkafka.events import MembersAdvice
 from ehkafka.members.boot import boot_of
 from ehkafka.members.cores import one_each, usable_cores
 from ehkafka.members.count import members_to_start, usable_members
-from ehkafka.members.plan import Plan, advice
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.assembly import start_of
 from ehkafka.run.reach import Reach, ends_of
 from ehkafka.run.resetting import reset_group
+from ehkafka.wording import counted
 from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
@@ -33,9 +33,14 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.run.health_file import HealthFile
     from ehkafka.run.options import AppOptions
+    from ehkafka.settings import Settings
 
 # "0" lets members share all cores, "1" is what it does anyway.
 PIN: Final = "EHKAFKA_PIN_MEMBERS"
+# From the start of a process until it has joined its group; measured 1 to 3 s on a small machine.
+START_S: Final = 5.0
+_HUNG_S_MIN: Final = 1.0
+_HUNG_S_MAX: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +48,9 @@ class Wanted:
     """What `App.run` was given, and where its app is."""
 
     count: Count
+    # None: members that are not live are left alone.
     hung_s: float | None
+    # With fewer that are ready the supervisor is not.
     members_min: int
     health_file: HealthFile | None
     run: Mapping[str, Any]
@@ -52,6 +59,23 @@ class Wanted:
     registered: tuple[str, ...]
     # Somebody may want to see what members note.
     keeps_journal: bool = False
+
+    @property
+    def has_end(self) -> bool:
+        """Whether members end by themselves, once they have caught up."""
+        return self.run.get("until") is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One supervisor's members."""
+
+    wanted: Wanted
+    count: int
+    settings: Settings
+    endpoint_name: str
+    # See `boot_of`.
+    boot: Mapping[str, Any]
 
 
 def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> Plan:
@@ -73,8 +97,7 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         run=wanted.run,
         keeps_journal=wanted.keeps_journal,
     )
-    has_end = wanted.run.get("until") is not None
-    partitions, session_s, ends = _asked(app, emit, wants_ends=has_end)
+    partitions, session_s, ends = _asked(app, emit, wants_ends=wanted.has_end)
     usable = usable_members(partitions, settings.assignor)
     count = members_to_start(wanted.count, cores=usable_cores(), usable=usable)
     for one in advice(count, partitions, settings, session_s):
@@ -82,14 +105,11 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
     reset_group(app.endpoint, settings, app.topics, start_of(app), emit)
     loan = app.endpoint.lend_broker({*app.topics, *app.letter_topics})
     return Plan(
+        wanted=wanted,
         count=count,
         settings=settings,
         endpoint_name=app.endpoint.name,
-        boot=replace(boot, loan=loan, ends=ends, cores=_cores(app, count)),
-        has_end=has_end,
-        hung_s=wanted.hung_s,
-        health_file=wanted.health_file,
-        members_min=wanted.members_min,
+        boot=boot | {"loan": loan, "ends": ends, "cores": _cores(app, count)},
     )
 
 
@@ -122,3 +142,47 @@ def _asked(
     finally:
         consumer.close()
     return partitions, session_s, ends
+
+
+def checked_hung_s(given: object) -> float | None:
+    """Return the time as it was given. Raises `ConfigurationError`."""
+    if given is None:
+        return None
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not is_number or not _HUNG_S_MIN <= given <= _HUNG_S_MAX:  # type: ignore[operator]
+        raise ConfigurationError(
+            f"hung_s={given!r:.80}: give seconds from {_HUNG_S_MIN:g} to {_HUNG_S_MAX:g}, or None to leave "
+            "members alone that are not live."
+        )
+    return float(given)  # type: ignore[arg-type]
+
+
+def checked_members_min(given: object, count: object) -> int:
+    """Return how many members must be ready. Raises `ConfigurationError`."""
+    most = count if isinstance(count, int) else 1_000
+    if given is None:
+        return 1
+    if type(given) is not int or not 0 <= given <= most:
+        raise ConfigurationError(f"members_min={given!r:.80}: give a number from 0 to the members, {count}.")
+    return given
+
+
+def advice(count: int, partitions: Mapping[str, int], settings: Settings, session_s: float) -> Iterator[str]:
+    """Yield what works otherwise than somebody may expect, with the numbers."""
+    usable = usable_members(partitions, settings.assignor)
+    if count > usable:
+        topics = ", ".join(
+            f"{topic} has {counted(number, 'partition')}" for topic, number in partitions.items()
+        )
+        yield (
+            f"{count - usable} of {count} members get no partition ({topics}): they stand by, and take over "
+            f"when another one ends. members={usable} uses them all."
+        )
+    restart_s = settings.stop_s + START_S
+    if settings.instance_id is not None and restart_s > session_s:
+        yield (
+            f"With an instance_id a restarted member keeps its partitions only if it is back within the "
+            f"session time-out of {session_s:g} s, but its stop may take stop_s={settings.stop_s:g} s and "
+            f"its start about {START_S:g} s. Set session.timeout.ms to {1000 * restart_s:.0f} or more, or "
+            "lower stop_s, so that a rolling restart (SIGHUP) moves no partition."
+        )

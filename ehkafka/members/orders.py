@@ -72,15 +72,14 @@ class Orders:
                     is_stopping = True
                     stop(*how)
 
-        before = signal.signal(signal.SIGTERM, carry_out)
-        with self._lock:
-            self._phase = "running"
-        try:
-            yield
-        finally:
+        with signals.handled([signal.SIGTERM], carry_out):
             with self._lock:
-                self._phase = "after"
-            signal.signal(signal.SIGTERM, before)
+                self._phase = "running"
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._phase = "after"
 
     def _obey_outside(self, order: Order) -> None:
         if self._phase == "before":

@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ehkafka.members.commands import Waker
 from ehkafka.telemetry.json_lines import BEGIN
 
 CHUNK_BYTES: Final = 1 << 16
@@ -40,9 +39,6 @@ class Output:
         # When to end although a pipe is still open; infinite before `close`.
         self._ends_s = math.inf
         self._is_closing = False
-        # A pipe that was added must be looked at, and a waiting selector does not know of it by itself.
-        self._waker = Waker()
-        self._selector.register(self._waker, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._run, name="ehkafka-member-output", daemon=True)
         self._thread.start()
 
@@ -51,27 +47,18 @@ class Output:
         for fd, stream in zip(outputs, ("stdout", "stderr"), strict=True):
             os.set_blocking(fd, False)
             self._selector.register(fd, selectors.EVENT_READ, _Pipe(number, stream))  # type: ignore[arg-type]
-        self._waker.wake()
 
     def close(self, timeout_s: float) -> None:
         """Write what has come, wait for what is coming, and end; whoever holds a pipe open is left alone."""
         self._ends_s, self._is_closing = time.monotonic() + timeout_s, True
-        self._waker.wake()
         self._thread.join(timeout_s + 2 * _CHECK_S)
-        self._waker.close()
 
     def _run(self) -> None:
-        while not ((self._is_closing and self._is_idle()) or time.monotonic() > self._ends_s):
+        while not (self._is_closing and not self._selector.get_map()) and time.monotonic() < self._ends_s:
+            # A pipe that is added meanwhile, and `close`, are seen after that time.
             for key, _ in self._selector.select(_CHECK_S):
-                if key.data is None:
-                    self._waker.drain()
-                else:
-                    self._read(key.fd, key.data)
+                self._read(key.fd, key.data)
         self._selector.close()
-
-    def _is_idle(self) -> bool:
-        """Whether all pipes have ended, but for the one that wakes."""
-        return len(self._selector.get_map()) == 1
 
     def _read(self, fd: int, pipe: _Pipe) -> None:
         try:

@@ -16,15 +16,15 @@ import os
 import socket
 import subprocess
 import time
+from binascii import b2a_base64
 from typing import IO, TYPE_CHECKING, Final
 
 from ehkafka.members.channel import Channel
 from ehkafka.members.orders import HELD
-from ehkafka.members.wire import framed
 from ehkafka.workers.processes.link import spawned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
 
 class MemberProcess:
@@ -33,7 +33,7 @@ class MemberProcess:
     `outputs` are the descriptors of its standard output and error, for whoever reads and then closes them.
     """
 
-    def __init__(self, boot: bytes, *, wake: Callable[[], None]) -> None:
+    def __init__(self, boot: bytes) -> None:
         """Start it. Raises `OSError` when the system cannot."""
         ours, theirs = socket.socketpair()
         connection = theirs.fileno()
@@ -54,8 +54,8 @@ class MemberProcess:
             theirs.close()
         self.outputs = _taken(self._process.stdout), _taken(self._process.stderr)
         self.started_s = time.monotonic()
-        self.channel = Channel(ours, wake=wake)
-        self.channel.send(framed(boot))
+        self.channel = Channel(ours)
+        self.channel.send(b2a_base64(boot))
 
     @property
     def pid(self) -> int:

@@ -1,4 +1,4 @@
-"""What follows when a member has ended, when it is started again, and which one is replaced when.
+"""What follows when a member has ended or hangs, when it is started again, and which one is replaced when.
 
 Pure; the supervisor asks, and reports what has happened.
 """
@@ -6,19 +6,26 @@ Pure; the supervisor asks, and reports what has happened.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka import errors
 from ehkafka.errors import (
     ConfigurationError,
     EhkafkaError,
     EndpointError,
+    EngineError,
     FencedError,
     HandlerFailedError,
     UnfinishedError,
 )
+from ehkafka.intake.watched_time import WatchedTime
+from ehkafka.wording import ended
+from ehkafka.workers.processes.link import how_it_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ehkafka.members.member import Member
 
 # A failed handler whose policy is to stop, a wrong setting, another process with the same id: each member
 # would end so, now or soon, and starting it again would repeat records or hide the error.
@@ -36,6 +43,13 @@ MOST_S: Final = 30.0
 RECOVERED_S: Final = 3.0
 # So many ends in a row are a loop, and no mishap.
 LOOP_ENDS: Final = 5
+# An interpreter that starts on a busy machine answers nothing for seconds; so long is no start.
+FIRST_ANSWER_S: Final = 30.0
+# For who ended without a word.
+_BY_CODE: Mapping[int, type[EhkafkaError]] = {
+    kind.exit_code: kind
+    for kind in (EhkafkaError, ConfigurationError, EndpointError, UnfinishedError, FencedError, EngineError)
+}
 
 
 def ends_all(exit_code: int, *, has_worked: bool, has_end: bool = False) -> bool:
@@ -118,3 +132,55 @@ class Rollover:
         """Replace nobody any more: all of them stop."""
         self._waiting.clear()
         self.current = None
+
+
+class Watching:
+    """How long members may be silent, or answer that they are not live. Main thread.
+
+    Where the supervisor did not run, and its members with it (a suspended machine, SIGSTOP of all), its first
+    turn afterwards knows old answers only. So a time counts as far as turns have looked.
+    """
+
+    def __init__(self, hung_s: float, now_s: Callable[[], float]) -> None:
+        starts_s = max(hung_s, FIRST_ANSWER_S)
+        # For a process that has answered, and for one that has not yet: what a turn counts for differs.
+        self._answering = hung_s, WatchedTime(now_s, hung_s)
+        self._starting = starts_s, WatchedTime(now_s, starts_s)
+
+    def note_turn(self) -> None:
+        """Hear that a turn of the supervisor begins."""
+        for _, watched in (self._answering, self._starting):
+            watched.note_turn()
+
+    def hung_s(self, member: Member) -> float | None:
+        """Return for how long a member has not been live, where that is too long."""
+        limit_s, watched = self._starting if member.answered_s is None else self._answering
+        for_s = watched.watched_s(member.live_until_s)
+        return for_s if for_s >= limit_s else None
+
+
+def failure_of(number: int, exit_code: int, farewell: Mapping[str, Any] | None) -> EhkafkaError:
+    """Return what a member's end means for the supervisor."""
+    kind = _kind(exit_code, farewell)
+    return kind(f"Member {number}: {_text(exit_code, farewell)}")
+
+
+def described(exit_code: int, farewell: Mapping[str, Any] | None) -> str:
+    """Return how a process has ended, for a line of the log."""
+    how = how_it_ended(exit_code)
+    return how if farewell is None else f"{how}: {_text(exit_code, farewell)}"
+
+
+def _text(exit_code: int, farewell: Mapping[str, Any] | None) -> str:
+    if farewell is None:
+        return f"it ended by {how_it_ended(exit_code)}."
+    at = f" (raised in {farewell['place']})" if farewell["place"] else ""
+    return ended(f"{farewell['text'].removesuffix('.')}{at}")
+
+
+def _kind(exit_code: int, farewell: Mapping[str, Any] | None) -> type[EhkafkaError]:
+    named = getattr(errors, farewell["kind"], None) if farewell is not None else None
+    if isinstance(named, type) and issubclass(named, EhkafkaError) and named.exit_code == exit_code:
+        return named
+    # What was killed has left something.
+    return _BY_CODE.get(exit_code, UnfinishedError if exit_code < 0 else EngineError)

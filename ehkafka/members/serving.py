@@ -1,10 +1,9 @@
-"""In a member: hears what the supervisor asks, and answers.
+"""In a member: answers its supervisor at `/state` and `/actions`, as an app with HTTP does.
 
 One thread reads, and never waits for anything else: orders go on at once, and the socket's end, which is the
 supervisor's, ends this process at once, whatever its handlers do. Another thread answers, since what is asked
 may take time, and one more carries out what waits for the poll loop: a member that only waits must not look
-as if it were hung. `ACTIONS` is what can be asked: a name and a function of plain values that returns plain
-values.
+as if it were hung. `channel` is the other end, and says what goes through.
 """
 
 from __future__ import annotations
@@ -12,21 +11,25 @@ from __future__ import annotations
 import os
 import threading
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.errors import describe
-from ehkafka.members.wire import packed, read_frame, unpacked
+from ehkafka.http.plain import loaded
+from ehkafka.members.channel import LINE_BYTES_MAX, line
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
 
+    from ehkafka.http.answers import Answer
     from ehkafka.members.orders import Orders
 
 # What a process ends with whose supervisor is gone; nobody is there to read it.
-ORPHANED = 99
+ORPHANED: Final = 99
+ORDERS: Final = {"/stop": "stop", "/leave": "leave"}
 # What waits for the poll loop.
-WAITS = frozenset({"act"})
+WAITS: Final = frozenset({"/actions"})
 
 
 class Serving:
@@ -34,12 +37,13 @@ class Serving:
 
     def __init__(self, connection: socket.socket, orders: Orders) -> None:
         self._connection = connection
+        self._lines = connection.makefile("rb")
         self._orders = orders
         self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        # Replaced as a whole by the main thread, once the app is there.
-        self.actions: Mapping[str, Callable[..., Any]] = {"status": lambda **_: {"state": "starting"}}
-        # Several threads write: those that answer, and the main one with its notices.
+        # By path. Replaced as a whole by the main thread, once the app is there.
+        self.routes: Mapping[str, Callable[[dict[str, Any]], Answer]] = {}
+        # Several threads write: those that answer, and the main one with what nobody has asked for.
         self._write_lock = threading.Lock()
 
     def start(self) -> None:
@@ -49,38 +53,46 @@ class Serving:
         for name, queue in queues.items():
             threading.Thread(target=self._answer, args=(queue,), name=name, daemon=True).start()
 
-    def notify(self, notice: str, **more: Any) -> None:
+    def read_line(self) -> bytes:
+        """Wait for a line; the end of the socket is this process's."""
+        try:
+            found = self._lines.readline(LINE_BYTES_MAX)
+        except OSError:  # the supervisor was killed with something of ours unread
+            found = b""
+        if not found.endswith(b"\n"):
+            os._exit(ORPHANED)
+        return found
+
+    def notify(self, path: str, body: dict[str, Any]) -> None:
         """Say what nobody has asked for."""
-        self._send({"notice": notice, **more})
+        self._send({"path": path, "body": body})
 
     def _read(self) -> None:
-        while (body := read_frame(self._connection)) is not None:
-            request = unpacked(body)
-            if request["do"] in ("stop", "leave"):
-                self._orders.take(request["do"], *request["with"]["how"])
-                self._send({"id": request["id"], "answer": True})
-            else:
-                (self._waiting if request["do"] in WAITS else self._asked).put(request)
-        os._exit(ORPHANED)
-
-    def _answer(self, asked: SimpleQueue[dict[str, Any]]) -> None:
         while True:
-            request = asked.get()
-            action = self.actions.get(request["do"])
-            answer: dict[str, Any] = {"id": request["id"]}
-            if action is None:
-                answer["error"] = f"this member knows no {request['do']!r}"
+            asked = loaded(self.read_line())
+            if (order := ORDERS.get(asked["path"])) is not None:
+                self._orders.take(order, *asked["body"]["how"])
+                self._send({"id": asked["id"], "status": 200, "body": {}})
             else:
-                try:
-                    answer["answer"] = action(**request["with"])
-                except Exception as error:  # the supervisor says it to whoever has asked
-                    answer["error"] = describe(error)
-            self._send(answer)
+                (self._waiting if asked["path"] in WAITS else self._asked).put(asked)
+
+    def _answer(self, queue: SimpleQueue[dict[str, Any]]) -> None:
+        while True:
+            asked = queue.get()
+            try:
+                status, body = self.routes.get(asked["path"], _starting)(asked["body"])
+            except Exception as error:  # the supervisor says it to whoever has asked
+                why = f"It is not known whether anything was done: {ended(describe(error))}"
+                status, body = 500, {"reason": "busy", "text": why, "names": []}
+            self._send({"id": asked["id"], "status": status, "body": body})
 
     def _send(self, message: dict[str, Any]) -> None:
-        frame = packed(message)
         try:
             with self._write_lock:
-                self._connection.sendall(frame)
+                self._connection.sendall(line(message))
         except OSError:
             os._exit(ORPHANED)
+
+
+def _starting(_body: dict[str, Any]) -> Answer:
+    return 503, {"reason": "stopped", "text": "Nothing was done: the app is starting.", "names": []}

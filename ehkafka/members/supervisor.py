@@ -14,7 +14,7 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Literal
 
-from ehkafka.errors import ConfigurationError
+from ehkafka.errors import ConfigurationError, EngineError, describe
 from ehkafka.events import (
     AppStopped,
     AppStopping,
@@ -27,17 +27,15 @@ from ehkafka.events import (
     MembersReplacing,
     MembersStarting,
 )
-from ehkafka.members.commands import Waker, caught
-from ehkafka.members.failure import described, failure_of
+from ehkafka.members.asking import Asking
+from ehkafka.members.boot import packed
+from ehkafka.members.commands import caught
 from ehkafka.members.member import Member
 from ehkafka.members.orders import INTERRUPTED
 from ehkafka.members.output import Output
 from ehkafka.members.process import MemberProcess, must_reap, reap
-from ehkafka.members.questions import FRESH_S, Journals, Questions
-from ehkafka.members.restarts import LOOP_ENDS, Rollover, ends_all
-from ehkafka.members.steering import act, keys_of
+from ehkafka.members.restarts import LOOP_ENDS, Rollover, Watching, described, ends_all, failure_of
 from ehkafka.members.summary import counts_of, joined, summed
-from ehkafka.members.watching import Watching
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.health import POLL_SILENCE_S
 
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.members.plan import Plan
+    from ehkafka.members.opening import Plan
     from ehkafka.run.steer.action import Action, ActionResult
     from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Drain
@@ -76,17 +74,15 @@ class Supervisor:
         self._now_s = now_s
         self._started_s = now_s()
         self._members = [Member(number) for number in range(1, plan.count + 1)]
-        self._questions = Questions(self._members, now_s)
-        self.journals = Journals(self._questions)
-        self._waker = Waker()
+        self.asking = Asking(self._members, now_s)
         self._selector = selectors.DefaultSelector()
         self._signals: deque[str] = deque()
         self._rollover = Rollover()
         self._turned_s = now_s()
         # None: members that are not live are left alone.
-        self._watching = None if plan.hung_s is None else Watching(plan.hung_s, now_s)
+        self._watching = None if plan.wanted.hung_s is None else Watching(plan.wanted.hung_s, now_s)
         # Often enough that the time from one answer to the next is no silence.
-        self._status_every_s = min(STATUS_EVERY_S, (plan.hung_s or math.inf) / STATUS_IN_HUNG)
+        self._status_every_s = min(STATUS_EVERY_S, (plan.wanted.hung_s or math.inf) / STATUS_IN_HUNG)
         self._rolled_s = 0.0
         self._rolled = 0
         # What processes that have ended had counted. Main thread; replaced as a whole.
@@ -104,8 +100,6 @@ class Supervisor:
         self._has_run = False
         self._done = threading.Event()
         self._is_reaper = must_reap()
-        # Whether members are to count how long calls take. Set once, by any thread.
-        self.measures = False
 
     # --- asked by any thread -----------------------------------------------------------------------
 
@@ -118,10 +112,9 @@ class Supervisor:
             return "stopping"
         return "running" if self._has_run else "starting"
 
-    def snapshot(self, fresh_s: float = FRESH_S) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Return the sum over the members, as they answer now, or in time did last."""
-        if threading.current_thread() is not threading.main_thread() and not self._done.is_set():
-            self._refresh(fresh_s)
+        self.asking.refresh()
         now_s = self._now_s()
         return summed(
             [member.shown(now_s) for member in self._members],
@@ -150,33 +143,30 @@ class Supervisor:
         """Return why too few members do their work now."""
         if self._stopping is not None:
             return ("The app stops.",)
-        ready = sum(member.is_ready for member in self._members)
-        if ready >= self._plan.members_min:
+        ready, least = sum(member.is_ready for member in self._members), self._plan.wanted.members_min
+        if ready >= least:
             return ()
-        return (
-            f"{ready} of {len(self._members)} members are ready; at least {self._plan.members_min} must be.",
-        )
+        return (f"{ready} of {len(self._members)} members are ready; at least {least} must be.",)
 
     def keys(self, *, values: bool = False) -> list[KeyState]:
         """Return the keys of all members that hold a commit, or wait by themselves."""
-        return keys_of(self._questions, values=values)
+        return self.asking.keys(values=values)
 
     def act(self, action: Action) -> ActionResult:
         """Have a member carry an action out. Raises `ActionRefusedError`."""
-        return act(self._questions, action)
+        return self.asking.act(action)
 
     not_started = not_ready
 
     def stop(self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         """Ask all members to stop; returns at once."""
         self._asked_to_stop.append((reason, drain, timeout_s))
-        self._waker.wake()
 
     def log_state(self, why: str) -> None:
         """Have each member log what it does; returns at once."""
         for member in self._members:
             if (process := member.process) is not None:
-                process.channel.ask("report", why=why)
+                process.channel.ask("/report", {"why": why})
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that `run` is on, or one whose end that waits for."""
@@ -184,7 +174,7 @@ class Supervisor:
 
     def measure(self) -> None:
         """Have members count how long calls take."""
-        self.measures = True
+        self.asking.measures = True
 
     def messages(self) -> None:
         """Raise `ConfigurationError`."""
@@ -200,26 +190,14 @@ class Supervisor:
         """Wait until all members have ended; False when the time was over first."""
         return self._done.wait(timeout_s)
 
-    def _refresh(self, fresh_s: float) -> None:
-        ends_s = time.monotonic() + fresh_s
-        asked = [
-            (member, process, process.channel.ask("status", measure=self.measures))
-            for member in self._questions.responsive()
-            if (process := member.process) is not None
-        ]
-        for member, process, answer in asked:
-            if answer.wait(ends_s - time.monotonic()) and member.process is process:
-                member.take(answer, self._now_s())
-
     # --- the main thread's -------------------------------------------------------------------------
 
     def run(self) -> None:
         """Run until all members have ended; raises what ended them, if it was an error."""
         self._bus.emit(MembersStarting(self._plan.count, self._plan.settings.group))
         output = Output()
-        self._selector.register(self._waker, selectors.EVENT_READ)
         try:
-            with caught(self._signals, self._waker.wake):
+            with caught(self._signals):
                 while self._turn(output):
                     pass
         finally:
@@ -230,7 +208,6 @@ class Supervisor:
             self._report_end()
             self._done.set()
             self._selector.close()
-            self._waker.close()
         if self.failure is not None:
             raise self.failure
         # As an app of one process where Ctrl-C comes before anything has begun.
@@ -243,9 +220,7 @@ class Supervisor:
 
     def _turn(self, output: Output) -> bool:
         """Do what is due; False when all members have ended for good."""
-        for key, _ in self._selector.select(TURN_S):
-            if key.fileobj is self._waker:
-                self._waker.drain()
+        self._selector.select(TURN_S)
         self._take_signals()
         self._turned_s = now_s = self._now_s()
         if self._watching is not None:
@@ -262,8 +237,8 @@ class Supervisor:
         for member in self._members:
             if member.process is None and not member.is_done and now_s >= member.start_at_s:
                 self._start(member, output)
-        if self._plan.health_file is not None:
-            self._plan.health_file.touch_if(self._all_are_live)
+        if self._plan.wanted.health_file is not None:
+            self._plan.wanted.health_file.touch_if(self._all_are_live)
         return True
 
     def _all_are_live(self) -> bool:
@@ -271,9 +246,9 @@ class Supervisor:
         return all(member.is_done or member.is_live(now_s) for member in self._members)
 
     def _start(self, member: Member, output: Output) -> None:
-        boot = self._plan.boot.packed(member.number, is_first=member.starts == 0)
+        boot = packed(self._plan.boot, member.number, is_first=member.starts == 0)
         try:
-            process = MemberProcess(boot, wake=self._waker.wake)
+            process = MemberProcess(boot)
         except OSError as error:  # no memory, no process, no descriptor: that may pass
             member.ready_at_s = None
             self._ended_unasked(member, f"it cannot be started: {error}", self._now_s())
@@ -286,33 +261,36 @@ class Supervisor:
         process = member.process
         if process is None:
             return
-        for notice in process.channel.pump():
-            member.note(notice)
-        self._listen_to(process)
+        self._receive(member, process)
+        # A socket at its end would never wait, until it is buried.
+        if process.channel.ended and process.channel in self._selector.get_map():
+            self._selector.unregister(process.channel)
         if (exit_code := process.exit_code()) is not None:
             self._buried(member, process, exit_code, now_s)
             return
-        self._ask_for_status(member, process, now_s)
+        self._ask_for_state(member, process, now_s)
         if member.kill_at_s is not None and now_s >= member.kill_at_s:
             process.kill()
         self._watch(member, process, now_s)
 
-    def _listen_to(self, process: MemberProcess) -> None:
-        """Wait for what there is to come; a socket at its end would never wait, until it is buried."""
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if process.channel.has_unsent else 0)
-        if not process.channel.ended:
-            self._selector.modify(process.channel, wanted)
-        elif process.channel in self._selector.get_map():
-            self._selector.unregister(process.channel)
+    def _receive(self, member: Member, process: MemberProcess) -> None:
+        """Take what it has said; one that says what no member of ours does is killed."""
+        try:
+            for unasked in process.channel.pump():
+                member.note(unasked)
+        except (ValueError, KeyError, TypeError) as error:
+            text = f"it said what no member says ({describe(error)})"
+            member.farewell = {"kind": EngineError.__name__, "text": text, "place": ""}
+            process.kill()
 
-    def _ask_for_status(self, member: Member, process: MemberProcess, now_s: float) -> None:
+    def _ask_for_state(self, member: Member, process: MemberProcess, now_s: float) -> None:
         asked = member.asked
-        if asked is not None and asked.is_there:
+        if asked is not None and asked.done():
             member.take(asked, now_s)
         elif asked is None and member.silence_s(now_s) >= (
             STATUS_AT_START_S if member.ready_at_s is None else self._status_every_s
         ):
-            member.asked = process.channel.ask("status", measure=self.measures)
+            member.asked = self.asking.ask_state(process)
         self._has_run |= member.state == "running"
         if member.is_ready and member.ready_at_s is None:
             member.ready_at_s, self._has_worked = now_s, True
@@ -334,8 +312,7 @@ class Supervisor:
     def _buried(self, member: Member, process: MemberProcess, exit_code: int, now_s: float) -> None:
         """Take note of a process that has ended, and decide what follows."""
         # What it said last may have come after the look before.
-        for notice in process.channel.pump():
-            member.note(notice)
+        self._receive(member, process)
         if process.channel in self._selector.get_map():
             self._selector.unregister(process.channel)
         snapshot = member.snapshot
@@ -345,17 +322,17 @@ class Supervisor:
         was_asked = member.is_stopping
         member.last_end = described(exit_code, member.farewell)
         process.close()
-        member.process, member.status = None, None
+        member.end()
         if self._stopping is not None:
             self._stop_codes.add(exit_code)
             if exit_code not in {0, INTERRUPTED} and self.failure is None:
                 self.failure = failure_of(member.number, exit_code, member.farewell)
-        elif ends_all(exit_code, has_worked=self._has_worked, has_end=self._plan.has_end):
+        elif ends_all(exit_code, has_worked=self._has_worked, has_end=self._plan.wanted.has_end):
             self.failure = failure_of(member.number, exit_code, member.farewell)
             self._stop_all(f"member {member.number} ended by {member.last_end}")
         elif self._rollover.ended(member.number) and was_asked:
             member.start_at_s = now_s
-        elif exit_code == 0 and self._plan.has_end:
+        elif exit_code == 0 and self._plan.wanted.has_end:
             member.is_done = True
             self._stop_codes.add(exit_code)
             self._bus.emit(MemberDone(member.number))
@@ -401,14 +378,14 @@ class Supervisor:
             return
         member.is_stopping = True
         member.kill_at_s = self._now_s() + timeout_s + STOP_SLACK_S
-        member.process.channel.ask("stop", how=[reason, drain, timeout_s])
+        member.process.channel.ask("/stop", {"how": [reason, drain, timeout_s]})
 
     def _leave_all(self) -> None:
         self._leaving = True
         for member in self._members:
             if member.process is not None:
                 member.kill_at_s = self._now_s() + LEAVE_S
-                member.process.channel.ask("leave", how=[])
+                member.process.channel.ask("/leave", {"how": []})
 
     def _begin_rolling(self, reason: str) -> None:
         if self._stopping is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import FrameType
 
@@ -80,11 +80,8 @@ def reports_asked() -> Iterator[Callable[[], bool]]:
         came.clear()
         return asked
 
-    before = signal.signal(number, lambda number, _frame: came.append(number))
-    try:
+    with handled([number], lambda number, _frame: came.append(number)):
         yield is_asked
-    finally:
-        signal.signal(number, before)
 
 
 @contextmanager
@@ -107,9 +104,16 @@ def stop_signals(stop: Callable[[str], object], exit_now: Callable[[], None]) ->
         else:
             exit_now()
 
-    before = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
+    with handled(STOP_SIGNALS, handle):
+        yield
+
+
+@contextmanager
+def handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Have signals handled so while the block runs, and as before afterwards. Main thread only."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

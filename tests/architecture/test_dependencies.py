@@ -142,7 +142,6 @@ OWNERS = {
         "codecs",
         "checkpoints",
         "checks",
-        "members.wire",
         "run.steer",
         "http",
         "spark.sink",

@@ -217,6 +217,34 @@ def test_the_shortest_time_to_hang_kills_nobody_that_answers(start: Callable) ->
     assert program.end(LIMIT_S) == 0
 
 
+# Into its socket to the supervisor, once.
+NONSENSE = """
+    @app.on_start
+    def talk():
+        import socket
+        if os.path.exists("said"):
+            return
+        open("said", "w").close()
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            try:
+                one = socket.socket(fileno=os.dup(fd))
+            except OSError:
+                continue
+            if one.family == socket.AF_UNIX and not one.getpeername():
+                one.sendall(b"nonsense\\n")
+"""
+
+
+def test_a_member_that_says_nonsense_is_killed_and_started_again(start: Callable) -> None:
+    """The supervisor and the other member go on."""
+    program = start(parts=(SHOP, NONSENSE, MAIN))
+    said = r"Member \d ended \(signal SIGKILL: it said what no member says .+ It is started again"
+    program.wait_for_match(said, 1, LIMIT_S)
+    program.wait_until_ready()
+    program.signal(signal.SIGTERM)
+    assert program.end(LIMIT_S) == 0
+
+
 def test_a_member_that_does_not_stop_is_killed(start: Callable) -> None:
     """At the end of stop_s and some seconds; the rest ends in order, and the exit code tells."""
     program = start(parts=(SHOP.replace("stop_s=5", "stop_s=1"), MAIN))

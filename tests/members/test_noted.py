@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.checkpoints import FileStore
-from ehkafka.members.channel import Answer
-from ehkafka.members.questions import Journals
 from ehkafka.offsets.owners import read_owners
 from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
 LIMIT_S = 30.0
@@ -52,65 +50,6 @@ FAILING = """
         threading.Thread(target=produce, daemon=True).start()
         app.run(members=2, members_min=2, http="127.0.0.1:0")
 """
-
-
-class Asked:
-    """Stands for the questions: each member answers as a test has it."""
-
-    def __init__(self) -> None:
-        self.answers: dict[int, Any] = {}
-        self.runs: list[int] = []
-        self.seen: dict[int, Any] = {}
-
-    def running(self) -> list[int]:
-        """As the test says."""
-        return self.runs
-
-    def ask_all(
-        self, _action: str, _timeout_s: float, /, of: Callable[[int], Mapping[str, Any]]
-    ) -> dict[int, Answer]:
-        """Answer."""
-        found = {}
-        for number, value in self.answers.items():
-            self.seen[number] = of(number)["seen"]
-            found[number] = Answer()
-            found[number].give(None, value) if isinstance(value, str) else found[number].give(value)
-        return found
-
-
-def note(pid: int, version: int = 1) -> dict[str, Any]:
-    """Return what a process answers."""
-    return {"pid": pid, "version": version, "events": [], "rebalances": [], "errors": [], "stacks": {}}
-
-
-def test_what_has_not_changed_is_not_sent_again() -> None:
-    """And what a member answered last stays while it answers nothing, marked so."""
-    asked = Asked()
-    journals = Journals(asked)  # type: ignore[arg-type]
-    asked.runs, asked.answers = [1, 2], {1: note(11), 2: "this member knows no 'journal'"}
-    first, second = journals.read()
-    assert (second.journals, second.is_silent) == ((), False)  # it starts
-    assert (first.member, [one["pid"] for one in first.journals], first.is_silent) == (1, [11], False)
-    asked.answers = {1: None}
-    first, second = journals.read()
-    assert asked.seen[1] == [11, 1]
-    assert [one["pid"] for one in first.journals] == [11]
-    assert (second.member, second.journals, second.is_silent) == (2, (), True)
-    asked.answers = {}
-    assert [one.is_silent for one in journals.read()] == [True, True]
-
-
-def test_of_a_process_that_ended_the_last_one_is_kept() -> None:
-    """Beside its successor's; of the one before that nothing is."""
-    asked = Asked()
-    journals = Journals(asked)  # type: ignore[arg-type]
-    for pid, version in ((11, 1), (11, 2), (12, 1), (13, 1), (13, 2)):
-        asked.runs, asked.answers = [1], {1: note(pid, version)}
-        [found] = journals.read()
-    assert [(one["pid"], one["version"]) for one in found.journals] == [(12, 1), (13, 2)]
-    asked.runs, asked.answers = [], {}
-    [found] = journals.read()
-    assert (len(found.journals), found.is_silent) == (2, False)
 
 
 @pytest.fixture

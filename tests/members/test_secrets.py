@@ -13,7 +13,7 @@ import ehkafka
 from ehkafka.embedded.shared import Loan
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import ConfigurationError
-from ehkafka.members.boot import boot_of
+from ehkafka.members.boot import boot_of, packed
 from ehkafka.members.reference import Reference
 from ehkafka.testing import EmbeddedBroker
 from tests.members.conftest import LIMIT_S, SHOP
@@ -124,7 +124,7 @@ def boot(**laid: object) -> bytes:
     endpoint = laid.pop("endpoint", None)
     assert endpoint is None or isinstance(endpoint, Endpoint)
     made = boot_of(HERE, laid=(endpoint, laid), instance_id="a", registered=(), run={})
-    return made.packed(3, is_first=True)
+    return packed(made, 3, is_first=True)
 
 
 def test_what_cannot_travel_is_refused_by_name() -> None:

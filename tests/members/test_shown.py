@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,9 @@ from ehkafka.errors import (
     TopicNotFoundError,
     UnfinishedError,
 )
-from ehkafka.members.channel import Answer
-from ehkafka.members.failure import described, failure_of
 from ehkafka.members.member import SILENCE_S, Member
-from ehkafka.members.plan import advice, checked_hung_s
+from ehkafka.members.opening import advice, checked_hung_s
+from ehkafka.members.restarts import described, failure_of
 from ehkafka.members.summary import counts_of, joined, summed
 from ehkafka.records import TopicPartition
 from ehkafka.run.health_file import TOUCHED_EVERY_S, HealthFile
@@ -94,16 +94,22 @@ class Process:
         self.started_s = started_s
 
 
-def member(number: int, snapshot: Snapshot | None, now_s: float = 10.0, **status: Any) -> Member:
+def member(number: int, snapshot: Snapshot | None, now_s: float = 10.0) -> Member:
     """Return a member that has answered at `now_s`."""
     found = Member(number)
     found.begin(Process())  # type: ignore[arg-type]
     if snapshot is not None:
-        answer = Answer()
         plain = orjson.loads(orjson.dumps(snapshot.as_dict()))
-        answer.give({"state": snapshot.state, "snapshot": plain, "not_live": [], "health": {}, **status})
-        found.take(answer, now_s)
+        health = {"reasons": [], "notes": []}
+        found.take(answered(snapshot=plain, not_live=[], health=health), now_s)
     return found
+
+
+def answered(**state: Any) -> Future[Any]:
+    """Return the answer of a member whose state is this."""
+    answer: Future[Any] = Future()
+    answer.set_result((200, state))
+    return answer
 
 
 def sum_of(*members: Member, ended: dict[str, int] | None = None) -> Snapshot:
@@ -184,27 +190,21 @@ def test_silence_and_what_a_member_says_itself_make_it_not_live() -> None:
     assert silent.is_live(10.0 + SILENCE_S - 1)
     assert not silent.is_live(10.0 + SILENCE_S)
     assert silent.live_until_s == 10.0
-    ill = member(1, ONE, now_s=10.0, not_live=["The poll thread has ended."])
-    ill.take(answered(ill, not_live=["The poll thread has ended."]), 12.0)
+    ill = member(1, ONE, now_s=10.0)
+    for at_s in (10.0, 12.0):
+        ill.take(answered(not_live=["The poll thread has ended."]), at_s)
     assert not ill.is_live(12.0)
     assert (ill.not_live(12.0), ill.live_until_s) == ("The poll thread has ended.", 10.0)
-    ill.take(answered(ill), 13.0)
+    ill.take(answered(not_live=[]), 13.0)
     assert (ill.not_live(13.0), ill.live_until_s) == ("", 13.0)
     starting = member(1, None)
     assert (starting.state, starting.is_live(1.0), starting.not_live(1.0)) == ("starting", False, "")
 
 
-def answered(member: Member, **status: Any) -> Answer:
-    """Return its last answer again, changed."""
-    answer = Answer()
-    answer.give({**(member.status or {}), "not_live": [], **status})
-    return answer
-
-
 def test_health_names_the_member() -> None:
     """One that answers, one that does not, one that waits for its next start."""
-    well = member(1, ONE, health={"ok": True, "reasons": [], "notes": []})
-    ill = member(2, ONE, health={"reasons": ["orders[0]@7 is on hold."], "notes": ["standby"]})
+    well, ill = member(1, ONE), member(2, ONE)
+    ill.take(answered(health={"reasons": ["orders[0]@7 is on hold."], "notes": ["standby"]}), 10.0)
     down = Member(3, start_at_s=14.0, last_end="signal SIGKILL")
     health = joined(one.health(10.0) for one in (well, ill, down))
     assert health == Health(

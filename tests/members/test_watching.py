@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from typing import Any
+
 import pytest
 
-from ehkafka.members.channel import Answer
 from ehkafka.members.member import Member
-from ehkafka.members.watching import FIRST_ANSWER_S, Watching
+from ehkafka.members.restarts import FIRST_ANSWER_S, Watching
 from tests.kit.clock import VirtualClock
 
 HUNG_S = 6.0
@@ -31,8 +33,8 @@ class Scene:
 
     def answer(self, *not_live: str) -> None:
         """Have the member answer."""
-        answer = Answer()
-        answer.give({"state": "running", "not_live": list(not_live)})
+        answer: Future[Any] = Future()
+        answer.set_result((200, {"not_live": list(not_live)}))
         self.member.take(answer, self.clock.now_s())
 
     def turn(self, lasts_s: float = TURN_S) -> float | None:

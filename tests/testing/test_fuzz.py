@@ -13,7 +13,7 @@ from ehkafka.codecs import typed
 from ehkafka.endpoint.keys import connection_string
 from ehkafka.headers import amqp
 from ehkafka.http import access
-from ehkafka.members import wire
+from ehkafka.members import channel
 from ehkafka.progress import metadata
 from ehkafka.recovery.letters import letter
 from tests.kit.fuzz import TARGETS
@@ -78,11 +78,11 @@ letter._number: a number of a letter is of any length
 Access.refusal: actions need no token
     if not has_token: -> if False:
     by name="requests"
-Frames.feed: a frame's head is left in the buffer
-    del self._buffer[: HEAD.size + length] -> del self._buffer[:length]
+Lines.feed: a piece takes the place of the one before
+    self._buffer += data -> self._buffer = bytearray(data)
     by name="members-wire"
 """
-IN = (access, amqp, body, connection_string, container, letter, metadata, typed, wire)
+IN = (access, amqp, body, channel, connection_string, container, letter, metadata, typed)
 
 
 @pytest.mark.parametrize("mutant", table(GUARDS, fuzz, *IN), ids=str)

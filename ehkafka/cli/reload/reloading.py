@@ -100,7 +100,7 @@ def run_reloading(folders: Sequence[Path], words: Sequence[str]) -> int:
     is_python = watchfiles.PythonFilter()
     reloading = Reloading([words[0], *without_reload(words[1:])])
     note(f"watches {', '.join(map(str, folders))} for changes of Python files.")
-    with caught(reloading.signals, _nothing):
+    with caught(reloading.signals):
         # Unfiltered: a log that grows in the same folder must not keep this from looking at the child.
         changes = watchfiles.watch(
             *folders,
@@ -234,7 +234,3 @@ def _shown(changed: Iterable[str]) -> str:
     path = Path(first)
     name = path.relative_to(here) if path.is_relative_to(here) else path
     return f"{name} and {len(others)} more have" if others else f"{name} has"
-
-
-def _nothing() -> None:
-    """Wake nobody: the watch looks at signals by itself."""

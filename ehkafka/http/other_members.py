@@ -44,7 +44,7 @@ def who_has(served: Served, name: str) -> str:
     return ""
 
 
-class PagesElsewhere:
+class OtherPages:
     """The pages of other members, by what stands beside the partitions that they own in the mirror."""
 
     def __init__(self, served: Served, own: str | None) -> None:
