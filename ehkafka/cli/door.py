@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ehkafka.checks import one_line
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EndpointError
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 # A thousand partitions are half a megabyte.
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 TEXT_CHARACTERS_MAX: Final = 1_000
+# A redrive takes as long as there are letters; to list some, a topic is read.
+REDRIVE_S: Final = 600.0
+LETTERS_S: Final = 30.0
+LETTERS_MAX: Final = 50
 LABEL_CHARACTERS_MAX: Final = 63
 # What is read of answers; whatever else listens there is no app of ours.
 KEY_FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
@@ -89,7 +93,7 @@ class Door:
 
     def act(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Carry out an action. Raises `ActionRefusedError`, and what `get` raises."""
-        answer = self.ask("POST", "/actions", asked)
+        answer = self.action(asked)
         if answer.is_ok and _has(answer.body, RESULT_FIELDS):
             return answer.body
         reason, names = answer.body.get("reason"), answer.body.get("names")
@@ -97,6 +101,23 @@ class Door:
             text = f"{self.url}: {answer.text}"
             raise ActionRefusedError(reason, text, tuple(str(name) for name in names[:20]))
         raise self.failure(answer)
+
+    def state(self) -> Answer:
+        """Return all that the page shows. Raises `EndpointError`, as all below."""
+        return self.ask("GET", "/state")
+
+    def action(self, asked: dict[str, Any]) -> Answer:
+        """Do something to a key, a partition or a handler, or say what it would do."""
+        return self.ask("POST", "/actions", asked)
+
+    def letters(self, topic: str) -> Answer:
+        """Return the newest letters of a topic."""
+        path = f"/letters?topic={quote(topic, safe='')}&limit={LETTERS_MAX}"
+        return self.ask("GET", path, timeout_s=LETTERS_S)
+
+    def redrive(self, topic: str, *, preview: bool) -> Answer:
+        """Send a topic's letters home, or say how many there are."""
+        return self.ask("POST", "/letters/redrive", {"topic": topic, "preview": preview}, REDRIVE_S)
 
     def failure(self, answer: Answer) -> EndpointError | ConfigurationError:
         """Return what is wrong with an answer that is not what was asked for."""

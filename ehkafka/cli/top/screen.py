@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from ehkafka.cli.door import Answer
-    from ehkafka.cli.top.asked import Asked
+    from ehkafka.cli.door import Answer, Door
 
 EVERY_S: Final = 1.0
 OLD_S: Final = 4.0
@@ -62,11 +61,11 @@ class Top(App[None]):
         *((str(n), f"tab({n})", "") for n in range(1, 9)),
     ]
 
-    def __init__(self, asked: Asked, state: dict[str, Any], *, note: str = "") -> None:
+    def __init__(self, door: Door, state: dict[str, Any], *, note: str = "") -> None:
         """`note` is worth knowing as long as it is open."""
         super().__init__()
         self._note = note
-        self._asked = asked
+        self._door = door
         self._state = state
         # Of the panel of each tab, the column by which it is ordered.
         self._order: dict[str, str | None] = {}
@@ -123,7 +122,7 @@ class Top(App[None]):
     def _fetch(self) -> None:
         problem, state = "", None
         try:
-            answer = self._asked.state()
+            answer = self._door.state()
             state = answer.body if answer.is_ok else None
             problem = "" if answer.is_ok else answer.text
         except EndpointError as error:
@@ -282,14 +281,14 @@ class Top(App[None]):
             self.notify(rows.cut(f"{name} {why}", 300), severity="warning", markup=False)
             return
         target = "key" if panel is None else panel["target"]
-        self._open(question_of(do, target, name, key, self._asked.act))
+        self._open(question_of(do, target, name, key, self._door.action))
 
     def action_redrive(self) -> None:
         """Ask about sending letters home."""
-        topic, asked = self._topic, self._asked
+        topic, door = self._topic, self._door
 
         def send(request: dict[str, Any]) -> Answer:
-            return asked.redrive(topic, preview=request["preview"])
+            return door.redrive(topic, preview=request["preview"])
 
         self._open(Question("Redrive", topic, {}, send))
 
@@ -317,7 +316,7 @@ class Top(App[None]):
     def _read_letters(self, topic: str) -> None:
         found: list[dict[str, Any]] = []
         try:
-            answer = self._asked.letters(topic)
+            answer = self._door.letters(topic)
             note = rows.letters_note(topic, answer.status, answer.body, answer.text)
             found = list(answer.body.get("letters") or ()) if answer.is_ok else []
         except EndpointError as error:

@@ -16,7 +16,6 @@ from ehkafka.cli.door import Door
 from ehkafka.cli.exits import note
 from ehkafka.cli.options import TokenFile
 from ehkafka.cli.settings.given import Given
-from ehkafka.cli.top.asked import Asked
 from ehkafka.errors import ConfigurationError, EndpointError, MissingExtraError
 from ehkafka.http import Http
 from ehkafka.wording.extras import install
@@ -116,9 +115,10 @@ def _show_here(app: App) -> None:
         screen.exit()
 
     with ended_by_signals(end):
-        door = Door(*here.open(), ANSWER_S)
+        door = DoorHere(*here.open(), ANSWER_S)
+        door.here = here
         try:
-            screen = Top(AskedHere(door, here), _first_state(door), note=HERE_NOTE)
+            screen = Top(door, _first_state(door), note=HERE_NOTE)
             with terminal_left_alone():
                 screen.run()
         finally:
@@ -131,12 +131,12 @@ def _show(door: Door) -> None:
     _must_have_terminal()
     from ehkafka.cli.top.screen import Top  # noqa: PLC0415 - an extra
 
-    Top(Asked(door), state).run()
+    Top(door, state).run()
 
 
 def _first_state(door: Door) -> dict[str, Any]:
     """Return what there is to show. Raises why there is nothing."""
-    answer = Asked(door).state()
+    answer = door.state()
     if answer.status == http.client.UNAUTHORIZED:
         raise door.failure(answer)
     if answer.status == http.client.FORBIDDEN:
@@ -146,19 +146,17 @@ def _first_state(door: Door) -> dict[str, Any]:
     return answer.body
 
 
-class AskedHere(Asked):
-    """Asks the app of this process, and knows when it has ended."""
+class DoorHere(Door):
+    """The door of the app of this process, which knows when that has ended."""
 
-    def __init__(self, door: Door, here: AppHere) -> None:
-        super().__init__(door)
-        self._here = here
+    here: AppHere
 
     def state(self) -> Answer:
         """Return all that is shown."""
         try:
             return super().state()
         except EndpointError:
-            if self._here.has_ended:
+            if self.here.has_ended:
                 raise EndpointError("The app has ended: q shows why.") from None
             raise
 

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.cli.door import Door
-from ehkafka.cli.top.asked import Asked
 from ehkafka.cli.top.screen import Top
 from tests.kit.held_app import Held, held_app
 from tests.kit.top_seen import Seen
@@ -28,8 +27,8 @@ def test_a_poison_key_is_seen_and_skipped(
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
 
     async def skipped(held: Held) -> None:
-        asked = Asked(Door(held.url, TOKEN, 5.0))
-        app = Top(asked, asked.state().body)
+        door = Door(held.url, TOKEN, 5.0)
+        app = Top(door, door.state().body)
         async with app.run_test(size=(120, 40)) as pilot:
             seen: Any = Seen(app, pilot)
             held.poison()

@@ -12,7 +12,6 @@ from textual.widgets import Checkbox, Select
 
 from ehkafka.cli.door import Door
 from ehkafka.cli.top.ask import Ask
-from ehkafka.cli.top.asked import Asked
 from ehkafka.cli.top.screen import LIGHT, Top
 from tests.kit import http_states as states
 from tests.kit.http_double import TOKEN, HttpDouble, served
@@ -32,8 +31,8 @@ def used(story: Any, state: dict[str, Any], *, token: str | None = None) -> None
     async def opened() -> AsyncIterator[Seen]:
         double = HttpDouble(state)
         with served(double) as url:
-            asked = Asked(Door(url, token, 5.0))
-            app = Top(asked, asked.state().body)
+            door = Door(url, token, 5.0)
+            app = Top(door, door.state().body)
             async with app.run_test(size=SIZE) as pilot:
                 await pilot.pause()
                 yield Seen(app, pilot, double)
