@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ehkafka.checks import TopicReader, printable
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import INTERRUPTED
+from ehkafka.cli.lag import age_of
 from ehkafka.cli.options import OfEndpoint, Yes, topic_names
 from ehkafka.cli.output import columns, notice, put_json, put_text, quiet_pipe, shown
 from ehkafka.cli.target import parse_from, target_of
@@ -395,8 +396,4 @@ def _raised(origin: LetterOrigin) -> str:
 
 
 def _age(record: Record, origin: LetterOrigin) -> str:
-    seconds = max(0, int(time.time() - (origin.failed_at_ms or record.timestamp()[1]) / 1000))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
+    return age_of(max(0, int(time.time() - (origin.failed_at_ms or record.timestamp()[1]) / 1000)))

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from ehkafka.checks import TopicReader
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.options import App, Config, Endpoint, Partition, Timeout, Topic
+from ehkafka.cli.options import OfEndpoint, Partition, Topic
 from ehkafka.cli.output import in_json, notice, quiet_pipe, shown
-from ehkafka.cli.target import chosen_target, parse_from
+from ehkafka.cli.target import parse_from, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -45,14 +45,8 @@ def tail(
     partition: Partition = None,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many records.")] = None,
     key: Annotated[str | None, typer.Option(help="Only records of this key or partition key.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object a line, nothing cut.")
-    ] = False,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
-    app: App = None,
-    endpoint: Endpoint = None,
-    timeout_s: Timeout = 10.0,
-    config: Config = None,
+    of: OfEndpoint,
 ) -> None:
     r"""Print the records of a topic as they come.
 
@@ -67,14 +61,14 @@ def tail(
 
     """
     reader = TopicReader(
-        chosen_target(app, endpoint, topics=[topic], config=config),
+        target_of(topic, of),
         topic,
         begin=parse_from(begin),
         partitions=partition or (),
-        timeout_s=timeout_s,
+        timeout_s=of.timeout_s,
         notice=notice,
     )
-    write = _json_writer() if as_json else _text_writer(full=full)
+    write = _writer(as_json=of.as_json, full=full)
     with quiet_pipe(), suppress(KeyboardInterrupt), reader:
         for number, record in enumerate(_of_key(reader.batches(), key), 1):
             write(record)
@@ -93,26 +87,16 @@ def _of_key(batches: Iterable[Iterable[Record]], key: str | None) -> Iterator[Re
         sys.stdout.flush()
 
 
-def _json_writer() -> Callable[[Record], None]:
-    out = sys.stdout.buffer
-
-    def write(record: Record) -> None:
-        out.write(record_as_json(record) + b"\n")
-
-    return write
-
-
-def _text_writer(*, full: bool) -> Callable[[Record], None]:
+def _writer(*, as_json: bool, full: bool) -> Callable[[Record], object]:
+    out, encoding = sys.stdout.buffer, sys.stdout.encoding or "utf-8"
+    if as_json:
+        return lambda record: out.write(record_as_json(record) + b"\n")
     if sys.stdout.isatty():
         console = Console(highlight=False, markup=False, soft_wrap=True)
         return lambda record: console.print(as_text(record, full=full))
-    encoding = sys.stdout.encoding or "utf-8"
-    out = sys.stdout.buffer
-
-    def write(record: Record) -> None:
-        out.write(f"{as_text(record, full=full).plain}\n".encode(encoding, "backslashreplace"))
-
-    return write
+    return lambda record: out.write(
+        f"{as_text(record, full=full).plain}\n".encode(encoding, "backslashreplace")
+    )
 
 
 def as_text(record: Record, *, full: bool = False) -> Text:
