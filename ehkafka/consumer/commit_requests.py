@@ -74,16 +74,40 @@ class CommitRequest:
         return as_offset(partition, position)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
-    """What goes out as one: the newest position of each partition, and everybody who waits for it."""
+    """What waits, then goes out as one: the newest position of each partition, and all who wait for it.
 
-    positions: dict[TopicPartition, Position]
-    commit_requests: list[CommitRequest]
+    The position asked for last counts, also where it goes back.
+    """
+
+    positions: dict[TopicPartition, Position] = field(default_factory=dict)
+    # Of asks that nobody waits for only the positions are kept.
+    commit_requests: list[CommitRequest] = field(default_factory=list)
     # Of those sent, from 1 on.
     number: int = 0
     # Where partitions stand that are not sent, because nothing has moved since.
     unmoved: dict[TopicPartition, Position] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.positions) or bool(self.commit_requests)
+
+    def add(self, ask: CommitRequest, *, is_awaited: bool) -> None:
+        """Take another one."""
+        self.positions.update(ask.positions)
+        if is_awaited or ask.is_reported:
+            self.commit_requests.append(ask)
+
+    def drop(self, partitions: Sequence[TopicPartition], error: KafkaError) -> list[CommitRequest]:
+        """Give up those of partitions that are lost; return who is answered by that."""
+        lost = set(partitions)
+        for partition in lost:
+            self.positions.pop(partition, None)
+        given_up = [ask for ask in self.commit_requests if lost.issuperset(ask.positions)]
+        self.commit_requests = [ask for ask in self.commit_requests if ask not in given_up]
+        for ask in given_up:
+            ask.answer = ask.answered(error, {})
+        return given_up
 
     def is_answered_by(self, partitions: Sequence[KafkaPartition]) -> bool:
         """Tell whether an answer that names these is to this request."""
@@ -101,42 +125,3 @@ class Request:
         """Return what the broker answered of a partition, without metadata that the program has not given."""
         position = self.positions.get(TopicPartition(answered.topic, answered.partition))
         return without_metadata(answered) if position is None or position.metadata is None else answered
-
-
-@dataclass(slots=True)
-class CommitRequests:
-    """Those that wait. The position asked for last counts, also where it goes back."""
-
-    _positions: dict[TopicPartition, Position] = field(default_factory=dict)
-    # Of asks that nobody waits for only the positions are kept.
-    _commit_requests: list[CommitRequest] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self._positions) or bool(self._commit_requests)
-
-    def add(self, ask: CommitRequest, *, is_awaited: bool) -> None:
-        """Take another one."""
-        self._positions.update(ask.positions)
-        if is_awaited or ask.is_reported:
-            self._commit_requests.append(ask)
-
-    def put_back(self, positions: Mapping[TopicPartition, Position]) -> None:
-        """Let these be sent again; what was asked for since then counts more."""
-        self._positions = {**positions, **self._positions}
-
-    def take(self) -> Request:
-        """Return all as one request."""
-        request = Request(self._positions, self._commit_requests)
-        self._positions, self._commit_requests = {}, []
-        return request
-
-    def drop(self, partitions: Sequence[TopicPartition], error: KafkaError) -> list[CommitRequest]:
-        """Give up those of partitions that are lost; return who is answered by that."""
-        lost = set(partitions)
-        for partition in lost:
-            self._positions.pop(partition, None)
-        given_up = [ask for ask in self._commit_requests if lost.issuperset(ask.positions)]
-        self._commit_requests = [ask for ask in self._commit_requests if ask not in given_up]
-        for ask in given_up:
-            ask.answer = ask.answered(error, {})
-        return given_up

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, CommitRequests, Request
+from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, Request
 from ehkafka.progress.committer import names_metadata
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Commits:
         # For the sender, who would wake at every turn otherwise.
         self._work = threading.Condition(access.lock)
         # All under the lock of `access`, but for looks.
-        self._commit_requests = CommitRequests()
+        self._waiting = Request()
         # Sent by `pump`, not answered.
         self._in_flight: Request | None = None
         self._sender: threading.Thread | None = None
@@ -113,7 +113,7 @@ class Commits:
         """Send what waits, whatever the pace, and wait for the answer. Nothing waits: returns at once."""
         with self._access.lock:
             self._access.wait_until_unused()
-            if not self._commit_requests:
+            if not self._waiting:
                 return
             request = self._begin()
         self._send(request)
@@ -122,8 +122,8 @@ class Commits:
         """Give up what waits for partitions that were lost."""
         error = KafkaError(KafkaError._ASSIGNMENT_LOST)  # noqa: SLF001 - librdkafka's own codes start with _
         with self._access.lock:
-            self._report(self._commit_requests.drop(partitions, error))
-            self._note_commit_requests()
+            self._report(self._waiting.drop(partitions, error))
+            self._note_waiting()
             self._access.changed.notify_all()
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
@@ -150,11 +150,11 @@ class Commits:
         gone = KafkaError(KafkaError._DESTROY)  # noqa: SLF001 - see `drop`
         with self._access.lock:
             in_flight, self._in_flight = self._in_flight, None
-            for request in (in_flight, self._commit_requests.take()):
+            for request in (in_flight, self._take()):
                 if request is not None:
                     request.answer(gone, ())
                     self._report(request.commit_requests)
-            self._note_commit_requests()
+            self._note_waiting()
             self._access.changed.notify_all()
 
     # --- any thread -----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Commits:
     def ask(self, ask: CommitRequest, *, will_flush: bool = False) -> None:
         """Have it committed soon; returns at once. With `will_flush` the caller sees to it right away."""
         with self._access.lock:
-            if not self._commit_requests:
+            if not self._waiting:
                 self._work.notify()
             self._add(ask, is_awaited=False)
             if self._sender is None and not self._is_stopped:
@@ -184,7 +184,7 @@ class Commits:
     @property
     def has_unanswered(self) -> bool:
         """Whether a commit was asked for whose answer has not come."""
-        return self._in_flight is not None or bool(self._commit_requests)
+        return self._in_flight is not None or bool(self._waiting)
 
     def settle(self) -> None:
         """Return when all that was asked for is answered. Also while another thread polls."""
@@ -193,8 +193,8 @@ class Commits:
             last = self._in_flight
             if last is not None and last.number == self._sent and self._access.poller is None:
                 # Nothing polls any more, so its answer would never come: it goes again, and waits for it.
-                self._commit_requests.put_back(last.positions)
-            if not self._commit_requests:
+                self._waiting.positions = {**last.positions, **self._waiting.positions}
+            if not self._waiting:
                 return
             self._add(ask, is_awaited=True)
             request = self._take_turn(ask)
@@ -208,11 +208,15 @@ class Commits:
 
     def _add(self, ask: CommitRequest, *, is_awaited: bool) -> None:
         self._access.wants_in()
-        self._commit_requests.add(ask, is_awaited=is_awaited)
-        self._note_commit_requests()
+        self._waiting.add(ask, is_awaited=is_awaited)
+        self._note_waiting()
 
-    def _note_commit_requests(self) -> None:
-        self._access.is_wanted = bool(self._commit_requests)
+    def _take(self) -> Request:
+        request, self._waiting = self._waiting, Request()
+        return request
+
+    def _note_waiting(self) -> None:
+        self._access.is_wanted = bool(self._waiting)
 
     def _take_turn(self, ask: CommitRequest) -> Request | None:
         """Wait until nobody is inside; return the request to send, None if somebody else has sent it."""
@@ -231,7 +235,7 @@ class Commits:
         return None
 
     def _is_due(self) -> bool:
-        if self._access.is_sending or self._in_flight is not None or not self._commit_requests:
+        if self._access.is_sending or self._in_flight is not None or not self._waiting:
             return False
         return self._access.waiting_threads > 0 or self._pace_allows()
 
@@ -240,8 +244,8 @@ class Commits:
 
     def _begin(self, request: Request | None = None) -> Request:
         self._access.is_sending = True
-        request = self._commit_requests.take() if request is None else request
-        self._note_commit_requests()
+        request = self._take() if request is None else request
+        self._note_waiting()
         self._check_marks(request)
         self._sent += 1
         request.number = self._sent
@@ -331,14 +335,11 @@ class Commits:
             while not self._is_stopped:
                 is_busy = polls == access.polls and access.poller is None
                 consumer = self._bare.consumer() if is_busy else None
-                if consumer and self._commit_requests and self._pace_allows() and access.may_enter():
+                if consumer and self._waiting and self._pace_allows() and access.may_enter():
                     return self._begin(), consumer
                 consumer = None
                 polls = access.polls
-                if (
-                    not self._work.wait(BUSY_S if self._commit_requests else IDLE_S)
-                    and not self._commit_requests
-                ):
+                if not self._work.wait(BUSY_S if self._waiting else IDLE_S) and not self._waiting:
                     break
             self._sender = None
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.consumer.commit_requests import CommitRequest, CommitRequests
+from ehkafka.consumer.commit_requests import CommitRequest, Request
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 
@@ -21,11 +21,11 @@ class Refused:
 
 def test_who_was_refused_alone_is_refused() -> None:
     """The request went through; the one whose only partition did not hears of an error, the other not."""
-    commit_requests = CommitRequests()
+    request = Request()
     good, bad = CommitRequest({ONE: Position(0, 5)}, [ONE]), CommitRequest({OTHER: Position(0, 1)}, [OTHER])
-    commit_requests.add(good, is_awaited=True)
-    commit_requests.add(bad, is_awaited=True)
-    commit_requests.take().answer(None, [KafkaPartition("t", 0, 5), Refused()])  # type: ignore[list-item]
+    request.add(good, is_awaited=True)
+    request.add(bad, is_awaited=True)
+    request.answer(None, [KafkaPartition("t", 0, 5), Refused()])  # type: ignore[list-item]
     assert good.answer is not None
     assert bad.answer is not None
     assert good.answer[0] is None
@@ -37,10 +37,10 @@ def test_who_was_refused_alone_is_refused() -> None:
 
 def test_who_got_something_stored_is_not_refused() -> None:
     """As librdkafka has it: the error is with the partition."""
-    commit_requests = CommitRequests()
+    request = Request()
     ask = CommitRequest({ONE: Position(0, 5), OTHER: Position(0, 1)}, [OTHER, ONE])
-    commit_requests.add(ask, is_awaited=True)
-    commit_requests.take().answer(None, [KafkaPartition("t", 0, 5), Refused()])  # type: ignore[list-item]
+    request.add(ask, is_awaited=True)
+    request.answer(None, [KafkaPartition("t", 0, 5), Refused()])  # type: ignore[list-item]
     assert ask.answer is not None
     assert ask.answer[0] is None
     assert ask.answer[1][0].error is not None
