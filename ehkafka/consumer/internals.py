@@ -17,9 +17,9 @@ from confluent_kafka.cimpl import Consumer as KafkaConsumer
 from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.consumer.access import Access
 from ehkafka.consumer.between_polls import Anew, Passed
-from ehkafka.consumer.callbacks import Callbacks
 from ehkafka.consumer.commits import Commits
 from ehkafka.consumer.deviations import ConsumerLog, Deviating
+from ehkafka.consumer.ending import Callbacks
 from ehkafka.consumer.log_guard import LogGuard
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored

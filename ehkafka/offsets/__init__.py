@@ -7,9 +7,8 @@ group that has members. Nothing moves unless `move` is called with a plan that w
 `view` (pure) shows where a partition is, `blocking` which record its commit waits for, `apart` searches
 behind what cannot be read. `plan` (pure) what a move would do, `skipping` (pure) what skipping records would,
 `group` is the way to the broker, `moving` carries a plan out, `checkpoints` brings positions in and out of
-containers, `compare` and `owners` join what several places say. `members` asks who is in the group, `watch`
-says how long its commits are watched before a move, `source` where checkpoints lie. Called by the command
-line, on the main thread.
+containers, `compare` and `owners` join what several places say. `members` asks who is in the group, `source`
+where checkpoints lie. Called by the command line, on the main thread.
 """
 
 from __future__ import annotations

@@ -1,26 +1,45 @@
 """Carries a plan out: makes sure that nobody consumes, commits, and reads back what is there then.
 
-Three looks tell a live group: its members, where the broker tells them; commits that move while watched
-(`watch`); and the broker's refusal of a commit from outside. The last is proof on Kafka, for members; on
-Event Hubs nobody states it. A consumer that has nothing to read commits nothing: it is not seen by a watch.
+Three looks tell a live group: its members, where the broker tells them; commits that move while watched; and
+the broker's refusal of a commit from outside. The last is proof on Kafka, for members; on Event Hubs nobody
+states it. A consumer that has nothing to read commits nothing: it is not seen by a watch.
+
+A client that lives commits sooner or later, if it has anything to read. How soon, only its settings say; by
+default the known ones commit after
+
+- 5 s: librdkafka, Kafka's Java client, franz-go and what is built on them (`auto.commit.interval.ms`);
+- 30 s: Kafka Streams (`commit.interval.ms`);
+- 60 s: Kafka Connect's sinks (`offset.flush.interval.ms`) and MirrorMaker (`offset.commit.interval.ms`).
+
+The last two are always members of their group, so a broker that tells who is in it leaves the first alone:
+a client that was given its partitions is no member.
+
+A redrive joins its group and needs no watch; a run on Spark looks before each of its own commits instead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import members_of
-from ehkafka.offsets.watch import Watch, checks
-from ehkafka.wording import counted, ended
+from ehkafka.wording import counted, ended, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.offsets.group import GroupOffsets
     from ehkafka.offsets.plan import Plan
     from ehkafka.offsets.view import PartitionView
 
+T = TypeVar("T")
+
+NO_MEMBERS_S = 7.0
+"""Longer than the 5 s of plain clients: where the broker has said that the group has no members."""
+UNREPORTED_S = 65.0
+"""Longer than the 60 s of the slowest: where nobody knows who is in the group."""
+CHECK_S = 1.0
 MEMBERS_S = 5.0
 _NAMED = 3
 
@@ -128,3 +147,48 @@ def _refuse_unsaid(group: GroupOffsets, plan: Plan, views: dict[int, PartitionVi
 
 def _shown(offset: int | None) -> str:
     return "no commit" if offset is None else str(offset)
+
+
+class Watch(NamedTuple):
+    """For how long to watch, and why."""
+
+    seconds: float
+    reason: str
+
+    @classmethod
+    def chosen(cls, seconds: float | None, *, is_reported: bool, is_event_hubs: bool) -> Watch:
+        """Return the watch that a person asked for, or the one that is long enough.
+
+        `is_reported`: the broker said that the group has no members. What Event Hubs says of groups, nobody
+        has documented, so there it does not count.
+        """
+        if seconds is not None:
+            return cls(seconds, "as asked")
+        if is_reported and not is_event_hubs:
+            return cls(NO_MEMBERS_S, "a client that is no member of its group commits every 5 s by default")
+        reported = "Event Hubs may not report" if is_event_hubs else "the broker does not report"
+        return cls(UNREPORTED_S, f"{reported} who is in the group, and the slowest clients commit every 60 s")
+
+    def describe(self) -> str:
+        """Say it to a person, who may know better."""
+        return (
+            f"watching for {seconds(self.seconds)} whether somebody commits: {ended(self.reason)} "
+            "--watch-for gives "
+            "another time; 0, if you know that all consumers of the group have ended."
+        )
+
+
+def checks(check: Callable[[], T], seconds: float) -> Iterator[T]:
+    """Look again and again, the last time after so long; at least once."""
+    left_s = seconds
+    while True:
+        pause_s = min(CHECK_S, left_s)
+        _pause(pause_s)
+        left_s -= pause_s
+        yield check()
+        if left_s <= 0.0:
+            return
+
+
+def _pause(seconds: float) -> None:
+    time.sleep(seconds)

@@ -21,8 +21,7 @@ from ehkafka.checks.target import Target
 from ehkafka.errors import ConfigurationError, GroupInUseError
 from ehkafka.events import GroupReset, GroupWatched
 from ehkafka.offsets.group import GroupOffsets
-from ehkafka.offsets.moving import refuse_members
-from ehkafka.offsets.watch import UNREPORTED_S, checks
+from ehkafka.offsets.moving import UNREPORTED_S, checks, refuse_members
 from ehkafka.progress.metadata import CLAIM, claim, facts_of, moved
 from ehkafka.records import TopicPartition
 from ehkafka.wording import ended

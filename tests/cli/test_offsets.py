@@ -209,7 +209,7 @@ def test_commits_that_move_while_watched_refuse(
     """Somebody consumes, whatever the broker says of members; nothing is moved."""
     reset(broker, "--to", "2", "--yes")
 
-    monkeypatch.setattr("ehkafka.offsets.watch._pause", lambda _s: commit_from_outside(broker, 1, 3))
+    monkeypatch.setattr("ehkafka.offsets.moving._pause", lambda _s: commit_from_outside(broker, 1, 3))
     code, _text, error = ehkafka(broker, "offsets", "reset", "t", "--to", "5", "--yes")
     assert code == 5
     assert "watching for 65 s whether somebody commits: the broker does not report" in " ".join(error.split())

@@ -134,7 +134,7 @@ def test_what_is_finished_above_a_stuck_commit_tells_a_live_group(monkeypatch: p
     def consume(_seconds: float) -> None:
         group.now[0] = view(0, 5, above=4)
 
-    monkeypatch.setattr("ehkafka.offsets.watch._pause", consume)
+    monkeypatch.setattr("ehkafka.offsets.moving._pause", consume)
     with pytest.raises(GroupInUseError, match="commit of partition 0 was renewed while it was watched"):
         moved(group, {1: 7})
     assert group.requests == []

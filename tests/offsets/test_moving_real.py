@@ -170,7 +170,7 @@ def test_a_live_group_is_refused(group: Group, how: str, monkeypatch: pytest.Mon
     finally:
         consumer.close()
     assert code == 5
-    assert ("a member: rdkafka" if how == "described" else "UNKNOWN_MEMBER_ID") in error
+    assert ("1 member: rdkafka" if how == "described" else "UNKNOWN_MEMBER_ID") in error
     assert f"topic {group.topic}, group {group.name}" in error
     assert group.committed() == {0: 2, 1: 2, 2: 2}
     rows = orjson.loads(owners)["partitions"]

@@ -62,7 +62,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[list[Member] | None]:
 
 def moved(group: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[str]:
     """Move it to 7 with the default watch; return what was said meanwhile."""
-    monkeypatch.setattr("ehkafka.offsets.watch._pause", group.pass_time)
+    monkeypatch.setattr("ehkafka.offsets.moving._pause", group.pass_time)
     seen: list[str] = []
     move(group, planned(group.views(), {0: 7}), report=seen.append, **options)
     assert group.moved_to == 7
