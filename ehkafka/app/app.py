@@ -361,7 +361,7 @@ class App(Registration, Configurable):
         return next_number()
 
     def _options(self) -> AppOptions:
-        from ehkafka.intake.context import PartitionHooks  # noqa: PLC0415 - with the engine
+        from ehkafka.intake.hook_threads import PartitionHooks  # noqa: PLC0415 - with the engine
         from ehkafka.run.options import AppOptions  # noqa: PLC0415 - likewise
 
         alone = {name: functions[-1] for name in ALONE if (functions := self._hooks[name])}

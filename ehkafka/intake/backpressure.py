@@ -174,7 +174,7 @@ class Backpressure:
         """Tell whether the log of a partition of ours goes on behind what was received, or may."""
         owned = self._context.owned
         known = owned.logs.get(partition)
-        if known is None or self._context.contact.now_s - known.at_s >= KNOWN_S:
+        if known is None or self._context.brokers.contact.now_s - known.at_s >= KNOWN_S:
             return True
         return known.end > (owned[partition].epoch.received.next_offset or known.start or 0)
 

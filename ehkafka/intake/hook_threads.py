@@ -10,14 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.events import UserCodeHangs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from ehkafka.events import Event
+    from ehkafka.records import TopicPartition
 
 PATIENCE_S: Final = 1.0
 """How long a call may hold up those of other orders."""
@@ -29,6 +31,18 @@ THREADS_MAX: Final = 32
 """Calls that take their time, at once. With so many, the rest waits for one of them."""
 
 CLOSE_CHECK_S = 20e-3
+# Between two looks for a wish to exit at once.
+EXIT_CHECK_S = 50e-3
+
+
+@dataclass(slots=True)
+class PartitionHooks:
+    """The user's partition hooks; run on the hook thread, one after another."""
+
+    on_assigned: Callable[[TopicPartition], None] | None = None
+    on_revoked: Callable[[TopicPartition, str], None] | None = None
+    on_lost: Callable[[TopicPartition], None] | None = None
+    on_idle: Callable[[TopicPartition], None] | None = None
 
 
 class HookCall:
@@ -63,11 +77,13 @@ class HookThreads:
         on_error: Callable[[str, BaseException], None],
         emit: Callable[[Event], None],
         clock: Callable[[], float] = time.monotonic,
+        hooks: PartitionHooks | None = None,
     ) -> None:
         """`on_error` gets a call's name and what it raised, on the thread that ran it."""
         self._on_error = on_error
         self._emit = emit
         self._clock = clock
+        self.hooks = hooks or PartitionHooks()
         self._changed = threading.Condition()
         # Under the lock, all of it. Waiting calls in the order in which they came.
         self._waiting: deque[HookCall] = deque()
@@ -88,6 +104,43 @@ class HookThreads:
             self._succeed()
             self._changed.notify_all()
         return call
+
+    def open_epoch(
+        self, partition: TopicPartition, opens: Callable[[], None] | None, let_records_run: Callable[[], None]
+    ) -> None:
+        """Queue what opens an epoch: the hook, then the handler."""
+        steps: dict[str, Callable[[], None]] = {}
+        if (on_assigned := self.hooks.on_assigned) is not None:
+            steps["on_assigned"] = lambda: on_assigned(partition)
+        if opens is not None:
+            steps["open"] = opens
+        # Last: no record runs before the user's own code has opened what it needs.
+        steps["start"] = let_records_run
+        self.submit(f"opening {partition}", steps, order=partition)
+
+    def close_epoch(
+        self, partition: TopicPartition, closes: Callable[[], None] | None, reason: str
+    ) -> list[HookCall]:
+        """Queue what closes an epoch: the handler, then the hook."""
+        steps: dict[str, Callable[[], None]] = {}
+        if closes is not None:
+            steps["close"] = closes
+        if reason == "lost":
+            if (on_lost := self.hooks.on_lost) is not None:
+                steps["on_lost"] = lambda: on_lost(partition)
+        elif (on_revoked := self.hooks.on_revoked) is not None:
+            steps["on_revoked"] = lambda: on_revoked(partition, reason)
+        return [self.submit(f"closing {partition}", steps, order=partition)] if steps else []
+
+    def wait(self, calls: Iterable[HookCall], deadline_s: float, exit_now: Callable[[], bool]) -> None:
+        """Wait for calls to return, but not for those that an earlier one of their partition holds up."""
+        for call in calls:
+            while not call.done.wait(min(EXIT_CHECK_S, max(0.0, deadline_s - self._clock()))):
+                if self._clock() >= deadline_s or exit_now():
+                    return
+                self.check()
+                if self.is_held_up(call):
+                    break
 
     def check(self) -> None:
         """Let calls go on that others hold up, and tell of those that hang, once each. Now and then."""

@@ -70,7 +70,7 @@ class LogEnds:
         for partition in partitions:
             self._fetches.pop(partition, None)
             self._retention.forget(partition)
-            self._context.owned.logs.begin(partition, self._context.contact.now_s)
+            self._context.owned.logs.begin(partition, self._context.brokers.contact.now_s)
             bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
             self._seen[partition] = bounds[1] if bounds is not None else -1
 
@@ -84,7 +84,7 @@ class LogEnds:
                 continue
             if self._seen.get(partition) != bounds[1]:
                 self._seen[partition] = bounds[1]
-                context.owned.logs.fetched(partition, bounds[1], context.contact.now_s)
+                context.owned.logs.fetched(partition, bounds[1], context.brokers.contact.now_s)
             if epoch.received.next_offset is None or epoch.received.next_offset < bounds[1]:
                 self._pass_what_is_no_record(consumer, epoch)
 
@@ -97,13 +97,13 @@ class LogEnds:
     def keep(self) -> None:
         """Bring the book up to date: twice a second, after `check`. Raises nothing, waits for nothing."""
         context = self._context
-        now_s, throttled = context.contact.now_s, context.throttle.is_recent
+        now_s, throttled = context.brokers.contact.now_s, context.brokers.throttle.is_recent
         drained, self.has_drained = self.has_drained and not throttled, False
         for partition in context.owned:
-            is_paused = partition in context.flow.paused or partition in context.unreadable
+            is_paused = partition in context.flow.paused or partition in context.owned.unreadable
             is_fetched = drained and not is_paused
             self._fetches[partition] = self._fetches[partition] + 1 if is_fetched else 0
-            leader, end = context.contact.leaders.get(partition), self._seen.get(partition, -1)
+            leader, end = context.brokers.contact.leaders.get(partition), self._seen.get(partition, -1)
             # What is not known yet is asked at once: the leader may be that of an earlier assignment.
             is_known = end >= 0 and context.owned.logs.get(partition) is not None
             if leader is not None and is_known and self._fetches[partition] >= _FETCHES:
@@ -118,7 +118,7 @@ class LogEnds:
         self._question = None
         owned = self._context.owned
         for partition, (start, end, at_s) in question.answer.logs.items():
-            if partition in self._context.waiting and start is not None:
+            if partition in self._context.owned.waiting and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
             elif partition in owned and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
@@ -132,15 +132,15 @@ class LogEnds:
                 self._retention.check(partition, start, received_next, at_s, deleted)
 
     def _ask(self, now_s: float) -> None:
-        asker, logs = self._context.asker, self._context.owned.logs
+        asker, logs = self._context.brokers.asker, self._context.owned.logs
         if asker is None or self._question is not None:
             return
         asks_unplaced = now_s >= self._unplaced_s
         # Well before an answer is too old to be shown.
-        unreachable_s = self._context.contact.unreachable_s
+        unreachable_s = self._context.brokers.contact.unreachable_s
         fetched_s, again_s = min(FETCHED_S, unreachable_s / 2), min(AGAIN_S, unreachable_s / 4)
         # Those that wait are asked for again and again: an answer shows that it is worth finding them.
-        due = [p for p in self._context.waiting if logs.age_s(p, now_s) >= again_s]
+        due = [p for p in self._context.owned.waiting if logs.age_s(p, now_s) >= again_s]
         due += [
             partition
             for partition, one in self._context.owned.items()
@@ -161,7 +161,7 @@ class LogEnds:
 
         Each of these takes seconds, in which the lags of the others grow old.
         """
-        leaders = self._context.contact.leaders
+        leaders = self._context.brokers.contact.leaders
         groups: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         answered_s: dict[str, float] = {}
         for partition in partitions:
@@ -179,7 +179,7 @@ class LogEnds:
         context, partition = self._context, epoch.partition
         found = self._positions.beyond(consumer, partition, epoch.received.next_offset)
         # What the client passes of a batch that cannot be read is not known to be no record.
-        if found is None or partition in context.unreadable:
+        if found is None or partition in context.owned.unreadable:
             return
         self._skip_to(epoch, *found)
 

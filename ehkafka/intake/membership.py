@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from ehkafka.progress.saving import Sample
 
 DRAIN_CHECK_S = 1e-3
-# What the hooks of a revoke get at least, and how often a wish to exit at once is looked for meanwhile.
+# What the hooks of a revoke get at least.
 HOOKS_S = 1.0
-HOOKS_CHECK_S = 50e-3
 # Between two looks whether what a drain has to finish still fits into its time, and what they may take of it.
 CUT_AGAIN_S = 0.1
 CUT_SHARE = 0.05
@@ -99,7 +99,7 @@ class Membership:
         self._guard(lambda: self._revoke(consumer, names))
 
     def _revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        released = self.release(consumer, partitions, reason="revoked", drain_s=self._context.drain_s)
+        released = self.release(consumer, partitions, reason="revoked", drain_s=self._context.options.drain_s)
         if self.revoked is not None:
             self.revoked.append(released)
 
@@ -158,9 +158,10 @@ class Membership:
             self._context.emit(
                 PartitionRevoked(partition, epoch.number, next_offset, returned[partition], reason)
             )
-            hooks += self._submit_close(route, epoch, reason)
-        self._context.contact.note_gone(len(ours), left=len(self.owned), lost=False)
-        self._wait_for_hooks(hooks, max(deadline_s, hooks_end_s, self._context.clock() + HOOKS_S))
+            hooks += self._close(route, epoch, reason)
+        self._context.brokers.contact.note_gone(len(ours), left=len(self.owned), lost=False)
+        hooks_end_s = max(deadline_s, hooks_end_s, self._context.clock() + HOOKS_S)
+        self._context.hook_threads.wait(hooks, hooks_end_s, self._context.exit_now)
         return released
 
     def cut(self, partitions: Iterable[TopicPartition], ends_s: float | None) -> bool:
@@ -252,7 +253,7 @@ class Membership:
         ours = [partition for partition in partitions if partition in self.owned]
         # No commit and no drain: another member may have read on already, and a commit of ours would move the
         # group back. Results that still come are of an old epoch, dropped and counted.
-        contact = self._context.contact
+        contact = self._context.brokers.contact
         silence_s = contact.silence_s if contact.is_cut_off else None
         if self._context.delivery is not None:
             self._context.delivery.lost()
@@ -262,64 +263,68 @@ class Membership:
             route, epoch = self.owned.pop(partition)
             self._forget(partition, epoch.number, "lost")
             self._context.emit(PartitionLost(partition, epoch.number, returned[partition], silence_s))
-            self._submit_close(route, epoch, "lost")
+            self._close(route, epoch, "lost")
         contact.note_gone(len(ours), left=len(self.owned), lost=True)
 
     def _forget(self, partition: TopicPartition, number: int, reason: str) -> None:
         context = self._context
         context.ledger.ended(partition)
-        context.on_epoch_end(partition, number)
+        context.begins.on_epoch_end(partition, number)
         self.owned.saver.forget(partition, number)
-        halted = context.unreadable.pop(partition, None)
+        halted = context.owned.unreadable.pop(partition, None)
         # librdkafka remembers a pause over the next assign, so a partition that comes back would stay silent.
         if partition in context.flow.paused or (halted is not None and halted.is_paused):
             self._left_paused.add(partition)
         context.flow.forget(partition)
-        context.epochs.end(partition)
+        context.owned.end(partition)
         self.owned.logs.forget(partition)
-        if context.ages is not None:
-            context.ages.report(partition)
+        if context.options.ages is not None:
+            context.options.ages.report(partition)
         if context.history is not None:
             context.history.revoked(partition, number, reason)
 
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         begins = self.begin_known(consumer, names)
-        waiting = [KafkaPartition(*name, OFFSET_BEGINNING) for name in names if name in self._context.waiting]
+        waiting = [
+            KafkaPartition(*name, OFFSET_BEGINNING) for name in names if name in self._context.owned.waiting
+        ]
         where = [*(begin.kafka_partition() for begin in begins), *waiting]
         # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
         # and a partition that nobody has committed could skip what arrives before the first commit.
-        if self._context.cooperative:
+        if self._context.options.cooperative:
             consumer.incremental_assign(where)
         else:
             consumer.assign(where)
         if waiting:
             consumer.pause(waiting)
-        self._context.contact.note_assigned()
+        self._context.brokers.contact.note_assigned()
         self.after_assign(consumer, [begin.partition for begin in begins])
 
     def begin_known(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Sequence[Begin]:
         """Begin epochs for partitions that the client is about to be given; the others wait from now on."""
-        found, waiting = self._context.positions.find(consumer, partitions)
-        restored, unknown = self._context.restore.find(consumer, found, self._context.positions.left_s)
+        found, waiting = self._context.begins.positions.find(consumer, partitions)
+        restored, unknown = self._context.begins.restore.find(
+            consumer, found, self._context.begins.positions.left_s
+        )
         begins = [begin for begin in found if begin.partition not in unknown]
         self._stop_waiting(begin.partition for begin in begins)
-        for event in self._context.waiting.note({**waiting, **unknown}, self._context.clock()):
+        for event in self._context.owned.waiting.note({**waiting, **unknown}, self._context.clock()):
             self._context.emit(event)
         # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
         # epoch is dropped.
         for begin in begins:
             self._begin(begin, restored.get(begin.partition))
-        if self._context.catch_up_ends is not None:
-            self._context.catch_up_ends.ask(consumer, [begin.partition for begin in begins])
-        if begins and self._context.log_watch is not None:
-            self._context.log_watch.assigned()
+        if self._context.begins.catch_up_ends is not None:
+            self._context.begins.catch_up_ends.ask(consumer, [begin.partition for begin in begins])
+        if begins and self._context.brokers.log_watch is not None:
+            self._context.brokers.log_watch.assigned()
         return begins
 
     def _stop_waiting(self, partitions: Iterable[TopicPartition]) -> None:
         """Let partitions wait no more; librdkafka keeps them paused over its next assign."""
         for partition in partitions:
-            if self._context.waiting.pop(partition, None) is not None:
+            if self._context.owned.waiting.pop(partition, None) is not None:
                 self._context.owned.logs.forget(partition)
                 self._left_paused.add(partition)
 
@@ -358,14 +363,14 @@ class Membership:
         self._context.emit(
             PartitionRevoked(partition, epoch.number, next_offset, returned[partition], "the log is new")
         )
-        self._submit_close(route, epoch, "revoked")
+        self._close(route, epoch, "revoked")
         self._begin(replace(begin, facts=facts))
 
     def _begin(self, begin: Begin, restored: Restored | None = None) -> None:
         context, partition = self._context, begin.partition
         route = self._routes[partition.topic]
-        number = context.epochs.begin(partition)
-        hooked = route.open is not None or context.hooks.on_assigned is not None
+        number = context.owned.begin(partition)
+        hooked = route.open is not None or context.hook_threads.hooks.on_assigned is not None
         with route.hub.locked(noted=False) as inboxes:
             finished_before = restored.finished_before() if restored is not None else None
             epoch = inboxes.assign(partition, number, finished_before=finished_before, opened=not hooked)
@@ -378,57 +383,19 @@ class Membership:
         found_again = begin.offset if begin.is_empty else None
         context.ledger.assigned(partition, number, committed, found_again)
         self.owned.saver.begin(epoch, committed)
-        context.on_epoch_begin(partition, number, begin.committed.offset if begin.committed else None)
+        context.begins.on_epoch_begin(partition, number, begin.committed.offset if begin.committed else None)
         if context.history is not None:
             context.history.assigned(partition, number, begin.words)
         context.emit(PartitionAssigned(partition, number, begin.words, begin.is_new))
         if restored is not None:
             context.emit(restored.event(number))
         if hooked:
-            self._submit_open(route, epoch)
+            opens = None if route.open is None else partial(route.open, epoch)
+            context.hook_threads.open_epoch(partition, opens, partial(_let_records_run, route, epoch))
 
-    def _submit_open(self, route: Route, epoch: Epoch) -> None:
-        hooks, partition = self._context.hooks, epoch.partition
-
-        def let_records_run() -> None:
-            # On a hook's thread, perhaps long after a revoke: an epoch that ended is never opened.
-            with route.hub.locked(noted=False) as inboxes:
-                if not epoch.ended:
-                    inboxes.open(epoch)
-
-        steps: dict[str, Callable[[], None]] = {}
-        if (on_assigned := hooks.on_assigned) is not None:
-            steps["on_assigned"] = lambda: on_assigned(partition)
-        if (opens := route.open) is not None:
-            steps["open"] = lambda: opens(epoch)
-        # Last: no record runs before the user's own code has opened what it needs.
-        steps["start"] = let_records_run
-        self._context.hook_threads.submit(f"opening {partition}", steps, order=partition)
-
-    def _submit_close(self, route: Route, epoch: Epoch, reason: str) -> list[HookCall]:
-        hooks, partition = self._context.hooks, epoch.partition
-        steps: dict[str, Callable[[], None]] = {}
-        if (closes := route.close) is not None:
-            steps["close"] = lambda: closes(epoch, reason)
-        if reason == "lost":
-            if (on_lost := hooks.on_lost) is not None:
-                steps["on_lost"] = lambda: on_lost(partition)
-        elif (on_revoked := hooks.on_revoked) is not None:
-            steps["on_revoked"] = lambda: on_revoked(partition, reason)
-        if not steps:
-            return []
-        return [self._context.hook_threads.submit(f"closing {partition}", steps, order=partition)]
-
-    def _wait_for_hooks(self, calls: Iterable[HookCall], deadline_s: float) -> None:
-        """Wait for hooks to return, but not for those that an earlier one of their partition holds up."""
-        threads = self._context.hook_threads
-        for call in calls:
-            while not call.done.wait(min(HOOKS_CHECK_S, max(0.0, deadline_s - self._context.clock()))):
-                if self._context.clock() >= deadline_s or self._context.exit_now():
-                    return
-                threads.check()
-                if threads.is_held_up(call):
-                    break
+    def _close(self, route: Route, epoch: Epoch, reason: str) -> list[HookCall]:
+        closes = None if route.close is None else partial(route.close, epoch, reason)
+        return self._context.hook_threads.close_epoch(epoch.partition, closes, reason)
 
     def _guard(self, change: Callable[[], object]) -> None:
         # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to
@@ -446,3 +413,10 @@ class Membership:
             self._context.fatal(failure)
         finally:
             self.is_in_callback = False
+
+
+def _let_records_run(route: Route, epoch: Epoch) -> None:
+    """Open an epoch. On a hook's thread, perhaps long after a revoke: one that ended is never opened."""
+    with route.hub.locked(noted=False) as inboxes:
+        if not epoch.ended:
+            inboxes.open(epoch)

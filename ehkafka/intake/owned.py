@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ehkafka.intake.route import Route
+    from ehkafka.intake.unreadable import Halted
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.progress.ledger import Position
     from ehkafka.progress.saving import Locked
@@ -57,6 +58,35 @@ def waiting_events(waiting: Mapping[TopicPartition, Waiting], now_s: float) -> l
     ]
 
 
+class Standstill:
+    """Which partitions lag while nothing of them arrives, and since when. Pure.
+
+    Remembers up to where a partition had been received when its log was first seen to go on.
+    """
+
+    def __init__(self) -> None:
+        # Replaced, never changed: others read it.
+        self._since: dict[TopicPartition, tuple[int, float]] = {}
+
+    def check(self, behind: Iterable[tuple[TopicPartition, int]], now_s: float) -> None:
+        """Take which partitions are behind now, and the next offset that each waits for."""
+        known = self._since
+        found: dict[TopicPartition, tuple[int, float]] = {}
+        for partition, received_next in behind:
+            seen = known.get(partition)
+            found[partition] = seen if seen and seen[0] == received_next else (received_next, now_s)
+        self._since = found
+
+    def forget_all(self) -> None:
+        """Begin anew: silence proves nothing now."""
+        self._since = {}
+
+    def lasts_s(self, partition: TopicPartition, received_next: int, now_s: float) -> float:
+        """Return for how long a partition has stood still; 0 where it has moved since the last look."""
+        seen = self._since.get(partition)
+        return 0.0 if seen is None or seen[0] != received_next else max(0.0, now_s - seen[1])
+
+
 class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
     """By partition. A plain `(topic, partition)` tuple finds its entry too."""
 
@@ -66,6 +96,26 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
         self.saver = saver or ProgressSaver()
         # Where the logs begin and end, and since when that is known.
         self.logs = LogBook()
+        # Partitions of ours of which it is not known yet where they begin, and why.
+        self.waiting = WaitingPartitions()
+        # Partitions of which nothing can be read from an offset on.
+        self.unreadable: dict[TopicPartition, Halted] = {}
+        # Partitions whose share of the parked budget is full, with the key that has most of it.
+        self.parked_full: dict[TopicPartition, str] = {}
+        self.standstill = Standstill()
+        # The numbers of the current epochs, and of the last ones.
+        self.numbers: dict[TopicPartition, int] = {}
+        self._last: dict[TopicPartition, int] = {}
+
+    def begin(self, partition: TopicPartition) -> int:
+        """Return the number of a new epoch of a partition that is not ours yet: never used before."""
+        assert partition not in self.numbers, f"{partition} was assigned twice without a revoke"
+        number = self._last[partition] = self.numbers[partition] = self._last.get(partition, 0) + 1
+        return number
+
+    def end(self, partition: TopicPartition) -> int | None:
+        """End a partition's epoch and return its number, None when it was not ours."""
+        return self.numbers.pop(partition, None)
 
     def epochs(self) -> Iterator[Epoch]:
         """Yield the current epochs."""

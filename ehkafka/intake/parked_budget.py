@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class ParkedBudget:
     """Watches the shares of all partitions that are ours."""
 
-    def __init__(self, context: IntakeContext, action: OnParkedFull) -> None:
+    def __init__(self, context: IntakeContext) -> None:
         self._context = context
-        self._action: OnParkedFull = action
+        self._action = context.options.on_parked_full
 
     def check(self, pause: Callable[[list[TopicPartition]], None]) -> None:
         """Act where a share has become full; `pause` pauses partitions of the consumer."""
@@ -45,8 +45,8 @@ class ParkedBudget:
         full = {load.partition for load in over}
         # A paused partition's share counts as full until it goes on: not only between two attempts.
         still = full | context.flow.parked_full
-        for partition in [partition for partition in context.parked_full if partition not in still]:
-            del context.parked_full[partition]
+        for partition in [partition for partition in context.owned.parked_full if partition not in still]:
+            del context.owned.parked_full[partition]
         to_pause = [load.partition for load in over if self._act(*context.owned[load.partition])]
         # As they are now: the action may have changed what is parked.
         loads = loads_of(context.owned[partition].epoch for partition in to_pause)
@@ -86,8 +86,8 @@ class ParkedBudget:
 
     def _report(self, epoch: Epoch, key: str, action: OnParkedFull) -> None:
         partition = epoch.partition
-        is_new = partition not in self._context.parked_full
-        self._context.parked_full[partition] = key
+        is_new = partition not in self._context.owned.parked_full
+        self._context.owned.parked_full[partition] = key
         if is_new:
             amounts = epoch.tally.parked_records, epoch.tally.parked_bytes
             self._context.emit(ParkedBudgetFull(partition, *amounts, key, action))

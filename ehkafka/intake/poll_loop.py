@@ -85,10 +85,10 @@ class PollLoop:
         self._is_all_received = True
         self.by_hand = ByHand(context)
         self.membership = Membership(context, routes, self.watch, on_assigned=self._on_assigned)
-        self._parked = ParkedBudget(context, context.on_parked_full)
+        self._parked = ParkedBudget(context)
         # The amounts at the last look at it, and when the next one is due in any case.
         self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
-        self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
+        self._gaps = GapRepair(context, self.membership)
         self._log_ends = LogEnds(context)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
         self._silent = SilentBatches(context, self._unreadable.note_silent)
@@ -131,7 +131,7 @@ class PollLoop:
         self._check_slowly(consumer)
 
     def _note_turn(self) -> None:
-        self._context.contact.note_turn()
+        self._context.brokers.contact.note_turn()
         now_s = self._context.clock()
         gap_s, self.last_turn_s = now_s - self.last_turn_s, now_s
         self.gap.note(gap_s, now_s)
@@ -214,7 +214,9 @@ class PollLoop:
         Its cost is that of every waiting key: not to be paid in each turn of a loop that only waits.
         """
         context = self._context
-        if not context.parked_full and not any(route.hub.tally.parked_records for route in self._distinct):
+        if not context.owned.parked_full and not any(
+            route.hub.tally.parked_records for route in self._distinct
+        ):
             return
         amounts = (
             *self._moved(),
@@ -266,7 +268,7 @@ class PollLoop:
             context.history.received(partition, epoch.number, [message.offset() for message in fresh])
         # Before any code of the user's sees the messages.
         sizes = sizes_of(batch)
-        if context.ages is None or not (skipped := context.ages.too_old(partition, fresh)):
+        if context.options.ages is None or not (skipped := context.options.ages.too_old(partition, fresh)):
             keys = None if route.hub.inboxes.router.unread.needs_no_keys() else route.keys.keys(batch)
             return epoch, batch, keys, (), sizes
         young = [message for message in batch if message.offset() not in skipped]
@@ -337,8 +339,8 @@ class PollLoop:
         if fatal is not None:
             self._context.fatal(fatal)
         elif error.code() in MAY_RECOVER:
-            if error.code() == ALL_BROKERS_DOWN and self._context.log_watch is not None:
-                self._context.log_watch.ask_soon()
+            if error.code() == ALL_BROKERS_DOWN and self._context.brokers.log_watch is not None:
+                self._context.brokers.log_watch.ask_soon()
             self._on_error(error)
 
     def _commit_if_due(self, consumer: Consumer) -> None:
@@ -354,10 +356,10 @@ class PollLoop:
             return
         self._next_slow_check_s = now_s + SLOW_CHECK_S
         self.check_log_ends(consumer)
-        if self._context.ages is not None:
-            self._context.ages.check()
-        if self._context.log_watch is not None:
-            for partition, reason in self._context.log_watch.check().items():
+        if self._context.options.ages is not None:
+            self._context.options.ages.check()
+        if self._context.brokers.log_watch is not None:
+            for partition, reason in self._context.brokers.log_watch.check().items():
                 self._gaps.note_another_log(consumer, partition, reason)
         self.by_hand.then()
         self.by_hand.apply(consumer)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.positions.log_asker import KnownLogs, Question
     from ehkafka.records import Message
-    from ehkafka.settings import OutOfRange
 
 # Between two tries while the broker does not answer or librdkafka refuses.
 RETRY_S = 1.0
@@ -58,10 +57,10 @@ class _Stuck:
 class GapRepair:
     """Brings partitions back that stopped at a gap, or ends the app, as `on_out_of_range` says."""
 
-    def __init__(self, context: IntakeContext, membership: Membership, action: OutOfRange) -> None:
+    def __init__(self, context: IntakeContext, membership: Membership) -> None:
         self._context = context
         self._membership = membership
-        self._action = action
+        self._action = context.options.on_out_of_range
         self._stuck: dict[TopicPartition, _Stuck] = {}
         self._not_before_s = 0.0
         # Where the logs begin and end of partitions whose way on is open.
@@ -133,7 +132,7 @@ class GapRepair:
 
     def _decide(self, consumer: Consumer) -> None:
         open_cases = [partition for partition, stuck in self._stuck.items() if stuck.resume_at is None]
-        question, asker = self._question, self._context.asker
+        question, asker = self._question, self._context.brokers.asker
         assert asker is not None
         if question is None:
             self._question = asker.read_logs([open_cases]) if open_cases else None
@@ -144,7 +143,7 @@ class GapRepair:
         for partition in open_cases:
             if (known := question.answer.logs.get(partition)) is not None and known.start is not None:
                 wanted = _wanted(
-                    consumer, self._stuck[partition].epoch, self._context.unreadable.get(partition)
+                    consumer, self._stuck[partition].epoch, self._context.owned.unreadable.get(partition)
                 )
                 self._decide_one(partition, wanted, LogBounds(known.start, known.end))
         for problem in question.answer.problems.values():
@@ -160,7 +159,7 @@ class GapRepair:
         if log.hold(wanted) and not stuck.truncated:
             # A leader that lagged, or a position that fell back meanwhile: there is no gap.
             stuck.resume_at = wanted
-            if partition not in self._context.unreadable:
+            if partition not in self._context.owned.unreadable:
                 self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
             return
         before = stuck.epoch.received.finished_before
@@ -241,13 +240,13 @@ def _is_back(epoch: Epoch, offset: int) -> bool:
 
 def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence[TopicPartition]) -> None:
     """Let partitions of ours be read from the positions of their epochs. Raises `KafkaException`."""
-    if context.cooperative:
+    if context.options.cooperative:
         consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
         consumer.incremental_assign([_position(context, context.owned[p].epoch) for p in partitions])
         return
     # The eager protocol knows only whole assignments: the others fetch again, from where they are.
     # Those that wait for where they begin stay with the client as well, paused.
-    waiting = [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in context.waiting]
+    waiting = [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in context.owned.waiting]
     consumer.assign([*(_position(context, epoch) for epoch in context.owned.epochs()), *waiting])
 
 

@@ -74,12 +74,12 @@ class Halted:
 
 
 class UnreadablePartitions:
-    """Keeps `context.unreadable`. `assign_anew` brings back a partition that librdkafka will not seek."""
+    """Keeps the unreadable partitions of `owned`. `assign_anew` brings back what librdkafka will not seek."""
 
     def __init__(self, context: IntakeContext, assign_anew: Callable[[TopicPartition, str], None]) -> None:
         self._context = context
         self._assign_anew = assign_anew
-        self._halted = context.unreadable
+        self._halted = context.owned.unreadable
 
     def note(self, failed: FailedFetch) -> None:
         """Take an error of a partition, before the records that came ahead of it are received."""
@@ -159,7 +159,7 @@ class UnreadablePartitions:
 
     def _is_silent(self, partition: TopicPartition, now_s: float) -> bool:
         """Tell whether no answer would come if the batch were still broken."""
-        contact, leader = self._context.contact, self._context.contact.leaders.get(partition)
+        contact, leader = self._context.brokers.contact, self._context.brokers.contact.leaders.get(partition)
         return contact.is_blind or (leader is not None and now_s - leader.answered_s >= SILENT_LEADER_S)
 
     def _try_again(self, consumer: Consumer, partition: TopicPartition, halted: Halted) -> None:
@@ -194,7 +194,7 @@ class SilentBatches:
             if owned is not None and self._begin(owned.epoch) == begin:
                 error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
                 self._note(FailedFetch(partition, begin, error))
-        asker, now_s = self._context.asker, self._context.clock()
+        asker, now_s = self._context.brokers.asker, self._context.clock()
         due = next((one for one in self._context.owned.epochs() if self._is_due(one, now_s)), None)
         if asker is not None and due is not None:
             begin = self._begin(due)
@@ -209,8 +209,8 @@ class SilentBatches:
 
     def _is_due(self, epoch: Epoch, now_s: float) -> bool:
         context, partition = self._context, epoch.partition
-        lasts_s = context.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s)
-        if lasts_s < SILENT_S or partition in context.unreadable:
+        lasts_s = context.owned.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s)
+        if lasts_s < SILENT_S or partition in context.owned.unreadable:
             return False
         begin, read_s = self._read.get(partition, (-1, now_s))
         return begin != self._begin(epoch) or now_s >= read_s + AGAIN_S

@@ -97,8 +97,8 @@ class UntilCaughtUp:
         stop: Callable[[str], object],
         fail: Callable[[EhkafkaError], object],
     ) -> None:
-        assert context.catch_up_ends is not None
-        self._ends = context.catch_up_ends
+        assert context.begins.catch_up_ends is not None
+        self._ends = context.begins.catch_up_ends
         self._context = context
         self._routes = list(routes)
         self._asker = asker
@@ -119,10 +119,10 @@ class UntilCaughtUp:
         now_s = context.clock()
         self._ends.ask(self._consumer, context.owned)
         states = [self._state_of(*owned) for owned in context.owned.values()]
-        states += [_unplaced(partition, one.reason) for partition, one in context.waiting.items()]
-        is_blind = context.throttle.is_recent or context.contact.is_blind
+        states += [_unplaced(partition, one.reason) for partition, one in context.owned.waiting.items()]
+        is_blind = context.brokers.throttle.is_recent or context.brokers.contact.is_blind
         self._take_tails(is_blind=is_blind)
-        is_settled = context.contact.is_member and context.contact.lost_s is None
+        is_settled = context.brokers.contact.is_member and context.brokers.contact.lost_s is None
         found = self._catching_up.judge(states, now_s, is_settled=is_settled, is_blind=is_blind)
         if self._catching_up.wants_commit:
             context.ledger.commit_soon()
@@ -140,7 +140,7 @@ class UntilCaughtUp:
     def _state_of(self, route: Route, epoch: Epoch) -> PartitionState:
         context, partition = self._context, epoch.partition
         log = self._ends.logs.get(partition)
-        halted = context.unreadable.get(partition)
+        halted = context.owned.unreadable.get(partition)
         is_paused = partition in context.flow.paused
         received = epoch.received.next_offset
         is_received = log is not None and received is not None and received >= log.end

@@ -74,7 +74,7 @@ class BeginLater:
     def run(self, consumer: Consumer) -> None:
         """Begin those of which it is known, and ask about the others. Once a turn."""
         context, now_s = self._context, self._context.clock()
-        waiting, logs = context.waiting, context.owned.logs
+        waiting, logs = context.owned.waiting, context.owned.logs
         if not waiting:
             self._tried.clear()
             self._answered.begin(now_s)
@@ -88,7 +88,7 @@ class BeginLater:
             if not asked or now_s < tries.due_s:
                 continue
             # Of all, so that one question serves both.
-            if context.positions.lookups.is_known(list(waiting)):
+            if context.begins.positions.lookups.is_known(list(waiting)):
                 self._tried |= {p: waiting[p].since_s for p in answered} if asked is answered else {}
                 helped = self._begin(consumer, asked)
                 tries.note(now_s, context.clock(), helped=helped)
@@ -98,9 +98,9 @@ class BeginLater:
         """Return whether any has begun."""
         # A fetch that waits for a frozen leader learns of no other one for a minute.
         learn_leaders(consumer, LEADERS_S)
-        with self._context.positions.within(WITHIN_S):
+        with self._context.begins.positions.within(WITHIN_S):
             begins = self._membership.begin_known(consumer, partitions)
-        for partition in self._context.waiting.keys() & set(partitions):
+        for partition in self._context.owned.waiting.keys() & set(partitions):
             # Its leader may be silent again: only another answer shows that it is not.
             self._context.owned.logs.forget(partition)
         for begin in begins:

@@ -23,7 +23,7 @@ class ProgressWatch:
     def __init__(self, context: IntakeContext, routes: Sequence[Route]) -> None:
         self._context = context
         self._routes = routes
-        self._stuck = StuckWatch(routes, context.stuck_s, self._owned, context.emit, context.clock())
+        self._stuck = StuckWatch(routes, context.options.stuck_s, self._owned, context.emit, context.clock())
         # Per partition: what was received at the last look, since when, and whether on_idle was called.
         self._idle: dict[TopicPartition, tuple[int, float, bool]] = {}
 
@@ -36,7 +36,7 @@ class ProgressWatch:
         self._check_standstill(now_s)
         for route in self._routes:
             self._check_deadlines(route)
-        if self._context.hooks.on_idle is not None:
+        if self._context.hook_threads.hooks.on_idle is not None:
             for epoch in list(self._context.owned.epochs()):
                 self._check_idle(epoch, now_s)
 
@@ -60,11 +60,11 @@ class ProgressWatch:
         context = self._context
         # While records are withheld, those of a partition may stand in the client's queue behind others'.
         withheld, context.flow.has_withheld = context.flow.has_withheld, False
-        if context.contact.is_blind or context.throttle.is_recent or withheld:
-            context.standstill.forget_all()  # what came meanwhile is not known
+        if context.brokers.contact.is_blind or context.brokers.throttle.is_recent or withheld:
+            context.owned.standstill.forget_all()  # what came meanwhile is not known
             return
         logs, paused = context.owned.logs, context.flow.paused
-        context.standstill.check(
+        context.owned.standstill.check(
             (
                 (one.partition, one.received.next_offset or 0)
                 for one in context.owned.epochs()
@@ -81,15 +81,15 @@ class ProgressWatch:
             self._idle[partition] = (received, now_s, False)
         elif not reported and self._is_proved(partition, now_s - since_s):
             self._idle[partition] = (received, since_s, True)
-            on_idle = self._context.hooks.on_idle
+            on_idle = self._context.hook_threads.hooks.on_idle
             assert on_idle is not None
             name = f"on_idle of {partition}"
             self._context.hook_threads.submit(name, {name: lambda: on_idle(partition)}, order=partition)
 
     def _is_proved(self, partition: TopicPartition, silent_s: float) -> bool:
         """Tell whether the silence has lasted for idle_s, and a broker said after that that the log ended."""
-        logs, over_s = self._context.owned.logs, silent_s - self._context.idle_s
-        if over_s >= 0.0 and logs.age_s(partition, self._context.contact.now_s) > over_s:
+        logs, over_s = self._context.owned.logs, silent_s - self._context.options.idle_s
+        if over_s >= 0.0 and logs.age_s(partition, self._context.brokers.contact.now_s) > over_s:
             logs.wanted.add(partition)
             return False
         return over_s >= 0.0
@@ -97,38 +97,9 @@ class ProgressWatch:
     def _is_behind(self, epoch: Epoch) -> bool:
         """Tell whether the log goes on, or may: throttled fetches come back empty from a full log."""
         end = self._context.owned.logs.end(epoch.partition)
-        if end is None or self._context.throttle.is_recent:
+        if end is None or self._context.brokers.throttle.is_recent:
             return True  # no answer yet, or none that proves anything
         return epoch.received.next_offset is not None and end > epoch.received.next_offset
-
-
-class Standstill:
-    """Which partitions lag while nothing of them arrives, and since when. Pure.
-
-    Remembers up to where a partition had been received when its log was first seen to go on.
-    """
-
-    def __init__(self) -> None:
-        # Replaced, never changed: others read it.
-        self._since: dict[TopicPartition, tuple[int, float]] = {}
-
-    def check(self, behind: Iterable[tuple[TopicPartition, int]], now_s: float) -> None:
-        """Take which partitions are behind now, and the next offset that each waits for."""
-        known = self._since
-        found: dict[TopicPartition, tuple[int, float]] = {}
-        for partition, received_next in behind:
-            seen = known.get(partition)
-            found[partition] = seen if seen and seen[0] == received_next else (received_next, now_s)
-        self._since = found
-
-    def forget_all(self) -> None:
-        """Begin anew: silence proves nothing now."""
-        self._since = {}
-
-    def lasts_s(self, partition: TopicPartition, received_next: int, now_s: float) -> float:
-        """Return for how long a partition has stood still; 0 where it has moved since the last look."""
-        seen = self._since.get(partition)
-        return 0.0 if seen is None or seen[0] != received_next else max(0.0, now_s - seen[1])
 
 
 def report_stale(context: IntakeContext, routes: Sequence[Route]) -> None:

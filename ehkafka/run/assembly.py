@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.intake.contact import Contact
-from ehkafka.intake.context import IntakeContext
-from ehkafka.intake.epochs import Epochs
+from ehkafka.intake.context import Begins, Brokers, IntakeContext, IntakeOptions
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.intake.max_age import AgeLimits
@@ -79,7 +78,6 @@ class Assembly:
         saver = self._saver(ledger)
         if delivery is not None:
             saver.lowest = delivery.lowest
-        epochs = Epochs()
         owned = OwnedPartitions(saver)
         log_watch = logs.watch(owned, time.monotonic)
         committer = Committer(
@@ -89,7 +87,7 @@ class Assembly:
             fatal=self.fail,
             history=app.history,
             saver=saver,
-            commits=CONSUMER_COMMITS if delivery is None else delivery.commits(ledger, epochs.current),
+            commits=CONSUMER_COMMITS if delivery is None else delivery.commits(ledger, owned.numbers),
         )
         mirror = mirroring.join(logs, committer)
         lookups = Lookups(
@@ -106,39 +104,43 @@ class Assembly:
             count=bus.count,
             fatal=self.fail,
             exit_now=self.exit_now,
+            options=IntakeOptions(
+                # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
+                drain_s=settings.drain_used_s(int(app.consumer_properties()["max.poll.interval.ms"])),
+                idle_s=settings.idle_s,
+                stuck_s=settings.stuck_s,
+                cooperative=settings.assignor == "cooperative-sticky",
+                on_out_of_range=settings.on_out_of_range,
+                on_parked_full=settings.on_parked_full,
+                ages=self._age_limits(),
+            ),
+            brokers=Brokers(
+                # What the brokers do goes by their time.
+                throttle=Throttle(time.monotonic, bus.emit),
+                contact=Contact(time.monotonic, settings.unreachable_s),
+                asker=logs.bounds_asker,
+                log_watch=log_watch,
+            ),
+            begins=Begins(
+                PositionFinder(
+                    start_of(app),
+                    emit=bus.emit,
+                    count=bus.count,
+                    on_out_of_range=settings.on_out_of_range,
+                    lookups=lookups,
+                ),
+                restore=Restore(bus.emit, sources=mirror.ranges),
+                on_epoch_begin=mirror.on_epoch_begin,
+                on_epoch_end=mirror.on_epoch_end,
+                catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),
+            ),
             flow=FlowControl(_flow_limits(settings)),
             ledger=ledger,
             committer=committer,
-            positions=PositionFinder(
-                start_of(app),
-                emit=bus.emit,
-                count=bus.count,
-                on_out_of_range=settings.on_out_of_range,
-                lookups=lookups,
-            ),
-            on_out_of_range=settings.on_out_of_range,
-            on_parked_full=settings.on_parked_full,
-            ages=self._age_limits(),
-            asker=logs.bounds_asker,
-            log_watch=log_watch,
-            hook_threads=HookThreads(self.user_code_failed, bus.emit, now_s),
-            hooks=app.partition_hooks,
-            # What the brokers do goes by their time.
-            throttle=Throttle(time.monotonic, bus.emit),
-            contact=Contact(time.monotonic, settings.unreachable_s),
-            # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
-            drain_s=settings.drain_used_s(int(app.consumer_properties()["max.poll.interval.ms"])),
-            idle_s=settings.idle_s,
-            stuck_s=settings.stuck_s,
-            cooperative=settings.assignor == "cooperative-sticky",
+            hook_threads=HookThreads(self.user_code_failed, bus.emit, now_s, app.partition_hooks),
             history=app.history,
-            catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),
-            restore=Restore(bus.emit, sources=mirror.ranges),
-            on_epoch_begin=mirror.on_epoch_begin,
-            on_epoch_end=mirror.on_epoch_end,
-            owned=owned,
             delivery=delivery,
-            epochs=epochs,
+            owned=owned,
         )
 
     def _saver(self, ledger: CommitLedger) -> ProgressSaver:

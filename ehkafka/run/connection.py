@@ -63,10 +63,10 @@ class Connection:
 
         return self.reach.open(
             properties,
-            stats_cb=context.contact.with_statistics(properties),
+            stats_cb=context.brokers.contact.with_statistics(properties),
             on_error=take,
             on_commit=context.committer.on_commit,
-            throttle_cb=context.throttle.on_throttle,
+            throttle_cb=context.brokers.throttle.on_throttle,
         )
 
     def start(self, consumer: Consumer) -> None:
@@ -93,10 +93,10 @@ class Connection:
 
     def check(self, received_records: int) -> None:
         """Find out whether what was wrong is over. Poll thread, now and then."""
-        context, contact = self._context, self._context.contact
+        context, contact = self._context, self._context.brokers.contact
         self._credential.apply()
         self._errors.check(received_records, context.committer.acknowledged, contact.up_at_s)
-        contact.check(context.committer.acknowledged, context.throttle.total_s)
+        contact.check(context.committer.acknowledged, context.brokers.throttle.total_s)
         for text in contact.new_silences(context.owned, self._run.app.endpoint.name):
             self._run.bus.emit(ConnectionProblem("silence", text, fatal=False))
         if self._errors.wants_proof():
@@ -107,7 +107,7 @@ class Connection:
         if error.name() == "_AUTHENTICATION":
             self._credential.check_now()
         if error.code() == ALL_BROKERS_DOWN:
-            self._context.contact.note_down()
+            self._context.brokers.contact.note_down()
         self._errors.on_error(error)
 
     def _report(self, error: KafkaError) -> None:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 def snapshot_of(runtime: Runtime) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per unfinished record."""
-    state, throttle, contact = runtime.state, runtime.context.throttle, runtime.context.contact
+    state, throttle, contact = (
+        runtime.state,
+        runtime.context.brokers.throttle,
+        runtime.context.brokers.contact,
+    )
     partitions, outliving = pictures(runtime.context, runtime.routes.all)
     tokens, delivery = runtime.app.endpoint.tokens, runtime.context.delivery
     return Snapshot(
@@ -40,7 +44,7 @@ def snapshot_of(runtime: Runtime) -> Snapshot:
         broker_silence_s=contact.silence_s,
         is_cut_off=contact.is_cut_off,
         is_standby=contact.is_member
-        and not (runtime.context.owned or runtime.context.waiting)
+        and not (runtime.context.owned or runtime.context.owned.waiting)
         and state == "running",
         lost_s=contact.lost_s,
         lost_partitions=contact.lost_partitions,
@@ -89,7 +93,7 @@ def _handler(route: Route) -> HandlerSnapshot:
 def health_of_run(runtime: Runtime) -> Health:
     """Return whether all is well with a run, else the reasons."""
     snapshot = snapshot_of(runtime)
-    waiting = waiting_events(runtime.context.waiting.copy(), runtime.context.clock())
+    waiting = waiting_events(runtime.context.owned.waiting.copy(), runtime.context.clock())
     return health_of(
         snapshot,
         stuck_s=runtime.app.settings.stuck_s,
@@ -123,7 +127,7 @@ def not_live(runtime: Runtime) -> tuple[str, ...]:
             limit_s = max(limit_s, int(runtime.app.consumer_properties()["max.poll.interval.ms"]) / 1000)
         if silence_s > limit_s and not runtime.ending.is_stopping:
             reasons.append(f"The poll loop has not run for {silence_s:.0f} s.")
-    stranded_s = runtime.context.contact.stranded_s
+    stranded_s = runtime.context.brokers.contact.stranded_s
     if stranded_s >= runtime.app.settings.unreachable_s:
         reasons.append(
             f"The client has known no broker for {stranded_s:.0f} s, and finds none by itself (librdkafka's "
@@ -143,7 +147,7 @@ def not_started(runtime: Runtime) -> tuple[str, ...]:
     """Return what a run waits for before it is a member of its group; none from then on."""
     if runtime.ending.is_done:
         return (f"The app is {runtime.state}.",)
-    if runtime.context.contact.has_joined:
+    if runtime.context.brokers.contact.has_joined:
         return ()
     if runtime.is_polling is None:
         return ("No broker has answered yet.",)
@@ -156,7 +160,7 @@ def not_ready(runtime: Runtime) -> tuple[str, ...]:
         return ("The app stops.",)
     if reasons := not_started(runtime):
         return reasons
-    contact = runtime.context.contact
+    contact = runtime.context.brokers.contact
     if contact.is_unreachable:
         return (f"No broker has answered for {contact.silence_s:.0f} s.",)
     if contact.lost_s is not None:

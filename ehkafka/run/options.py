@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.client_name import client_name, numbered
 from ehkafka.endpoint.properties.ahead import Ahead
 from ehkafka.endpoint.properties.layers import consumer_properties
-from ehkafka.intake.context import PartitionHooks
+from ehkafka.intake.hook_threads import PartitionHooks
 from ehkafka.recovery.policy import letter_topics
 from ehkafka.settings.clock import REAL_CLOCK, Clock
 

@@ -120,7 +120,7 @@ class Runtime:
         try:
             consumer = self.connection.open(self.loop)
             try:
-                self.context.positions.first_counts.begin(self.connection.reach.partitions)
+                self.context.begins.positions.first_counts.begin(self.connection.reach.partitions)
                 self._reset()
                 self.start_stop.start(undo)
                 self.sending.start(self.connection.reach)
@@ -144,7 +144,7 @@ class Runtime:
         from ehkafka.run.resetting import reset_group  # noqa: PLC0415 - most runs reset nothing
 
         topics = [topic for route in self.routes.all for topic in route.topics]
-        start_of = self.context.positions.start_of
+        start_of = self.context.begins.positions.start_of
         reset_group(self.app.endpoint, self.app.settings, topics, start_of, self.bus.emit)
 
     def _main(self, consumer: Consumer) -> None:

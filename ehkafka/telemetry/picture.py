@@ -53,7 +53,7 @@ def pictures(
             inspection = Inspection(inboxes)
         found += _pictures(context, route, epochs, inspection)
         outliving += (_outliving(context, route, call) for call in inspection.calls())
-    found += map(_waiting, context.waiting.copy())
+    found += map(_waiting, context.owned.waiting.copy())
     return tuple(sorted(found, key=_name)), tuple(outliving)
 
 
@@ -67,7 +67,7 @@ def _outliving(context: IntakeContext, route: Route, entry: Entry) -> OutlivingC
         key=describe_key(entry[KEY]),
         handler=route.handler,
         age_s=age_s,
-        is_stuck=age_s > context.stuck_s + route.deadline_s,
+        is_stuck=age_s > context.options.stuck_s + route.deadline_s,
     )
 
 
@@ -119,7 +119,7 @@ def _numbers(
     committed = context.ledger.acknowledged(partition)
     oldest, key = _oldest(route, seen, outputs, now_s)
     if oldest is not None:
-        oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
+        oldest["is_stuck"] = oldest["age_s"] > context.options.stuck_s + oldest.get("deadline_s", 0.0)
     watermark = None if seen.watermark is None else outputs.bound(seen.watermark)
     lag_records, log_age_s = _lag_and_age(context, epoch, watermark, outputs.ended_records)
     numbers = dict(
@@ -130,7 +130,7 @@ def _numbers(
         backlog_bytes=tally.backlog_bytes,
         parked_records=tally.parked_records,
         parked_bytes=tally.parked_bytes,
-        parked_full_key=context.parked_full.get(partition),
+        parked_full_key=context.owned.parked_full.get(partition),
         watermark=watermark,
         committed=committed.next_offset if committed else None,
         received_records=tally.received_records,
@@ -138,7 +138,7 @@ def _numbers(
         skipped_records=tally.skipped_records,
         dead_lettered_records=tally.dead_lettered_records,
         paused=partition in context.flow.paused,
-        standstill_s=context.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s),
+        standstill_s=context.owned.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s),
         catch_up_records=_catch_up_records(context, epoch, watermark, outputs.ended_records),
         in_flight_records=seen.in_flight_records,
         blocked_lanes=seen.blocked_keys,
@@ -152,7 +152,7 @@ def _numbers(
 
 
 def _log_numbers(context: IntakeContext, epoch: Epoch) -> dict[str, Any]:
-    partition, contact = epoch.partition, context.contact
+    partition, contact = epoch.partition, context.brokers.contact
     known, leader = context.owned.logs.get(partition), contact.leaders.get(partition)
     numbers: dict[str, Any] = {"leader": "" if leader is None else leader.name}
     if known is not None and partition in context.flow.paused and known.start is not None:
@@ -165,7 +165,7 @@ def _log_age_s(context: IntakeContext, partition: TopicPartition) -> float | Non
 
     None while neither is known: just after the assignment, or when this process did not look for a while.
     """
-    contact, since_s = context.contact, context.owned.logs.since_s(partition)
+    contact, since_s = context.brokers.contact, context.owned.logs.since_s(partition)
     if since_s is None:
         return None
     age_s, old_s = max(0.0, contact.now_s - since_s), contact.unreachable_s
@@ -178,7 +178,7 @@ def _log_age_s(context: IntakeContext, partition: TopicPartition) -> float | Non
 
 
 def _unreadable(context: IntakeContext, partition: TopicPartition, now_s: float) -> Unreadable | None:
-    halted = context.unreadable.get(partition)
+    halted = context.owned.unreadable.get(partition)
     if halted is None:
         return None
     return Unreadable(halted.offset, halted.reason, halted.is_batch, max(0.0, now_s - halted.since_s))
@@ -195,7 +195,7 @@ def _lag_and_age(
 def _lag_records(
     context: IntakeContext, epoch: Epoch, watermark: int | None, ended_records: int
 ) -> int | None:
-    known, contact = context.owned.logs.get(epoch.partition), context.contact
+    known, contact = context.owned.logs.get(epoch.partition), context.brokers.contact
     if known is None or contact.is_cut_off or contact.now_s - known.at_s >= contact.unreachable_s:
         return None
     end, received = known.end, epoch.received.next_offset
@@ -204,7 +204,7 @@ def _lag_records(
         received = 0 if end == 0 else known.start
         if received is None:
             return None
-    if end <= received and context.throttle.is_recent:
+    if end <= received and context.brokers.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
     unfinished = epoch.tally.unfinished_records
     if ended_records and watermark is not None:
@@ -215,7 +215,11 @@ def _lag_records(
 def _catch_up_records(
     context: IntakeContext, epoch: Epoch, watermark: int | None, ended_records: int
 ) -> int | None:
-    log = None if context.catch_up_ends is None else context.catch_up_ends.logs.get(epoch.partition)
+    log = (
+        None
+        if context.begins.catch_up_ends is None
+        else context.begins.catch_up_ends.logs.get(epoch.partition)
+    )
     if log is None:
         return None
     received = epoch.received.next_offset

@@ -69,7 +69,6 @@ LOOSE = {"", "__main__", "errors", "middleware"}
 PURE = (
     "lanes",
     "intake.caught_up",
-    "intake.epochs",
     "intake.flow",
     "intake.poll_wait",
     "intake.pace",

@@ -52,7 +52,7 @@ def test_a_failing_rebalance_callback_fails_the_app_visibly(
             escaped.append(error)
             raise
 
-    monkeypatch.setattr("ehkafka.intake.epochs.Epochs.begin", broken)
+    monkeypatch.setattr("ehkafka.intake.owned.OwnedPartitions.begin", broken)
     monkeypatch.setattr(Membership, "on_assign", called_back)
     app.start()
     assert app.wait(10.0)

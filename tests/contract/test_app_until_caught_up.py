@@ -141,7 +141,7 @@ def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, wait_for: An
         app.keys.pause_partition("t4/0")
         lab.produce("later", topic="t4")
     # As if both had been there at the start.
-    ends = app.current_run.context.catch_up_ends
+    ends = app.current_run.context.begins.catch_up_ends
     ends.logs = {**ends.logs, ("t4", 0): ends.logs["t4", 0]._replace(end=2)}
     if what == "key":
         wait_for(lambda: app.snapshot().received_records == 2)
@@ -229,11 +229,11 @@ def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(
     run = Run(app, settle_s=0.5)
     wait_for(lambda: recorder.started)
     runtime = app.current_run
-    ends = runtime.context.catch_up_ends
+    ends = runtime.context.begins.catch_up_ends
     assert ends.logs["t", 0].end == 3
     # As if the log had more, of which throttled fetches bring nothing.
     ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
-    runtime.context.throttle.on_throttle(ThrottleEvent("broker", 1, 3.0))
+    runtime.context.brokers.throttle.on_throttle(ThrottleEvent("broker", 1, 3.0))
     gate.set()
     wait_for(lambda: recorder.count == 3)
     stays(lambda: not run.has_ended, for_s=2.0)
@@ -261,7 +261,7 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
     run = Run(app, settle_s=60.0 if is_empty else 1.0)
     wait_for(lambda: recorder.started)
     # As if compaction had taken away the last two of five.
-    ends = app.current_run.context.catch_up_ends
+    ends = app.current_run.context.begins.catch_up_ends
     ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
     gate.set()
     error = run.end()

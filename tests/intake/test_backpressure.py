@@ -81,7 +81,7 @@ class Bench:
             ledger=SimpleNamespace(in_flight=None),
             delivery=None,
             clock=lambda: self.now_s,
-            contact=SimpleNamespace(now_s=0.0),
+            brokers=SimpleNamespace(contact=SimpleNamespace(now_s=0.0)),
             emit=self.events.append,
         )
         self.routes: dict[str, Any] = {}

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ehkafka.intake.contact import Contact, Leader, read_statistics
-from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.intake.watch import Standstill
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, Standstill
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.intake.epochs import Epochs
+from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.records import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -12,7 +12,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def test_every_assignment_of_a_partition_has_a_new_epoch() -> None:
     """Numbers grow and are never used again, or a late result could pass for a current one."""
-    epochs = Epochs()
+    epochs = OwnedPartitions()
     seen = []
     for _ in range(3):
         seen.append(epochs.begin(P0))
@@ -22,26 +22,26 @@ def test_every_assignment_of_a_partition_has_a_new_epoch() -> None:
 
 def test_a_retained_partition_keeps_its_epoch() -> None:
     """What happens to other partitions changes nothing."""
-    epochs = Epochs()
+    epochs = OwnedPartitions()
     kept = epochs.begin(P0)
     epochs.begin(P1)
     epochs.end(P1)
-    assert epochs.current == {P0: kept}
+    assert epochs.numbers == {P0: kept}
 
 
 def test_the_end_of_a_partition_that_is_not_ours_is_no_error() -> None:
     """Librdkafka may tell of a loss twice."""
-    epochs = Epochs()
+    epochs = OwnedPartitions()
     assert epochs.end(P0) is None
     epochs.begin(P0)
     epochs.end(P0)
     assert epochs.end(P0) is None
-    assert epochs.current == {}
+    assert epochs.numbers == {}
 
 
 def test_a_partition_cannot_begin_twice() -> None:
     """An assign without a revoke in between is refused."""
-    epochs = Epochs()
+    epochs = OwnedPartitions()
     epochs.begin(P0)
     with pytest.raises(AssertionError, match="assigned twice"):
         epochs.begin(P0)

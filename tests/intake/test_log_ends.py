@@ -91,15 +91,13 @@ class Stand:
         self.contact = Contact(self.clock.now_s)
         self.flow = SimpleNamespace(paused=set[TopicPartition]())
         context: Any = SimpleNamespace(
-            waiting={},
             owned=self.owned,
             clock=self.clock.now_s,
             history=None,
-            unreadable={},
-            contact=self.contact,
-            asker=self.asker,
+            brokers=SimpleNamespace(
+                contact=self.contact, asker=self.asker, throttle=SimpleNamespace(is_recent=False)
+            ),
             emit=self.events.append,
-            throttle=SimpleNamespace(is_recent=False),
             flow=self.flow,
         )
         self.log_ends = LogEnds(context)

@@ -35,14 +35,15 @@ def released(*, settles: bool, commit_s: float | None) -> list[tuple[str, object
         committer=committing,
         delivery=None,
         ledger=SimpleNamespace(missing=lambda _positions: {}),
-        contact=SimpleNamespace(note_gone=lambda _count, **_what: None),
+        brokers=SimpleNamespace(contact=SimpleNamespace(note_gone=lambda _count, **_what: None)),
         owned={},
+        hook_threads=SimpleNamespace(wait=lambda *_: None),
+        exit_now=lambda: False,
     )
     membership = Membership(context, {}, lambda: None)
     membership.cut = lambda *_: True  # type: ignore[method-assign]
     membership._wait_until_drained = lambda *_: committing.calls.append(("drain", None))  # type: ignore[method-assign]
     membership._end = lambda partitions: committing.calls.append(("fix", None)) or ({}, {})  # type: ignore[method-assign,func-returns-value]
-    membership._wait_for_hooks = lambda *_: None  # type: ignore[method-assign]
     consumer: Any = None
     membership.release(consumer, [], reason="revoked", drain_s=0.0, commit_s=commit_s)
     return committing.calls

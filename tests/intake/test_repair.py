@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.events import ConnectionProblem, OffsetGap
 from ehkafka.intake.flow import FlowControl, FlowLimits
-from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, WaitingPartitions
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.intake.unreadable import Halted
 from ehkafka.lanes.finished import FinishedBefore
@@ -93,21 +93,22 @@ class Stage:
         self.lost = 0
         self.fatal: list[Exception] = []
         self.begun: list[int] = []
-        self.unreadable: dict[TopicPartition, Any] = {}
         self.committed: dict[TopicPartition, Position] = {}
         self.outputs = Unacknowledged()
         self.owned = OwnedPartitions()
+        self.unreadable = self.owned.unreadable
         for partition in (P0, P1):
             self.own(self.bench.assign(partition.partition))
         context: Any = SimpleNamespace(
             owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
-            count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
-            unreadable=self.unreadable, waiting=WaitingPartitions(), flow=FlowControl(FlowLimits()),
+            count=self._count, fatal=self.fatal.append,
+            options=SimpleNamespace(cooperative=cooperative, on_out_of_range=action),
+            brokers=SimpleNamespace(asker=self.consumer), flow=FlowControl(FlowLimits()),
             ledger=SimpleNamespace(acknowledged=self.committed.get),
             delivery=SimpleNamespace(outputs=self.outputs),
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
-        self._repair = GapRepair(context, membership, action)
+        self._repair = GapRepair(context, membership)
 
     def own(self, epoch: Epoch) -> None:
         """Let a partition have this epoch."""

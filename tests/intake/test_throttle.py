@@ -11,8 +11,9 @@ from confluent_kafka import ThrottleEvent
 
 from ehkafka.events import Throttled
 from ehkafka.intake.contact import Contact
+from ehkafka.intake.owned import Standstill
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
-from ehkafka.intake.watch import ProgressWatch, Standstill
+from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import LogBook
@@ -79,19 +80,19 @@ class Stand:
         self.idle = threading.Event()
         self.epoch = Epoch(P0, 1, {})
         self.epoch.received.next_offset = 10
-        owned = SimpleNamespace(logs=LogBook(), epochs=lambda: [self.epoch])
+        owned = SimpleNamespace(logs=LogBook(), epochs=lambda: [self.epoch], standstill=Standstill())
         self.context: Any = SimpleNamespace(
             clock=clock.now_s,
             emit=lambda _event: None,
-            throttle=throttle,
-            contact=Contact(clock.now_s, 60.0),
-            standstill=Standstill(),
+            brokers=SimpleNamespace(throttle=throttle, contact=Contact(clock.now_s, 60.0)),
             owned=owned,
             flow=SimpleNamespace(paused=set(), has_withheld=False),
-            idle_s=5.0,
-            stuck_s=300.0,
-            hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
-            hook_threads=SimpleNamespace(submit=_run_at_once, check=lambda: None),
+            options=SimpleNamespace(idle_s=5.0, stuck_s=300.0),
+            hook_threads=SimpleNamespace(
+                hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
+                submit=_run_at_once,
+                check=lambda: None,
+            ),
         )
         self.watch = ProgressWatch(self.context, [])
         self.ends(10)
@@ -149,14 +150,14 @@ def test_an_old_answer_makes_nothing_idle_and_after_unreachable_s_the_lag_is_unk
     """The leader is silent: what it said before proves nothing of now."""
     stand = Stand(throttle, clock)
     for _ in range(60):
-        stand.context.contact.note_turn()
+        stand.context.brokers.contact.note_turn()
         stand.watch.check()
         assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
         clock.advance(1.0)
     assert stand.context.owned.logs.wanted == {P0}
     assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] is None
     stand.ends(10)
-    stand.context.contact.check(1.0)
+    stand.context.brokers.contact.check(1.0)
     assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
     assert not stand.idle.is_set()
 
@@ -167,17 +168,17 @@ def test_after_a_time_in_which_the_process_did_not_run_the_lag_is_not_known_yet(
 ) -> None:
     """It has no age either, which would be its leader's silence; that begins with the next looks."""
     stand = Stand(throttle, clock)
-    stand.context.contact.note_turn()
+    stand.context.brokers.contact.note_turn()
     clock.advance(stopped_s)
     assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == lag
     assert _log_age_s(stand.context, P0) == (stopped_s if lag == 0 else None)
     for _ in range(60):
-        stand.context.contact.note_turn()
+        stand.context.brokers.contact.note_turn()
         clock.advance(1.0)
     assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] is None
     assert _log_age_s(stand.context, P0) == pytest.approx(65.0)
     stand.ends(10)
-    stand.context.contact.check(1.0)
+    stand.context.brokers.contact.check(1.0)
     assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
 
 
@@ -188,10 +189,10 @@ def test_a_standstill_does_not_include_a_time_in_which_the_process_did_not_run(
     stand = Stand(throttle, clock)
     stand.ends(20)
     stand.watch.check()
-    stand.context.contact.note_turn()
+    stand.context.brokers.contact.note_turn()
     clock.advance(3600.0)
     stand.watch.check()
-    assert stand.context.standstill.lasts_s(P0, 10, clock.now_s()) == 0.0
+    assert stand.context.owned.standstill.lasts_s(P0, 10, clock.now_s()) == 0.0
 
 
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:

@@ -56,9 +56,10 @@ class Stage:
         self.flow = SimpleNamespace(paused=set[TopicPartition](), has_withheld=False)
         self.anew: list[TopicPartition] = []
         self.context: Any = SimpleNamespace(
-            clock=self.clock.now_s, emit=self.reported.append, flow=self.flow, unreadable={},
-            contact=SimpleNamespace(is_blind=False, leaders={}), owned={P0: OwnedPartition(None, self.epoch)},  # type: ignore[arg-type]
+            clock=self.clock.now_s, emit=self.reported.append, flow=self.flow, owned=OwnedPartitions(),
+            brokers=SimpleNamespace(contact=SimpleNamespace(is_blind=False, leaders={})),
         )  # fmt: skip
+        self.context.owned[P0] = OwnedPartition(None, self.epoch)  # type: ignore[arg-type]
         self.parts = UnreadablePartitions(self.context, lambda partition, _why: self.anew.append(partition))
 
     def fail(self, offset: int = 10, code: int = KafkaError._BAD_MSG) -> None:
@@ -75,7 +76,8 @@ class Stage:
     @property
     def offset(self) -> int | None:
         """From where on it cannot be read."""
-        return self.context.unreadable[P0].offset if P0 in self.context.unreadable else None
+        unreadable = self.context.owned.unreadable
+        return unreadable[P0].offset if P0 in unreadable else None
 
 
 def test_it_is_paused_at_once_and_fetched_from_its_begin_again_and_again() -> None:
@@ -201,12 +203,12 @@ def test_a_silent_leader_does_not_make_a_batch_readable() -> None:
     stage = Stage()
     stage.fail()
     stage.turn()
-    stage.context.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s())
+    stage.context.brokers.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s())
     assert stage.turn(RETRY_S) == ["resume", 10]
     for _ in range(3):
         stage.turn(LASTS_S)
         assert stage.offset == 10
-    stage.context.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s() + RETRY_S)
+    stage.context.brokers.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s() + RETRY_S)
     stage.turn(RETRY_S)
     assert stage.offset is None
 
@@ -220,10 +222,8 @@ def test_an_answer_of_the_log_does_not_replace_what_the_client_has_reported_mean
         asked.append(Question(Tails(tails), Mock()))
         return asked[-1]
 
-    stage.context.asker = SimpleNamespace(read_tails=read_tails)
-    stage.context.standstill = SimpleNamespace(lasts_s=lambda *_: SILENT_S)
-    stage.context.owned = OwnedPartitions()
-    stage.context.owned[P0] = OwnedPartition(None, stage.epoch)  # type: ignore[arg-type]
+    stage.context.brokers.asker = SimpleNamespace(read_tails=read_tails)
+    stage.context.owned.standstill = SimpleNamespace(lasts_s=lambda *_: SILENT_S)
     silent = SilentBatches(stage.context, stage.parts.note_silent)
     silent.check()
     stage.fail()

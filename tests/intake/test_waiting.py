@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.intake.contact import Contact
-from ehkafka.intake.owned import OwnedPartitions, WaitingPartitions
+from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.repair import assign_anew
 from ehkafka.intake.waiting import AGAIN_S, AGAIN_S_MAX, WITHIN_S, BeginLater
 from ehkafka.positions.finder import Begin, Lookups
@@ -38,12 +38,11 @@ class Bench:
         self.may_take_s = math.inf
         self.seek_error: KafkaError | None = None
         self.owned = OwnedPartitions()
-        self.waiting = WaitingPartitions()
+        self.waiting = self.owned.waiting
         context: Any = SimpleNamespace(
             clock=lambda: self.now_s,
             owned=self.owned,
-            waiting=self.waiting,
-            positions=SimpleNamespace(lookups=Lookups(), within=self.within),
+            begins=SimpleNamespace(positions=SimpleNamespace(lookups=Lookups(), within=self.within)),
         )
         me: Any = self
         self._later = BeginLater(context, me, lambda partition, _reason: self.refused.append(partition))
@@ -184,7 +183,7 @@ def test_an_eager_repair_keeps_those_that_wait(bench: Bench) -> None:
     bench.waiting.note({P1: "silent"}, 0.0)
     given: list[KafkaPartition] = []
     consumer: Any = SimpleNamespace(assign=given.extend)
-    context: Any = SimpleNamespace(cooperative=False, owned=bench.owned, waiting=bench.waiting)
+    context: Any = SimpleNamespace(options=SimpleNamespace(cooperative=False), owned=bench.owned)
     assign_anew(consumer, context, [])
     assert [(p.partition, p.offset) for p in given] == [(1, OFFSET_BEGINNING)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ehkafka.intake import backpressure, epochs, flow, pace
+from ehkafka.intake import backpressure, flow, owned, pace
 from ehkafka.lanes import ending, epoch, finished, held, inboxes, piles, received, waiting
 from ehkafka.progress import known, ledger, saving
 from ehkafka.transactions import committing, coverage, group_commits, handing, loop, refusals, search
@@ -35,7 +35,7 @@ from tests.simulation.seeds import seeds
 from tests.transactions import test_group_commits, test_held, test_loop, test_next_producer, test_search
 
 IN = (
-    *(backpressure, epochs, flow, pace),
+    *(backpressure, flow, owned, pace),
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
     *(known, ledger, saving),
     *(committing, coverage, handing, transaction_held, loop, refusals, search),
@@ -188,7 +188,7 @@ ProgressSaver._found: what was restored and is gone from the log is said to be f
 Known.above: a commit between two looks is not cut at its position
     self.finished[below:] -> self.finished
     by test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above
-Epochs.begin: an epoch's number is used again
+OwnedPartitions.begin: an epoch's number is used again
     self._last.get(partition, 0) + 1 -> 1
     by test_every_assignment_of_a_partition_has_a_new_epoch
 """

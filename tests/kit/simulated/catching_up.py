@@ -82,7 +82,7 @@ class CatchingUp:
             ledger=SimpleNamespace(in_flight=None),
             delivery=None,
             clock=lambda: self.now_s,
-            contact=self,
+            brokers=SimpleNamespace(contact=self),
             emit=self.events.append,
         )
         self.pressure = Backpressure(context, routes, lambda _partition: False)

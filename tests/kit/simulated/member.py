@@ -10,8 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.backpressure import Backpressure
-from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.flow import loads_of
+from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import AwaitHead, SkipHead
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
@@ -59,7 +59,7 @@ class SimulatedMember:
         self.hub = Hub(self.inboxes, world.clock.now_s)
         self.hub.wake = self._wake
         self.ledger = CommitLedger(CommitPacing(plan.commit_interval_s))
-        self.epochs = Epochs()
+        self.epochs = OwnedPartitions()
         self.reader = KeyReader(_key_of if plan.user_keys else by_key, null_key=plan.null_key)
         self.ranges = FinishedOffsets(self)
         self.owned: dict[TopicPartition, Epoch] = {}

@@ -73,7 +73,7 @@ class MemberTransactions:
         self.held = HeldOutputs(self.outputs, world.clock.now_s)
         self.side = SideThread(member, self._main)
         self.group = GroupCommits(self._committed, world.clock.now_s)
-        self.group.epochs = member.epochs.current
+        self.group.epochs = member.epochs.numbers
         self._carrier = TransactionLoop(
             self.held,
             TransactionalProducer(

@@ -147,8 +147,8 @@ class Commits:
 
     def _begin_epoch(self, partition: TopicPartition, position: Position, committed: int | None) -> None:
         self._context.ledger.assigned(partition, position.epoch, None)
-        self._context.on_epoch_begin(partition, position.epoch, committed)
-        facts = self._context.positions.first_counts.completed(partition, position.facts)
+        self._context.begins.on_epoch_begin(partition, position.epoch, committed)
+        facts = self._context.begins.positions.first_counts.completed(partition, position.facts)
         self._positions[partition] = self._marked(position._replace(facts=facts))
 
     def _marked(self, position: Position) -> Position:

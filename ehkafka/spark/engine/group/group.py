@@ -120,16 +120,16 @@ class Group:
             properties,
             on_error=lambda _consumer, _error: self._is_open,
             on_commit=self._context.committer.on_commit,
-            throttle_cb=self._context.throttle.on_throttle,
+            throttle_cb=self._context.brokers.throttle.on_throttle,
         )
-        self._context.positions.first_counts.begin(self._reach.partitions)
+        self._context.begins.positions.first_counts.begin(self._reach.partitions)
         self._credential.start(self._consumer)
         self._mirroring.start()
         self._is_open = True
 
     def reset(self) -> None:
         """Take the group back to `start`, if the settings ask for it. Raises `GroupInUseError`."""
-        app, start_of = self._app, self._context.positions.start_of
+        app, start_of = self._app, self._context.begins.positions.start_of
         reset_group(app.endpoint, app.settings, app.topics, start_of, self._bus.emit)
 
     def begin(self, known_topics: Collection[str] = ()) -> dict[TopicPartition, int]:
@@ -140,7 +140,7 @@ class Group:
         """
         ends_s = time.monotonic() + BEGIN_S
         while True:
-            begins, waiting = self._context.positions.find(self._opened, self._partitions())
+            begins, waiting = self._context.begins.positions.find(self._opened, self._partitions())
             if not waiting or time.monotonic() >= ends_s:
                 break
             time.sleep(BEGIN_AGAIN_S)  # the leader of a topic that was just made may not know it yet
@@ -161,7 +161,7 @@ class Group:
 
         Raises `OffsetGapError` by `on_out_of_range`.
         """
-        reasons = self._context.positions.lookups.disproved(
+        reasons = self._context.begins.positions.lookups.disproved(
             {
                 one: LogFacts(topic_id=standing.topic_ids.get(one.topic), witness=standing.witnesses.get(one))
                 for one in standing.finished.keys() & self._logs.keys()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, describe
-from ehkafka.intake.context import PartitionHooks
+from ehkafka.intake.hook_threads import PartitionHooks
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.run.options import AppOptions
 from ehkafka.settings import Settings
