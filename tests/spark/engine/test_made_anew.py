@@ -21,8 +21,6 @@ from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.group.group import Group
-from ehkafka.spark.engine.group.hand_over import Standing
-from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
@@ -113,38 +111,6 @@ class LastBatch(NamedTuple):
     hold: threading.Event
     is_held: threading.Event
     go: threading.Event
-
-
-def old_commit(checkpoint: str = "") -> str:
-    """Return the metadata of a run's commit in the old log."""
-    return Mark("run-1", checkpoint).beside(OLD, LogFacts(topic_id=OLD_ID), 4096)
-
-
-def test_a_group_commit_of_another_log_does_not_decide(stage: Stage) -> None:
-    """`on_out_of_range` does: the start ends and says why, or takes the group to the log's beginning."""
-    stage.fill("new", NEW)
-    stage.commit(OLD, old_commit())
-    with pytest.raises(OffsetGapError, match=r"had the id 00010203-.*on_out_of_range='earliest'"):
-        stage.open().begin()
-    assert stage.commit().offset == OLD
-    group = stage.open(on_out_of_range="earliest")
-    assert group.claim(group.begin()).starts == {stage.partition: 0}
-    assert stage.commit().offset == 0
-
-
-def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(stage: Stage) -> None:
-    """Its commits were deleted with the topic; at the checkpoint's place the group would be in the middle."""
-    stage.fill("new", NEW)
-    standing = Standing({stage.partition: OLD}, ({stage.partition: OLD},), {stage.topic: OLD_ID})
-    group = stage.open()
-    group.begin({stage.topic})
-    with pytest.raises(OffsetGapError, match=r"had the id 00010203-.*new_checkpoint=True"):
-        group.begin_over(standing)
-    group = stage.open(on_out_of_range="earliest")
-    group.begin({stage.topic})
-    assert group.begin_over(standing) == {stage.partition: 0}
-    same = standing.__class__(standing.finished, standing.ends, {})
-    assert group.begin_over(same) == {}, "FACT: what is not known disproved a checkpoint"
 
 
 def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> None:

@@ -93,40 +93,6 @@ def test_a_group_that_is_moved_while_on_start_functions_run_starts_no_query(
     assert group_commits()[2] == (1, MOVED)
 
 
-def test_a_start_that_is_broken_off_ends_after_its_querys_last_task(
-    app: ehkafka.App, begin: Begin, group_commits: Any, lab: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C while the first batch begins: the group is given back when no handler runs any more.
-
-    The next start finds nothing in its way.
-    """
-    query = lab.FakeQuery()
-    query.is_busy, query.tasks = True, [1] * 12
-    left_at_stop = []
-    app.on_stop(lambda: left_at_stop.append(list(query.tasks)))
-    with monkeypatch.context() as patch:
-        patch.setattr(start, "AppStarted", _interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            begin(app, lambda: query)
-    assert query.stopped_while_busy is True
-    assert left_at_stop == [[]]
-    begin(app, lab.FakeQuery).stop()
-
-
-def test_a_start_that_is_broken_off_at_its_very_end_is_ended_by_the_run(
-    app: ehkafka.App, begin: Begin, lab: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From then on the run's own thread has the client and the end: it ends all, once, and is waited for."""
-    query, reported = lab.FakeQuery(), []
-    query.tasks = [1] * 12
-    app.on_stop(lambda: reported.append(list(query.tasks)))
-    monkeypatch.setattr(start, "SparkRun", _interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        begin(app, lambda: query)
-    assert not query.isActive
-    assert reported == [[]]
-
-
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of this kind are POSIX's")
 def test_a_signal_while_spark_starts_the_query_leaves_none_behind(
     app: ehkafka.App, begin: Begin, lab: Any

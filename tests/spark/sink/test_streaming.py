@@ -212,17 +212,6 @@ def test_bad_options_are_one_error_before_the_first_task(
     assert written.names() == []
 
 
-@pytest.mark.parametrize(
-    ("mode", "reported"), [("complete", "no output mode complete"), ("update", "not support Update")]
-)
-def test_other_modes_than_append_are_refused(stream: Stream, written: Any, mode: str, reported: str) -> None:
-    """Complete would replace all that is there, and says what to do; update is refused by Spark itself."""
-    stream.add(1)
-    with pytest.raises(Exception, match=reported):
-        stream.run(stream.frame().groupBy("home").count(), mode=mode)
-    assert written.names() == []
-
-
 def test_aggregates_are_appended_when_the_watermark_has_passed(stream: Stream, written: Any) -> None:
     """What the refusal of the other modes advises: a window is written once, when it is complete."""
     for each in ((0, 1, 2, 61), (62, 200)):  # by the minute: three, two and one that is not over
