@@ -17,9 +17,8 @@ from ehkafka.checks.target import Target
 from ehkafka.endpoint.causes import LEADER_MOVES
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
-from ehkafka.offsets.group import GroupOffsets
 from ehkafka.positions.first_counts import FirstCounts
-from ehkafka.positions.log_bounds import log_ends, log_starts, offsets_at
+from ehkafka.positions.log_bounds import commits_of, log_ends, log_starts, offsets_at
 from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.client import client_properties
@@ -143,15 +142,14 @@ class Log:
         self, group: str, partitions: Collection[TopicPartition]
     ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
         """Return what the group has committed, and which partitions are newer than its first commits say."""
-        target, counts = Target(endpoint=self._options.endpoint.endpoint(), group=group), FirstCounts()
-        found: dict[TopicPartition, int] = {}
-        for topic in sorted({one.topic for one in partitions}):
-            with GroupOffsets(target, topic) as offsets:
-                for number, (at, metadata) in offsets.commits().items():
-                    if at is not None:
-                        found[TopicPartition(topic, number)] = at
-                        counts.note({TopicPartition(topic, number): facts_of(at, metadata)})
-        committed = {one: at for one, at in found.items() if one in partitions}
+        assert group == self._options.group  # the client's own
+        topics = sorted({one.topic for one in partitions})
+        numbers = {topic: self._asked(self._about(topic)).topics[topic].partitions for topic in topics}
+        asked = [TopicPartition(topic, number) for topic in topics for number in numbers[topic]]
+        commits = self._asked(lambda consumer: commits_of(consumer, asked, self._timeout_s))
+        counts = FirstCounts()
+        counts.note({one: facts_of(at.offset, at.metadata) for one, at in commits.items()})
+        committed = {one: commits[one].offset for one in partitions if one in commits}
         return committed, {one for one in partitions if counts.is_new(one)}
 
     def close(self) -> None:

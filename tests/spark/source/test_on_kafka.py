@@ -132,7 +132,7 @@ def test_a_groups_commits_are_a_start(guarded: KafkaBroker, topic: Callable[...,
     produce(guarded.bootstrap, name, [("k", b"v")] * 6, partition=0)
     produce(guarded.bootstrap, name, [("k", b"v")] * 3, partition=1)
     guarded.set_committed(group, {(name, 0): 4})
-    with Log(_options(guarded, name)) as log:
+    with Log(_options(guarded, name, groupId=group)) as log:
         partitions = log.partitions()
         assert begin.offsets_of(AtGroup(group), log, partitions) == {partitions[0]: 4, partitions[1]: 0}
         late = AtGroup(group, AtWord("latest"))

@@ -13,13 +13,12 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import GroupInUseError
 from ehkafka.events import ConnectionProblem
+from ehkafka.positions.log_bounds import commits_of
 from ehkafka.progress.metadata import NO_WORD, ON_SPARK, LogFacts, facts_word
-from ehkafka.records import TopicPartition
 from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.progress.ledger import CommitLedger, Position
+    from ehkafka.records import TopicPartition
 
     Positions = Mapping[TopicPartition, Position]
 
@@ -197,25 +197,19 @@ class GroupWatch:
     def _read(
         self, consumer: Consumer, partitions: list[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Commit] | None:
-        if not partitions:
-            return {}
         asked_s = time.monotonic()
         try:
-            answers = consumer.committed([KafkaPartition(*one) for one in partitions], timeout=timeout_s)
-            errors = [answer.error for answer in answers if answer.error is not None]
+            found = commits_of(consumer, partitions, timeout_s)
         except KafkaException as failed:
-            answers, errors = [], [failed.args[0]]
-        if errors:
+            error = failed.args[0]
             self.timeout_s = min(2 * self.timeout_s, CHECK_TIMEOUT_MAX_S)
-            self._emit(ConnectionProblem(errors[0].name(), describe_error(errors[0]), fatal=False))
+            self._emit(ConnectionProblem(error.name(), describe_error(error), fatal=False))
             return None
         # Else each second look at a slow broker would be given up.
         took_s = time.monotonic() - asked_s
         self.timeout_s = min(max(CHECK_TIMEOUT_S, 2 * took_s), CHECK_TIMEOUT_MAX_S)
-        return {
-            TopicPartition(one.topic, one.partition): Commit(one.offset, one.metadata or "")
-            for one in answers
-        }
+        commits = {p: Commit(at.offset, at.metadata or "") for p, at in found.items()}
+        return dict.fromkeys(partitions, Commit(-1, "")) | commits
 
     def _moved(
         self, moved: Mapping[TopicPartition, Commit], before: Mapping[TopicPartition, int], when: str
