@@ -58,6 +58,19 @@ def begin(monkeypatch: pytest.MonkeyPatch, lab: Any) -> Iterator[Begin]:
 
 
 @pytest.fixture
+def break_off(app: ehkafka.App, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what starts a run with a query and breaks the start off where it makes this of `start`."""
+
+    def go(query: Any, name: str = "AppStarted") -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(start, name, _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                begin(app, lambda: query)
+
+    return go
+
+
+@pytest.fixture
 def signal_main() -> Iterator[Callable[[], None]]:
     """Return what sends the main thread a signal that interrupts it, from another one, and waits for that."""
     if not hasattr(signal, "pthread_kill"):
@@ -129,9 +142,23 @@ def test_a_signal_while_spark_starts_the_query_leaves_none_behind(
     assert not query.isActive
 
 
-def test_what_spark_says_to_a_start_is_raised_by_it(
-    app: ehkafka.App, begin: Begin, group_commits: Any
+def test_a_start_that_is_broken_off_before_its_query_gives_the_group_back(
+    app: ehkafka.App, begin: Begin, lab: Any
 ) -> None:
+    """Ctrl-C in a function of on_start: what was opened is ended, and the next start begins."""
+    interrupts = iter([True])
+
+    @app.on_start
+    def open_pool() -> None:
+        if next(interrupts, False):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        begin(app, lambda: pytest.fail("a query was started"))
+    begin(app, lab.FakeQuery).stop()
+
+
+def test_what_spark_says_to_a_start_is_raised_by_it(app: ehkafka.App, begin: Begin) -> None:
     """The very error; the on_stop functions run, and the group is given back."""
     reported: list[str] = []
     app.on_stop(lambda: reported.append("stop"))
@@ -148,10 +175,10 @@ def test_what_spark_says_to_a_start_is_raised_by_it(
 def test_further_signals_end_no_start_before_its_tasks(
     app: ehkafka.App,
     begin: Begin,
-    group_commits: Any,
     lab: Any,
     monkeypatch: pytest.MonkeyPatch,
     signal_main: Callable[[], None],
+    break_off: Callable[..., None],
     name: str,
 ) -> None:
     """A user who presses Ctrl-C again and again: no on_stop function, no client's end while tasks run."""
@@ -171,16 +198,13 @@ def test_further_signals_end_no_start_before_its_tasks(
     query.stop = stop_slowly
     monkeypatch.setattr(Group, "close", note_close)
     app.on_stop(lambda: left.append(list(query.tasks)))
-    with monkeypatch.context() as patch:
-        patch.setattr(start, name, _interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            begin(app, lambda: query)
+    break_off(query, name)
     assert (left, closed) == ([[]], [[]])
     begin(app, lab.FakeQuery).stop()
 
 
 def test_a_further_signal_leaves_a_long_on_stop_function(
-    app: ehkafka.App, begin: Begin, lab: Any, monkeypatch: pytest.MonkeyPatch, signal_main: Callable[[], None]
+    app: ehkafka.App, lab: Any, signal_main: Callable[[], None], break_off: Callable[..., None]
 ) -> None:
     """By then nothing of ours runs, and the user wants to leave at once."""
     go = threading.Event()
@@ -190,10 +214,7 @@ def test_a_further_signal_leaves_a_long_on_stop_function(
         signal_main()
         assert go.wait(60)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(start, "AppStarted", _interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            begin(app, lab.FakeQuery)
+    break_off(lab.FakeQuery())
     go.set()
 
 
@@ -203,6 +224,7 @@ def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
     lab: Any,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    break_off: Callable[..., None],
 ) -> None:
     """It is waited for with a bound, and reported; nobody gets the group while its handlers may run."""
     query, go, reported = lab.FakeQuery(), threading.Event(), list[str]()
@@ -215,10 +237,8 @@ def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
     query.stop = stop_at_last
     app.on_stop(lambda: reported.append("stop"))
     with monkeypatch.context() as patch:
-        patch.setattr(start, "AppStarted", _interrupt)
         patch.setattr(start, "SLACK_S", 0.1)
-        with pytest.raises(KeyboardInterrupt):
-            begin(app, lambda: query)
+        break_off(query)
     assert "has not ended" in caplog.text
     assert reported == []
     with pytest.raises(GroupInUseError, match="this process runs it"):
@@ -230,11 +250,7 @@ def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
 
 
 def test_what_fails_while_a_start_is_broken_off_is_reported_beside(
-    app: ehkafka.App,
-    begin: Begin,
-    lab: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    app: ehkafka.App, lab: Any, caplog: pytest.LogCaptureFixture, break_off: Callable[..., None]
 ) -> None:
     """The caller sees what broke the start off; the rest is ended all the same."""
     query, reported = lab.FakeQuery(), list[str]()
@@ -244,10 +260,7 @@ def test_what_fails_while_a_start_is_broken_off_is_reported_beside(
 
     query.stop = fail
     app.on_stop(lambda: reported.append("stop"))
-    with monkeypatch.context() as patch:
-        patch.setattr(start, "AppStarted", _interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            begin(app, lambda: query)
+    break_off(query)
     assert "no such query" in caplog.text
     assert reported == ["stop"]
 
