@@ -62,10 +62,12 @@ def test_a_struct_without_fields_is_refused_where_the_format_has_none() -> None:
     check_columns(schema(t.StructType()), "jsonl")
 
 
-def test_a_stream_without_columns_is_refused() -> None:
+def test_a_stream_without_columns_or_with_one_name_twice_is_refused() -> None:
     """Rows of nothing would be lost."""
     with pytest.raises(ConfigurationError, match="no columns"):
         check_columns(t.StructType(), "jsonl")
+    with pytest.raises(ConfigurationError, match=r"'in\.c\.n'; rename"):
+        check_columns(schema(t.StructType([t.StructField("n", TEXT)] * 2)), "jsonl")
 
 
 @pytest.mark.parametrize("file_format", ["jsonl", "parquet"])

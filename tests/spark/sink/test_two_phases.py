@@ -220,31 +220,17 @@ def test_the_writer_is_pickled_without_a_secret(written: Any, azurite: Any) -> N
     assert ACCOUNT_KEY.encode() not in pickle.dumps(source)
 
 
-def test_what_a_file_cannot_hold_is_refused_at_the_start() -> None:
-    """Complete mode, batch queries, reading, double names, types without a form."""
-    from pyspark.sql.types import (  # noqa: PLC0415
-        ArrayType,
-        BinaryType,
-        LongType,
-        MapType,
-        StructField,
-        StructType,
-        VariantType,
-    )
+def test_what_cannot_be_written_is_refused_at_the_start() -> None:
+    """Complete mode, batch queries, reading, a type without a form."""
+    from pyspark.sql.types import LongType, StructField, StructType, VariantType  # noqa: PLC0415
 
     source = BlobDataSource({"containerurl": "https://shop.blob.core.windows.net/homes", "path": "out"})
-    good = StructField("n", LongType())
+    good = StructType([StructField("n", LongType())])
     with pytest.raises(ConfigurationError, match="output mode complete"):
-        source.streamWriter(StructType([good]), overwrite=True)
+        source.streamWriter(good, overwrite=True)
     with pytest.raises(ConfigurationError, match="availableNow"):
-        source.writer(StructType([good]), overwrite=False)
+        source.writer(good, overwrite=False)
     with pytest.raises(ConfigurationError, match=r"spark\.read\.json"):
         source.schema()
-    with pytest.raises(ConfigurationError, match=r"'in\.n'; rename"):
-        source.streamWriter(StructType([StructField("in", StructType([good, good]))]), overwrite=False)
     with pytest.raises(ConfigurationError, match="'v' is of type variant"):
-        source.streamWriter(StructType([StructField("v", ArrayType(VariantType()))]), overwrite=False)
-    with pytest.raises(ConfigurationError, match=r"'m' is a map<binary,bigint>.*transform_keys"):
-        source.streamWriter(
-            StructType([StructField("m", MapType(BinaryType(), LongType()))]), overwrite=False
-        )
+        source.streamWriter(StructType([StructField("v", VariantType())]), overwrite=False)
