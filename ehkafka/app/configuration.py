@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
 from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
-from ehkafka.endpoint.environment import property_name, read_variables
+from ehkafka.endpoint.environment import property_name
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.positions.start import check_start
@@ -39,7 +39,6 @@ __all__ = [
     "in_one_spelling",
     "is_secret",
     "property_name",
-    "read_variables",
     "shown",
 ]
 

@@ -134,7 +134,7 @@ def effective(app: str | None, given: Given) -> Shown:
 def _marked(value: Effective, given: Given) -> Effective:
     """Return a value of the stand-in as what it is: nobody's."""
     setting = "group" if value.name == "group.id" else value.name
-    if value.name not in _REQUIRED or setting in given.layer.settings:
+    if value.name not in _REQUIRED or setting in given.layer.tables["app"]:
         return value
     return replace(value, value=None, origin=MISSING, reason=_REQUIRED[value.name])
 

@@ -60,9 +60,9 @@ def chosen_target(
     own = (there.default_topic,) if there.default_topic else ()
     return Target(
         endpoint=there,
-        group=group or given.layer.settings.get("group"),
+        group=group or given.layer.values("app").get("group"),
         topics=named or own,
-        consumer=given.layer.consumer,
+        consumer=given.layer.values("consumer"),
     )
 
 

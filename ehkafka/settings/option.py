@@ -95,10 +95,10 @@ class Option:
         return ""
 
     def _no_number(self, value: Any) -> str:
-        kind, kinds, most = "whole number", int, self.most or _COUNT_MAX
-        if "float" in self.type:
-            kind, kinds, most = "number", int | float, self.most or SECONDS_MAX
-        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        is_float = "float" in self.type
+        kind, most = ("number", SECONDS_MAX) if is_float else ("whole number", _COUNT_MAX)
+        most = self.most or most
+        is_number = isinstance(value, int | float if is_float else int) and not isinstance(value, bool)
         if self.above is not None:
             is_within, bound = (
                 is_number and self.above < value <= most,
@@ -118,7 +118,7 @@ def option(default: Any, words: str, **more: Any) -> Any:
 
 
 @cache
-def options_of(kind: type) -> tuple[Option, ...]:
+def options_of(kind: Any) -> tuple[Option, ...]:
     """Return the options of a dataclass, in their order."""
     found = [one for one in fields(kind) if "option" in one.metadata]
     return tuple(

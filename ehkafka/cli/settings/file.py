@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
-from ehkafka.cli.settings.layer import NAMES, HandlerValue, Layer, close_to
+from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, HandlerValue, Layer, close_to
 from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
@@ -54,18 +54,18 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
     for name in _TABLES:
         if not isinstance(tables.setdefault(name, {}), dict):
             raise ConfigurationError(f"{path}: {name} is not a table; write [{name}].")
-    endpoint = dict(tables["endpoint"])
-    properties = endpoint.pop("properties", {})
+    tables["endpoint"] = dict(tables["endpoint"])
+    tables["endpoint.properties"] = properties = tables["endpoint"].pop("properties", {})
     if not isinstance(properties, dict):
         raise ConfigurationError(f"{path}: endpoint.properties is not a table; write [endpoint.properties].")
-    layer = Layer(
-        settings=_app_settings(path, tables["app"]),
-        **{name: _properties(path, name, tables[name]) for name in PROPERTIES},
-        endpoint=_endpoint_settings(path, endpoint),
-        properties=_properties(path, "endpoint.properties", properties),
-        handlers=_of_handlers(path, tables["handlers"]),
-    )
-    _name_origins(path, layer)
+    layer = Layer()
+    readers = {"app": _setting, "endpoint": _of_endpoint}
+    for table in TABLES:
+        written = tables[table] if table in readers else dict(_flat(tables[table]))
+        for name, value in written.items():
+            origin = f"{path}: {table}.{name}"
+            layer.put(table, name, readers.get(table, _scalar)(path, name, value, origin), origin)
+    layer.handlers.extend(_of_handlers(path, tables["handlers"]))
     return layer
 
 
@@ -104,19 +104,16 @@ def _unreadable(words: str) -> ConfigurationError:
     return ConfigurationError(f"{words}: correct it, nothing was started.")
 
 
-def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
-    for name in table:
-        if name in PROPERTIES:
-            raise ConfigurationError(f"{path}: app.{name} is not a setting; write a table [{name}].")
-        if name not in NAMES:
-            raise ConfigurationError(
-                ended(f"{path}: there is no setting app.{name}{_of_one(name) or close_to(name, NAMES)}")
-            )
-    if not table:
-        return {}
+def _setting(path: Path, name: str, value: Any, origin: str) -> Any:
+    if name in PROPERTIES:
+        raise ConfigurationError(f"{path}: app.{name} is not a setting; write a table [{name}].")
+    if name not in NAMES:
+        raise ConfigurationError(
+            ended(f"{path}: there is no setting app.{name}{_of_one(name) or close_to(name, NAMES)}")
+        )
     from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
 
-    return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}
+    return checked(name, value, origin, is_text=False)
 
 
 def _of_one(name: str) -> str:
@@ -133,19 +130,13 @@ def _of_handlers(path: Path, table: Mapping[str, Any]) -> list[HandlerValue]:
     return list(from_table(path, table))
 
 
-def _endpoint_settings(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
-    for name, value in table.items():
-        if name not in ENDPOINT_KEYS:
-            known = (*ENDPOINT_KEYS, "properties")
-            close = close_to(name, known)
-            raise ConfigurationError(ended(f"{path}: there is no setting endpoint.{name}{close}"))
-        if not isinstance(value, str) or not value:
-            raise ConfigurationError(f"{path}: endpoint.{name} must be text, and not empty.")
-    return dict(table)
-
-
-def _properties(path: Path, where: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _scalar(path, f"{where}.{name}", name, value) for name, value in _flat(table)}
+def _of_endpoint(path: Path, name: str, value: Any, origin: str) -> str:
+    if name not in ENDPOINT_KEYS:
+        close = close_to(name, (*ENDPOINT_KEYS, "properties"))
+        raise ConfigurationError(ended(f"{path}: there is no setting endpoint.{name}{close}"))
+    if not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{origin} must be text, and not empty.")
+    return value
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -157,29 +148,18 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + name, value
 
 
-def _scalar(path: Path, key: str, name: str, value: Any) -> Any:
+def _scalar(_path: Path, name: str, value: Any, origin: str) -> Any:
     if not isinstance(value, str | int | float):
         raise ConfigurationError(
-            f"{path}: {key}={shown(name, value)} is refused: librdkafka takes text, a number or true/false."
+            f"{origin}={shown(name, value)} is refused: librdkafka takes text, a number or true/false."
         )
     return value
 
 
-def _name_origins(path: Path, layer: Layer) -> None:
-    layer.origins.update({name: f"{path}: app.{name}" for name in layer.settings})
-    for table in PROPERTIES:
-        layer.origins.update({f"{table}.{name}": f"{path}: {table}.{name}" for name in layer.table(table)})
-    of_endpoint = (*layer.endpoint, *(f"properties.{name}" for name in layer.properties))
-    layer.origins.update({f"endpoint.{name}": f"{path}: endpoint.{name}" for name in of_endpoint})
-
-
 def _warn_of_secrets(path: Path, layer: Layer, mode: int) -> None:
-    secret = [f"endpoint.{name}" for name in _SECRET_KEYS if name in layer.endpoint]
-    secret += [
-        f"endpoint.properties.{name}" for name, value in layer.properties.items() if is_secret(name, value)
-    ]
-    for table in PROPERTIES:
-        secret += [f"{table}.{name}" for name, value in layer.table(table).items() if is_secret(name, value)]
+    secret = [f"endpoint.{name}" for name in _SECRET_KEYS if name in layer.tables["endpoint"]]
+    for table in OF_PROPERTIES:
+        secret += [f"{table}.{name}" for name, value in layer.values(table).items() if is_secret(name, value)]
     if secret and stat.S_ISREG(mode) and mode & stat.S_IROTH:
         logging.getLogger("ehkafka").warning(
             "%s holds a secret (%s) and everybody on this machine can read it. Run chmod 600 on it, or"

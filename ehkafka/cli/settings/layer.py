@@ -1,6 +1,6 @@
 """One layer of settings: what a file, the environment or the command line says, each with its origin.
 
-Pure. A layer is checked as it is read; laying them over one another is the part of `given`.
+Pure. A layer is checked as it is read.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import difflib
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling
 from ehkafka.settings import PROPERTIES, Settings
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "EHKAFKA_"
 """What all variables begin with."""
+
+OF_PROPERTIES: Final = ("endpoint.properties", *PROPERTIES)
+"""Tables of librdkafka's properties."""
+
+TABLES: Final = ("app", "endpoint", *OF_PROPERTIES)
 
 # Properties have tables of their own.
 NAMES: Final = tuple(field.name for field in fields(Settings) if field.name not in PROPERTIES)
@@ -34,25 +40,67 @@ class HandlerValue(NamedTuple):
     origin: str
 
 
+class Written(NamedTuple):
+    """A value, and the place where it is written."""
+
+    value: Any
+    origin: str
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says.
+    """What one source says: the values of each table by name.
 
-    `origins` names the place of each: of `group`, of `consumer.<property>`, of `endpoint.<setting>`. Those of
-    `handlers` have theirs with them, and stand in the order in which they are laid over one another.
+    Those of `handlers` stand in the order in which they are laid over one another.
     """
 
-    settings: dict[str, Any] = field(default_factory=dict)
-    consumer: dict[str, Any] = field(default_factory=dict, repr=False)
-    producer: dict[str, Any] = field(default_factory=dict, repr=False)
-    endpoint: dict[str, str] = field(default_factory=dict, repr=False)
-    properties: dict[str, Any] = field(default_factory=dict, repr=False)
+    tables: dict[str, dict[str, Written]] = field(
+        default_factory=lambda: {table: {} for table in TABLES}, repr=False
+    )
     handlers: list[HandlerValue] = field(default_factory=list, repr=False)
-    origins: dict[str, str] = field(default_factory=dict)
 
-    def table(self, name: str) -> dict[str, Any]:
-        """Return the properties that are the setting of this name, one of `settings.PROPERTIES`."""
-        return {"consumer": self.consumer, "producer": self.producer}[name]
+    def put(self, table: str, name: str, value: Any, origin: str) -> None:
+        """Take a value."""
+        self.tables[table][name] = Written(value, origin)
+
+    def values(self, table: str) -> dict[str, Any]:
+        """Return the values of a table by name."""
+        return {name: one.value for name, one in self.tables[table].items()}
+
+    def origins(self) -> dict[str, str]:
+        """Return the place of each as `App.configure` takes it: of `group`, of `consumer.<property>`."""
+        return {
+            name if table == "app" else f"{table}.{name}": one.origin
+            for table, written in self.tables.items()
+            for name, one in written.items()
+        }
+
+    @property
+    def way(self) -> Written | None:
+        """The way to a broker that it names."""
+        endpoint = self.tables["endpoint"]
+        return next((endpoint[way] for way in ENDPOINT_WAYS if way in endpoint), None)
+
+    def lay(self, layer: Layer) -> None:
+        """Lay another layer over this one, its properties in our spelling.
+
+        A way to a broker replaces the one below it, with all that belongs to that: its properties, too.
+        Raises `ConfigurationError`.
+        """
+        if layer.way is not None:
+            if self.way is not None:
+                self.tables["endpoint.properties"].clear()
+            self.tables["endpoint"].clear()
+        self.handlers.extend(layer.handlers)
+        for table in ("app", "endpoint"):
+            self.tables[table].update(layer.tables[table])
+        for table in OF_PROPERTIES:
+            in_one_spelling(
+                layer.values(table), table
+            )  # as a whole: two names of one property may contradict
+            for name, one in layer.tables[table].items():
+                ((known, kept),) = in_one_spelling({name: one.value}, table).items()
+                self.put(table, known, kept, one.origin)
 
 
 def close_to(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling, is_secret
+from ehkafka.app.configuration import in_one_spelling, is_secret
+from ehkafka.cli.settings.layer import OF_PROPERTIES
 from ehkafka.errors import ConfigurationError
-from ehkafka.settings import PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,9 +44,8 @@ _OWN_MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 def check_unasked(path: Path, layer: Layer) -> None:
     """Refuse what the file may say only when it was named. Raises `ConfigurationError`, without a value."""
-    tables = {"endpoint.properties": layer.properties, **{one: layer.table(one) for one in PROPERTIES}}
-    for table, properties in tables.items():
-        for name, value in in_one_spelling(properties, f"{path}: {table}").items():
+    for table in OF_PROPERTIES:
+        for name, value in in_one_spelling(layer.values(table), f"{path}: {table}").items():
             if not _may_say(name, value, is_own=table == "endpoint.properties"):
                 raise ConfigurationError(
                     f"{path}: {table}.{name} is refused: nobody named this file, and a file that just lies"
@@ -66,11 +65,6 @@ def check_credentials(file: Path | None, properties: Mapping[str, Any], origins:
                 f"{name} ({origin}) is for a broker that {file} names, and nobody named that file: it might"
                 f" send your login to anybody. If you trust it, name it: --config {file}."
             )
-
-
-def names_broker(layer: Layer) -> bool:
-    """Say whether the layer gives a way in."""
-    return any(way in layer.endpoint for way in ENDPOINT_WAYS)
 
 
 def _may_say(name: str, value: Any, *, is_own: bool) -> bool:

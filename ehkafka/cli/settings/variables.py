@@ -14,7 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
+from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name
 from ehkafka.cli.settings.layer import NAMES, PREFIX, Layer, close_to
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 _OF_CLIENTS = {table: f"{PREFIX}{table.upper()}_" for table in PROPERTIES}
-_PROPERTY = f"{PREFIX}PROPERTY_"
+_OF_CLIENTS["endpoint.properties"] = f"{PREFIX}PROPERTY_"
 _HANDLER = f"{PREFIX}HANDLER_"
 # Of the tests and the demo broker's download, not of an app.
 _OTHERS = {
@@ -88,20 +88,18 @@ def read_environment() -> Layer:
     _check_names(os.environ)
     layer = Layer()
     _read_settings(layer)
+    for key in ENDPOINT_KEYS:
+        if text := os.environ.get(PREFIX + key.upper()):
+            layer.put("endpoint", key, text, PREFIX + key.upper())
     for variable, text in os.environ.items():
-        if (table := _table_of(variable)) is not None and text:
+        table = next((table for table, start in _OF_CLIENTS.items() if variable.startswith(start)), None)
+        if table is not None and text and variable != _OF_CLIENTS[table]:
             name = property_name(variable.removeprefix(_OF_CLIENTS[table]))
-            layer.table(table)[name] = text
-            layer.origins[f"{table}.{name}"] = variable
+            layer.put(table, name, text, variable)
         elif variable.startswith(_HANDLER) and text and not _KUBERNETES.search(variable):
             from ehkafka.cli.settings.handlers import from_variable  # noqa: PLC0415 - few have any
 
             layer.handlers.append(from_variable(variable, text))
-    endpoint = read_variables(os.environ, PREFIX)
-    layer.endpoint.update(endpoint.settings)
-    layer.properties.update(endpoint.properties)
-    layer.origins.update({f"endpoint.{key}": PREFIX + key.upper() for key in endpoint.settings})
-    layer.origins.update({f"endpoint.properties.{name}": _variable_of(name) for name in endpoint.properties})
     return layer
 
 
@@ -115,16 +113,7 @@ def _read_settings(layer: Layer) -> None:
 
     for name, text in EnvSettingsSource(AppVariables)().items():
         origin = PREFIX + name.upper()
-        layer.settings[name] = checked(name, text, origin, is_text=True)
-        layer.origins[name] = origin
-
-
-def _table_of(variable: str) -> str | None:
-    return next((table for table, start in _OF_CLIENTS.items() if variable.startswith(start)), None)
-
-
-def _variable_of(name: str) -> str:
-    return _PROPERTY + name.upper().replace(".", "_")
+        layer.put("app", name, checked(name, text, origin, is_text=True), origin)
 
 
 def read_flags(assignments: Iterable[str]) -> Layer:
@@ -142,8 +131,7 @@ def read_flags(assignments: Iterable[str]) -> Layer:
             continue
         from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
 
-        layer.settings[name] = checked(name, text, f"--set {name}", is_text=True)
-        layer.origins[name] = f"--set {name}"
+        layer.put("app", name, checked(name, text, f"--set {name}", is_text=True), f"--set {name}")
     return layer
 
 
@@ -162,8 +150,7 @@ def _set_property(layer: Layer, table: str, name: str, text: Any) -> None:
             f"--set {name} is refused: everybody on this machine can read a command line."
             f" Use a variable, {_OF_CLIENTS[table]}…, or a file."
         )
-    layer.table(table)[name.removeprefix(f"{table}.")] = text
-    layer.origins[name] = f"--set {name}"
+    layer.put(table, name.removeprefix(f"{table}."), text, f"--set {name}")
 
 
 def _named(name: str) -> str:
@@ -181,7 +168,7 @@ def _check_names(environ: Mapping[str, str]) -> None:
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known | _OTHERS or _KUBERNETES.search(name):
             continue
-        if name.startswith((*_OF_CLIENTS.values(), _PROPERTY, _HANDLER)):
+        if name.startswith((*_OF_CLIENTS.values(), _HANDLER)):
             continue
         if meant := _of_one(name):
             raise ConfigurationError(f"There is no variable {name}{meant}.")
