@@ -114,7 +114,8 @@ def given_options(group: Any, but: Collection[str] = ()) -> list[str]:
     """Return the options of a group that were given, as they are typed."""
     hints = get_type_hints(type(group), include_extras=True)
     asked = [one for one in fields(group) if one.name not in but and getattr(group, one.name) != one.default]
-    return [hints[one.name].__metadata__[0].param_decls[0] for one in asked]
+    # In an annotation an option's first name stands where its default would.
+    return [str(hints[one.name].__metadata__[0].default).partition("/")[0] for one in asked]
 
 
 def run_on_spark(app: App, path: str, given: Spark) -> None:
