@@ -6,7 +6,6 @@ thread, where partitions begin that the group has no commit for. The same rooms 
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +46,8 @@ class Mirrored:
         """Raise `ConfigurationError` for what cannot be mirrored."""
         self._mirror: Mirror | None = None
         self._layout: Layout | None = None
-        # By the polling thread; read by whoever sends a commit, under the lock.
-        self._lock = threading.Lock()
-        self._epochs: dict[TopicPartition, int] = {}
+        # Replaced by the polling thread, never changed; read by whoever sends a commit.
+        self._epochs: Mapping[TopicPartition, int] = {}
         self._last_epoch = 0
         # The group's commits of what is being assigned. The polling thread's alone.
         self._commits: dict[TopicPartition, KafkaPartition] = {}
@@ -77,9 +75,8 @@ class Mirrored:
 
         def on_acknowledged(stored: Mapping[TopicPartition, Position]) -> None:
             sent_s = time.monotonic() - committer.waited_s()
-            with self._lock:
-                epochs = self._epochs
-                ours = {p: one._replace(epoch=epochs[p]) for p, one in stored.items() if p in epochs}
+            epochs = self._epochs
+            ours = {p: one._replace(epoch=epochs[p]) for p, one in stored.items() if p in epochs}
             mirror.acknowledged(ours, sent_s)
 
         committer.listen(on_acknowledged)
@@ -121,20 +118,18 @@ class Mirrored:
         if self._mirror is None:
             return
         for partition in partitions:
-            with self._lock:
-                self._last_epoch += 1
-                epoch = self._epochs[partition] = self._last_epoch
+            self._last_epoch += 1
+            self._epochs = {**self._epochs, partition: self._last_epoch}
             at = self._commits.pop(partition, None)
-            self._mirror.assigned(partition, epoch, None if at is None else at.offset)
+            self._mirror.assigned(partition, self._last_epoch, None if at is None else at.offset)
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not ours any more."""
         if self._mirror is None:
             return
         for partition in partitions:
-            with self._lock:
-                epoch = self._epochs.pop(partition, None)
-            if epoch is not None:
+            if (epoch := self._epochs.get(partition)) is not None:
+                self._epochs = {p: one for p, one in self._epochs.items() if p != partition}
                 self._mirror.ended(partition, epoch)
 
     def stop(self) -> None:

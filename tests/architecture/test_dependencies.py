@@ -77,7 +77,6 @@ PURE = (
     "progress.known",
     "progress.ledger",
     "progress.metadata",
-    "progress.position",
     "progress.ranges",
     "records.signals",
     "recovery.policy",
