@@ -12,6 +12,7 @@ from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import checkpoint_body
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,3 +59,22 @@ def test_a_mirror_that_an_sdk_has_written_over_is_not_begun_at(open_consumer: Op
     found = store.read(name)
     assert found is not None
     assert found.version == version
+
+
+def test_what_the_commit_says_of_its_log_is_read_where_there_is_a_mirror_too(
+    open_consumer: Open, read: Read
+) -> None:
+    """`committed()` hides it from the program, not from the guard."""
+    first = open_consumer(enable_auto_commit=False)
+    first.subscribe(["t"])
+    read(first, 100)
+    known = first._internals.log_guard.facts.now
+    wait_until(lambda: bool(known()), "what the group had committed", meanwhile=lambda: first.poll(0.05))
+    first.commit(asynchronous=False)
+    first.close()
+    second = open_consumer({"mirror": StoreMirror(store=MemoryStore())}, enable_auto_commit=False)
+    second.subscribe(["t"])
+    wait_until(lambda: bool(second.assignment()), "its partition", meanwhile=lambda: second.poll(0.05))
+    witness = second._internals.log_guard.facts.carried(ehkafka.TopicPartition("t", 0)).witness
+    assert witness is not None
+    assert witness[0] == 99
