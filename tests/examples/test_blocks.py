@@ -18,6 +18,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 import ehkafka
 from ehkafka.checkpoints import MemoryStore, StoreMirror
@@ -27,7 +28,7 @@ from ehkafka.events.event import Failure
 from ehkafka.testing import EmbeddedBroker
 from tests.kit import waiting
 from tests.kit.events import Events
-from tests.kit.pages import FILE_NAME, PAGES, ROOT, Block, blocks_of, load_yaml
+from tests.kit.pages import FILE_NAME, PAGES, ROOT, Block, blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -231,7 +232,7 @@ def test_what_is_no_program_loads(block: Block, tmp_path: Path) -> None:
     if block.language == "json":
         json.loads(block.text)
     elif block.language == "yaml":
-        assert all(load_yaml(document) for document in block.text.split("---\n"))
+        assert all(yaml.safe_load(document) for document in block.text.split("---\n"))
     elif {"app", "endpoint", "consumer"} & set(tomllib.loads(block.text)):
         file = tmp_path / "ehkafka.toml"
         file.write_text(block.text)

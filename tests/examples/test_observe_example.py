@@ -10,19 +10,19 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 import ehkafka
 from ehkafka.telemetry.catalogue import ALL, COMMON_LABELS
-from tests.kit.pages import ROOT, load_yaml
+from tests.kit.pages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDER = ROOT / "examples/observe"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
-RULES = [
-    rule for group in load_yaml((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
-]
+GROUPS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
+RULES = [rule for group in GROUPS for rule in group["rules"]]
 PAGE = (ROOT / "docs/metrics.md").read_text()
 ROW = re.compile(
     r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>.*?) \| (?P<meaning>.*?) \| (?P<worry>.+) \|$",

@@ -10,11 +10,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from tests.kit.fault_runs import note_recovery
 from tests.kit.stage import Stage, eventually, stage_on
-from tests.kit.waiting import wait_until
+from tests.kit.topic_read import letters_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,30 +40,8 @@ class EmbeddedStage(Stage):
         return super().app(handler, **options)
 
     def letters(self, topic: str) -> list[tuple[int, int, bytes | None]]:
-        """Return origin partition, origin offset and key of each dead letter, in the order of the topic."""
-        found = []
-        for message in _read(self.broker.bootstrap, topic):
-            headers = dict(message.headers() or [])
-            where = headers["ehkafka-origin-partition"], headers["ehkafka-origin-offset"]
-            found.append((int(where[0]), int(where[1]), message.key()))
-        return found
-
-
-def _read(bootstrap: str, topic: str) -> list[Any]:
-    """Return all records of a topic with one partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0})
-    try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10.0)
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        messages: list[Any] = []
-        wait_until(
-            lambda: len(messages) >= end,
-            lambda: f"{len(messages)} of {end} records of {topic}",
-            meanwhile=lambda: messages.extend(consumer.consume(1_000, 0.1)),
-        )
-    finally:
-        consumer.close()
-    return messages
+        """See `letters_of`."""
+        return letters_of(self.broker.bootstrap, topic)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.faults.soak_handlers import is_failing, is_poison
 from tests.kit.memory import slope_mb_per_hour, tree_mb
+from tests.kit.topic_read import letters_of
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -195,23 +196,6 @@ def crews_on(broker: KafkaBroker, stage_on: Callable[..., Any]) -> list[Crew]:
     return crews
 
 
-def letters(broker: KafkaBroker, topic: str) -> dict[tuple[int, int], bytes]:
-    """Return the key of each dead letter of a topic by its origin, partition and offset."""
-    client = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reads", "log_level": 0})
-    try:
-        _, end = client.get_watermark_offsets(TopicPartition(f"{topic}.dead", 0), timeout=10.0)
-        client.assign([TopicPartition(f"{topic}.dead", 0, 0)])
-        found: list[Any] = []
-        ends_s = time.monotonic() + STOP_S
-        while len(found) < end and time.monotonic() < ends_s:
-            found += [message for message in client.consume(1_000, 0.1) if message.error() is None]
-    finally:
-        client.close()
-    named = [(dict(message.headers() or []), message.key()) for message in found]
-    places = ((one["ehkafka-origin-partition"], one["ehkafka-origin-offset"], key) for one, key in named)
-    return {(int(partition), int(offset)): key for partition, offset, key in places}
-
-
 def poison(ends: dict[int, int]) -> set[tuple[int, int]]:
     """Return the places of all records that fail for ever."""
     return {(partition, at) for partition, end in ends.items() for at in range(end) if is_poison(at)}
@@ -292,7 +276,8 @@ def test_row_27_members_of_all_kinds_come_leave_and_die(
         judged(crew)
         assert crew.kills
         assert crew.leaves
-        found = letters(kafka, crew.stage.topic)
+        letters = letters_of(kafka.bootstrap, f"{crew.stage.topic}.dead")
+        found = {(partition, offset): key or b"" for partition, offset, key in letters}
         assert poison(crew.load.ends) <= found.keys(), crew.kind
         given_up = {place: key for place, key in found.items() if not is_poison(place[1])}
         assert all(map(is_failing, given_up.values())), crew.kind

@@ -10,7 +10,7 @@ import ehkafka
 from ehkafka import DeadLetter, Retry
 from tests.contract.outputs_order import problems
 from tests.kit.events import Events
-from tests.kit.topic_read import read_all, read_messages
+from tests.kit.topic_read import letters_of, read_all, read_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -89,9 +89,8 @@ class Answering:
 
     def letters(self) -> list[tuple[int, int]]:
         """Return the places of all dead letters."""
-        headers = [dict(one.headers()) for one in read_messages(self.stage.broker.bootstrap, self.dead)]
-        names = "ehkafka-origin-partition", "ehkafka-origin-offset"
-        return sorted((int(one[names[0]]), int(one[names[1]])) for one in headers)
+        found = letters_of(self.stage.broker.bootstrap, self.dead)
+        return sorted((partition, offset) for partition, offset, _ in found)
 
     def wanted(self, without: Collection[tuple[int, int]] = ()) -> dict[bytes, list[bytes]]:
         """Return what each key's outputs are to be, in order."""

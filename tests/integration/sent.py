@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.contract.outputs_order import problems
+from tests.kit.topic_read import read_messages
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -40,37 +41,17 @@ def exactly_once(transaction_ms: int = TRANSACTION_MS, **more: Any) -> list[str]
     return settings(exactly_once=True, commit_interval_s=None, producer=producer, **more)
 
 
-def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
-    """Yield every message of a topic, each partition in its order."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0})
-    try:
-        for number in range(partitions):
-            low, high = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10.0)
-            assert low == 0
-            reader.assign([TopicPartition(topic, number, 0)])
-            next_offset = 0
-            while next_offset < high:
-                messages = reader.consume(min(1000, high - next_offset), 60.0)
-                assert messages, f"{topic}[{number}] ends at {next_offset}, not at {high}"
-                for message in messages:
-                    assert message.error() is None
-                    next_offset = message.offset() + 1
-                    yield message
-    finally:
-        reader.close()
-
-
-def inputs_of(stage: Any, partitions: int = INPUT_PARTITIONS) -> dict[bytes, list[bytes]]:
+def inputs_of(stage: Any) -> dict[bytes, list[bytes]]:
     """Return what each key's outputs are to be, in order."""
     found: dict[bytes, list[bytes]] = defaultdict(list)
-    for message in read_all(stage.broker.bootstrap, stage.topic, partitions):
+    for message in read_messages(stage.broker.bootstrap, stage.topic):
         found[message.key()].append(b"%d:%d" % (message.partition(), message.offset()))
     return found
 
 
-def verdict(stage: Any, partitions: int = INPUT_PARTITIONS) -> list[str]:
+def verdict(stage: Any) -> list[str]:
     """Return what is wrong with the outputs and letters that a reader of committed transactions sees."""
-    inputs, bootstrap = inputs_of(stage, partitions), stage.broker.bootstrap
+    inputs, bootstrap = inputs_of(stage), stage.broker.bootstrap
     outputs = read(bootstrap, f"{stage.topic}-out", OUTPUT_PARTITIONS)
     found = problems(inputs, ((message.key(), message.value()) for message in outputs), repeats=False)
     letters = sum(1 for _ in read(bootstrap, f"{stage.topic}-dead", 1))

@@ -111,7 +111,7 @@ class Pair:
         for member in members:
             member.terminate()
         assert [member.wait(PAIR_S) for member in members] == [0] * len(members), self.stage.logs()
-        return verdict(self.stage, self.partitions)
+        return verdict(self.stage)
 
 
 def epochs_begun(member: Any) -> set[int]:

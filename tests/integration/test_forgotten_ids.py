@@ -14,8 +14,9 @@ from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.contract.outputs_order import problems
-from tests.integration.sent import inputs_of, read_all
+from tests.integration.sent import inputs_of
 from tests.kit.answering_proxy import AnsweringProxy
+from tests.kit.topic_read import read_messages
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
     load.put_all(b"key", b"key")
     stage.wait_until_committed({0: 3})
     app.stop()
-    found = [message.value()[:1] for message in read_all(forgetful.bootstrap, out, 1)]
+    found = [message.value()[:1] for message in read_messages(forgetful.bootstrap, out)]
     assert found == [b"0", b"1", b"2"]
 
 
@@ -126,6 +127,6 @@ def test_outputs_of_a_producer_that_is_unknown_all_at_once_are_written_by_anothe
     app.stop()
     assert proxy.refused_requests > refused_before
     inputs = inputs_of(stage)
-    outputs = [(message.key(), message.value()) for message in read_all(broker.bootstrap, out, 2)]
+    outputs = [(message.key(), message.value()) for message in read_messages(broker.bootstrap, out)]
     found = problems(inputs, outputs)
     assert found == [], f"FACT: outputs are lost or out of order: {found[:20]}"

@@ -9,7 +9,8 @@ import pytest
 
 from ehkafka import DeadLetter
 from tests.contract.outputs_order import problems
-from tests.integration.sent import inputs_of, read_all
+from tests.integration.sent import inputs_of
+from tests.kit.topic_read import read_messages
 
 
 @pytest.mark.broker
@@ -34,7 +35,7 @@ def test_one_output_that_is_too_large_takes_no_other_with_it(stage: Any) -> None
     inputs = inputs_of(stage)
     key = next(key for key, values in inputs.items() if b"%d:%d" % large in values)
     inputs[key].remove(b"%d:%d" % large)
-    outputs = [(message.key(), message.value()) for message in read_all(stage.broker.bootstrap, out, 1)]
+    outputs = [(message.key(), message.value()) for message in read_messages(stage.broker.bootstrap, out)]
     assert problems(inputs, outputs) == []
-    (letter,) = read_all(stage.broker.bootstrap, dead, 1)
+    (letter,) = read_messages(stage.broker.bootstrap, dead)
     assert dict(letter.headers())["ehkafka-origin-offset"] == b"%d" % large[1]

@@ -11,12 +11,13 @@ import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 
 import ehkafka
 from ehkafka.checks import Target
 from ehkafka.redrive.redrive import Redrive
 from tests.kit.checker.checker import Checker
+from tests.kit.topic_read import read_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,22 +80,6 @@ def produce_storm(bootstrap: str, topic: str) -> dict[Place, tuple[bytes, bytes]
     return placed
 
 
-def read_all(bootstrap: str, topic: str, partitions: int) -> list[Any]:
-    """Return every record of a topic, partition by partition in order."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "storm", "enable.partition.eof": True})
-    found: list[Any] = []
-    left = set(range(partitions))
-    reader.assign([TopicPartition(topic, number, 0) for number in left])
-    while left:
-        for message in reader.consume(5_000, 0.5):
-            if message.error() is None:
-                found.append(message)
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition())
-    reader.close()
-    return sorted(found, key=lambda message: (message.partition(), message.offset()))
-
-
 def headers_of(message: Any) -> dict[str, str]:
     """Return a message's headers as text."""
     return {name: value.decode() for name, value in message.headers()}
@@ -129,7 +114,7 @@ def test_a_poison_storm_and_the_way_back(
     storm_s = time.monotonic() - began_s
     assert snapshot().dead_lettered_records == len(poisoned)
     assert all(storm.calls[place] == (ATTEMPTS if place in poisoned else 1) for place in placed)
-    letters = read_all(kafka.bootstrap, dead, 4)
+    letters = read_messages(kafka.bootstrap, dead)
     check_letters(stage, letters, poisoned)
 
     storm.is_fixed = True
@@ -174,7 +159,7 @@ def check_way_home(
     bootstrap: str, topic: str, placed: dict[Place, tuple[bytes, bytes]], letters: list[Any]
 ) -> None:
     """Each letter is back in its own partition, with its own headers and the count of its returns alone."""
-    back = [m for m in read_all(bootstrap, topic, PARTITIONS) if (m.partition(), m.offset()) not in placed]
+    back = [m for m in read_messages(bootstrap, topic) if (m.partition(), m.offset()) not in placed]
     homes = {letter.value(): int(headers_of(letter)["ehkafka-origin-partition"]) for letter in letters}
     assert {m.value(): m.partition() for m in back} == homes
     assert len(back) == len(letters)

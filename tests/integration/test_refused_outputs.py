@@ -11,7 +11,7 @@ from ehkafka import DeadLetter, Retry
 from ehkafka.events import OutputRefused, TransactionAborted
 from tests.contract.outputs_order import problems
 from tests.kit.events import Events
-from tests.kit.topic_read import read_all, read_messages
+from tests.kit.topic_read import letters_of, read_all, read_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,9 +66,8 @@ class Inputs:
 
     def letters(self) -> list[tuple[int, int]]:
         """Return the places of all dead letters, sorted."""
-        headers = [dict(one.headers()) for one in read_messages(self.stage.broker.bootstrap, self.dead)]
-        names = "ehkafka-origin-partition", "ehkafka-origin-offset"
-        return sorted((int(one[names[0]]), int(one[names[1]])) for one in headers)
+        found = letters_of(self.stage.broker.bootstrap, self.dead)
+        return sorted((partition, offset) for partition, offset, _ in found)
 
 
 def replaced(events: Events) -> list[Any]:

@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 # Written by `tests/prose`: what it shows is tested where the package says it.
@@ -71,39 +70,3 @@ def inline_commands(page: Path) -> list[str]:
     """Return the commands between backticks in the page's text; one that is abbreviated (`…`, `|`) is not."""
     found = [one["command"] for one in _INLINE.finditer(page.read_text())]
     return [one for one in found if not set("…|").intersection(one)]
-
-
-def load_yaml(text: str) -> Any:
-    """Read block YAML: mappings, lists of mappings, and scalars as texts; anything else fails."""
-    lines = []
-    for line in text.splitlines():
-        if words := re.sub(r"(^|\s+)#.*", "", line).rstrip():
-            assert "\t" not in words
-            lines.append((len(words) - len(words.lstrip()), words.strip()))
-    value, rest = _value_at(lines)
-    assert rest == []
-    return value
-
-
-def _value_at(lines: list[tuple[int, str]]) -> tuple[Any, list[tuple[int, str]]]:
-    """Return what stands at the first line's indent, and the lines after it."""
-    indent = lines[0][0]
-    items: list[Any] = []
-    fields: dict[str, Any] = {}
-    while lines and lines[0][0] == indent:
-        (_, words), lines = lines[0], lines[1:]
-        if words.startswith("- "):
-            value, lines = _value_at([(indent + 2, words[2:]), *lines])
-            items.append(value)
-            continue
-        name, colon, scalar = words.partition(":")
-        assert colon
-        assert name not in fields
-        if scalar:
-            fields[name] = scalar.strip().strip("'")
-        else:
-            assert lines[0][0] > indent
-            fields[name], lines = _value_at(lines)
-    assert not lines or lines[0][0] < indent or items
-    assert not (items and fields)
-    return items or fields, lines

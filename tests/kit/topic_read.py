@@ -36,3 +36,13 @@ def read_messages(bootstrap: str, topic: str) -> list[Any]:
 def read_all(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
     """Return key and value of each."""
     return [(message.key(), message.value()) for message in read_messages(bootstrap, topic)]
+
+
+def letters_of(bootstrap: str, topic: str) -> list[tuple[int, int, bytes | None]]:
+    """Return origin partition, origin offset and key of each dead letter, in the order of the topic."""
+    found = []
+    for message in read_messages(bootstrap, topic):
+        headers = dict(message.headers() or [])
+        where = headers["ehkafka-origin-partition"], headers["ehkafka-origin-offset"]
+        found.append((int(where[0]), int(where[1]), message.key()))
+    return found

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,20 +82,6 @@ def test_what_cannot_work_is_refused_without_a_secret(
     shown = "".join(capsys.readouterr())
     assert words in shown
     assert not [key for key in KEYS if key in shown]
-
-
-def test_a_hub_s_own_string_is_for_that_hub(live: ModuleType) -> None:
-    """Its policy cannot create topics."""
-    options = live.parser().parse_args(["here"])
-    environ = {**KEY, "EHKAFKA_CONNECTION_STRING": f"{FIRST};EntityPath=mine"}
-    assert live.given(options, environ).own_topic == "mine"
-
-
-def test_only_some_probes_are_tried_with_what_they_need(live: ModuleType) -> None:
-    """In their order."""
-    assert [probe.name for probe in live.plan.chosen(["idle"])] == ["login", "topics", "idle"]
-    assert len(live.plan.chosen(None)) == len({probe.name for probe in live.plan.PROBES})
-    assert sum(probe.expected_s for probe in live.plan.PROBES) < 20 * 60
 
 
 def test_what_is_not_in_a_ledger_cannot_be_created(live: ModuleType, tmp_path: Path) -> None:
@@ -259,42 +244,6 @@ def test_a_run_that_could_try_nothing_is_no_success(
         for name, status in found.items()
     ]
     assert live.code_of(results, only) == code
-
-
-def test_throttle_times_errors_and_slow_answers_differ(live: ModuleType) -> None:
-    """Only the first ones are what is documented: for the others there may be other reasons."""
-    from _live.probe import Status  # noqa: PLC0415 - in `scripts`
-    from _live.probes import throttling  # noqa: PLC0415
-
-    def judged(throttled_s: list[float], errors: list[str], latencies_s: list[float]) -> Any:
-        sent = throttling._Sent()
-        for time_s in throttled_s:
-            sent.throttled(SimpleNamespace(throttle_time=time_s))
-        for name in errors:
-            sent.delivered(SimpleNamespace(name=lambda name=name: name), None)
-        for latency_s in latencies_s:
-            sent.delivered(None, SimpleNamespace(latency=lambda latency_s=latency_s: latency_s))
-        return throttling._judged(sent, 9, 2.0)
-
-    seen = judged([0.5, 2.25], ["_MSG_TIMED_OUT"], [0.1, 3.0, 0.2])
-    assert seen.status is Status.OK
-    assert seen.text == "throttle times up to 2.25 s: 0.01 MB/s accepted, answers after 0.2 s, at most 3.0 s"
-    assert seen.facts["throttle_answers"] == 2
-    assert seen.facts["errors"] == {"_MSG_TIMED_OUT": 1}
-    seen = judged([], ["_MSG_TIMED_OUT"], [])
-    assert seen.status is Status.NOTED
-    assert seen.text.startswith("no throttle time, but errors (_MSG_TIMED_OUT): 0.0 MB/s")
-    seen = judged([], [], [0.1])
-    assert seen.status is Status.NOTED
-    assert "more than one throughput unit?" in seen.text
-
-
-def test_help_needs_no_environment() -> None:
-    """All options, at once, with what every Python has."""
-    command = [sys.executable, "-E", "-S", str(SCRIPTS / "live"), "--help"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30.0).stdout
-    for words in ("--throttle", "--only PROBE", "4 nothing could be tried", "EHKAFKA_CONNECTION_STRING"):
-        assert words in shown
 
 
 def test_a_report_hides_secrets_always_and_names_on_request(live: ModuleType, tmp_path: Path) -> None:

@@ -42,19 +42,6 @@ def test_only_our_own_side_imports_the_package(peers: Any) -> None:
         assert side.name not in {name.split(".")[0] for name in imported}, f"{side.name}.py imports itself"
 
 
-def test_a_mode_is_not_measured_twice_under_two_names(peers: Any) -> None:
-    """Where all have 100 workers, the mode with 1,000 threads is the one with 100 once more."""
-    sides = peers("catalogue").all_sides()
-    titles = {
-        row.workload: {mode.title for _, mode in row.measurements(sides)}
-        for row in peers("plan").rows(quick=False)
-        if row.column in ("100 keys", "1 ms")
-    }
-    assert "parallel-consumer, threads" in titles["W1"]
-    assert "parallel-consumer, 1,000 threads" not in titles["W1"]
-    assert "parallel-consumer, 1,000 threads" in titles["W2"]
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -120,38 +107,3 @@ def test_a_side_ends_with_what_it_has_started(peers: Any, monkeypatch: pytest.Mo
     stat = Path(f"/proc/{second.handled - first.handled}/stat")
     # A process without a parent may stay in the list after its end.
     assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-def test_an_environment_is_made_anew_when_a_pin_changes(
-    peers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """And only then; what pip says is shown where it fails."""
-    environments, catalogue = peers("environments"), peers("catalogue")
-    ran: list[list[str]] = []
-
-    def run(_side: Any, command: list[str]) -> None:
-        ran.append(command)
-        if "venv" in command:
-            python = Path(command[-1]) / "bin" / "python"
-            python.parent.mkdir(parents=True)
-            python.touch()
-
-    monkeypatch.setattr(environments, "_run", run)
-    sides = [catalogue.Side("s", "S", "", "", (), packages=(f"thing=={version}",)) for version in (1, 1, 2)]
-    made = []
-    for side in sides:
-        ran.clear()
-        assert environments.command_of(side, tmp_path)[0] == str(tmp_path / "s" / "bin" / "python")
-        made.append(ran[-1][-1] if ran else None)
-    assert made == ["thing==1", None, "thing==2"]
-
-
-def test_an_environment_that_cannot_be_made_says_what_pip_said(peers: Any, tmp_path: Path) -> None:
-    """The package, the way out, and pip's last lines."""
-    environments = peers("environments")
-    side = peers("catalogue").Side("s", "Some side", "", "", (), packages=("none==1",))
-    command = [sys.executable, "-c", "print('No matching distribution'); raise SystemExit(1)"]
-    with pytest.raises(
-        environments.EnvironmentFailedError, match=r"Some side cannot be made \(none==1\)(.|\n)*No matching"
-    ):
-        environments._run(side, command)

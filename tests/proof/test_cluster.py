@@ -55,37 +55,6 @@ def cluster(shared: KafkaCluster) -> Iterator[KafkaCluster]:
             node.restart()
 
 
-def test_a_killed_node_is_replaced_as_leader_and_as_controller(cluster: KafkaCluster) -> None:
-    """What was acknowledged before and after a crash is read, and the node comes back in sync."""
-    killed = cluster.controller()
-    before = write(cluster.bootstrap_for("app"))
-
-    killed.kill()
-
-    assert not killed.is_running
-    after = write(cluster.bootstrap_for("app"))
-    assert cluster.controller() is not killed
-    assert killed.number not in {state.leader for state in partitions(cluster)}
-    killed.restart()
-    cluster.wait_until_in_sync()
-    assert list(read(cluster.bootstrap_for("other"), before)) == list(range(PARTITIONS))
-    assert list(read(cluster.bootstrap_for("other"), after)) == list(range(PARTITIONS))
-
-
-def test_a_frozen_controller_is_replaced_and_follows_when_it_resumes(cluster: KafkaCluster) -> None:
-    """It takes no part while it is suspended, and runs all the time."""
-    frozen = cluster.controller()
-
-    frozen.suspend()
-
-    assert frozen.is_running
-    assert not frozen.answers
-    assert cluster.controller() is not frozen
-    frozen.resume()
-    cluster.wait_until_in_sync()
-    assert cluster.controller() is not frozen
-
-
 def test_a_cut_is_between_one_client_and_one_node(cluster: KafkaCluster) -> None:
     """Each client knows the nodes by its own proxies alone, and only the one cut does not answer."""
     known = AdminClient({"bootstrap.servers": cluster.bootstrap_for("app")}).list_topics(timeout=5.0).brokers
@@ -119,20 +88,6 @@ def test_a_node_cut_off_from_the_others_loses_all_its_roles(cluster: KafkaCluste
     cluster.heal(node=alone)
     cluster.wait_until_in_sync()
     assert list(read(cluster.bootstrap_for("app"), written)) == list(range(PARTITIONS))
-
-
-def test_leaders_and_coordinators_move(cluster: KafkaCluster) -> None:
-    """Every partition gets another leader, those of the group coordinators too."""
-    read(cluster.bootstrap, write(cluster.bootstrap), group="g")
-    topics = [TOPIC, "__consumer_offsets"]
-    before = {topic: [state.leader for state in partitions(cluster, topic)] for topic in topics}
-
-    assert cluster.move_leaders(topics) == PARTITIONS + 3
-
-    for topic in topics:
-        after = [state.leader for state in partitions(cluster, topic)]
-        assert all(old != new for old, new in zip(before[topic], after, strict=True))
-    cluster.wait_until_in_sync()
 
 
 def test_a_slow_node_delays_its_clients_and_no_others(cluster: KafkaCluster) -> None:
@@ -173,19 +128,6 @@ def test_one_node_is_a_cluster_too(without_broker: Callable[[EhkafkaError], NoRe
         assert answering(cluster, "app") == [False]
     finally:
         cluster.stop()
-
-
-def test_the_name_of_a_client_is_that_of_a_listener() -> None:
-    """Names that Kafka or the cluster uses otherwise are refused before anything starts."""
-    for name in ("peer1", "quorum2", "direct", "controller", "App", "an app"):
-        with pytest.raises(ConfigurationError, match="cannot name a client"):
-            KafkaCluster(clients=(name,))
-
-
-def test_clocks_are_stepped_where_the_cluster_was_made_for_it(cluster: KafkaCluster) -> None:
-    """Without `clocks` a step is refused, not left out."""
-    with pytest.raises(ConfigurationError, match="clocks=True"):
-        cluster.step_clock(cluster.nodes[0], HOUR_S)
 
 
 def hours_ahead(cluster: KafkaCluster) -> set[int]:

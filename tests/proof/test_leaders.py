@@ -1,13 +1,10 @@
-"""Leaders and coordinators move while outputs flow, in both modes; topics alone are judged.
+"""Replicas are away while outputs flow, in both modes; topics alone are judged.
 
-The moves run on demand, as a part of what `scripts/proof` does at length:
-
-    STRESS_SECONDS=1 scripts/test --no-lint -k test_leaders
+Leaders and coordinators move in the runs of `scripts/proof`.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import NoReturn
 
-    from tests.kit.cluster.node import Node
 
 pytestmark = pytest.mark.broker
 
@@ -50,7 +46,6 @@ WAITS_S = 1.5
 # Of each producer of transactions here, as if it were drawn: a group fences a static member whose join met a
 # coordinator that died.
 ID = "drawn"
-COORDINATE = ("__transaction_state", "__consumer_offsets")
 DONE_S = 90.0
 
 
@@ -200,24 +195,6 @@ def flowing(cluster: KafkaCluster, name: str, *, in_sync_min: int = 2) -> Iterat
     assert wrong == {app.name: [] for app in apps}, f"FACT: {wrong}"
 
 
-@pytest.mark.skipif("STRESS_SECONDS" not in os.environ, reason="runs where STRESS_SECONDS is set")
-def test_leaders_and_coordinators_move_while_outputs_flow(shared: KafkaCluster) -> None:
-    """A leader is killed, all leaders move, a coordinator is frozen: none lost, keys in order, none twice."""
-    with flowing(shared, "moves") as apps:
-        killed = leader(shared, apps[1].out, 0)
-        killed.kill()
-        time.sleep(FAULT_S)
-        killed.restart()
-        shared.wait_until_in_sync()
-        for _ in range(3):
-            assert shared.move_leaders([*(app.out for app in apps), *COORDINATE]) > 0
-        frozen = leader(shared, COORDINATE[0], apps[1].coordinator)
-        frozen.suspend()
-        time.sleep(FAULT_S)
-        frozen.resume()
-        shared.wait_until_in_sync()
-
-
 def test_too_few_replicas_in_sync_hold_outputs_back_and_refuse_none(shared: KafkaCluster) -> None:
     """For longer than a transaction may be open; then with a majority away as well."""
     with flowing(shared, "replicas", in_sync_min=3) as apps:
@@ -237,9 +214,3 @@ def stands(apps: list[Copies]) -> bool:
     before = [app.acknowledged for app in apps]
     time.sleep(WAITS_S)
     return [app.acknowledged for app in apps] == before
-
-
-def leader(cluster: KafkaCluster, topic: str, partition: int) -> Node:
-    """Return the node that leads a partition."""
-    state = cluster.controller().state().partitions[topic, partition]
-    return cluster.nodes[state.leader - 1]

@@ -118,7 +118,7 @@ def _cached(wanted: JarSet, report: Callable[[str], None]) -> list[Path]:
         with _lock(cache / f"{home.name}.lock"):
             # Whoever held the lock before us may have finished the very same download.
             jars = _finished_jars(home)
-            if jars is None or not _is_pinned(home, jars, pinned):
+            if jars is None or _checked_digests(home) != pinned:
                 jars = _install(wanted, home, report)
     return jars
 
@@ -127,15 +127,6 @@ def digests_of(wanted: JarSet) -> dict[str, str]:
     """Return the SHA-256 of each of its JARs, by file name."""
     pinned: dict[str, str] = json.loads(DIGESTS.read_text()).get(wanted.folder, {})
     return pinned
-
-
-def _is_pinned(home: Path, jars: list[Path], pinned: dict[str, str]) -> bool:
-    """Tell whether a folder has what is pinned; that of an earlier version has not been looked at yet."""
-    if _checked_digests(home) != pinned:
-        if {jar.name: _digest(jar) for jar in jars} != pinned:
-            return False
-        (home / CHECKED).write_text(json.dumps(pinned))
-    return True
 
 
 def _checked_digests(home: Path) -> object:

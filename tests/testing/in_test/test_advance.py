@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.errors import ConfigurationError, HandlerFailedError
+from ehkafka.errors import ConfigurationError
 from ehkafka.testing import run
 from tests.testing.in_test.in_test_handlers import sleep_long
 
@@ -65,37 +65,6 @@ def test_the_clock_waits_for_what_is_still_on_its_way_to_the_lanes() -> None:
         t.send("a", "x", key="k")
         t.advance(700.0)
         assert times == [1, 2]
-
-
-def test_a_retry_that_comes_in_an_hour_is_named_by_a_wait_in_vain() -> None:
-    """The wait does not move the clock."""
-    app = _app()
-
-    @app.handler("a")
-    def later(record: ehkafka.Record) -> None:
-        if record.attempt == 1:
-            raise ehkafka.RetryLater(after_s=HOUR_S)
-
-    with run(app) as t:
-        t.send("a", "x", key="k")
-        with pytest.raises(TimeoutError, match="key 'k' of handler later"):
-            t.wait(timeout_s=0.5)
-        t.advance(HOUR_S)
-        t.wait()
-
-
-def test_the_last_attempt_ends_the_app_in_the_test() -> None:
-    """`advance` raises it, too."""
-    app = _app()
-
-    @app.handler("a", retry=ehkafka.Retry(attempts=2, first_s=600.0, max_s=HOUR_S))
-    def fail(record: ehkafka.Record) -> None:
-        raise ValueError("never")
-
-    with run(app) as t:
-        t.send("a", "x", key="k")
-        with pytest.raises(HandlerFailedError, match="attempt 2"):
-            t.advance(2 * HOUR_S)
 
 
 def test_a_deferral_passes_its_deadline_also_when_the_clock_was_moved_before() -> None:
@@ -306,18 +275,5 @@ def test_a_clock_does_not_go_back(seconds: Any) -> None:
     with run(app) as t:
         with pytest.raises(ConfigurationError, match="advance"):
             t.advance(seconds)
-        t.send("a", "x")
-        t.wait()
-
-
-def test_a_hundred_years_are_enough_in_all() -> None:
-    """In several steps, too; the app works as before."""
-    app = _app()
-    app.handler("a")(lambda record: None)
-    with run(app) as t:
-        for _ in range(3):
-            t.advance(1e9)
-        with pytest.raises(ConfigurationError, match="100 years ahead at most"):
-            t.advance(1e9)
         t.send("a", "x")
         t.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,24 +32,6 @@ def test_a_made_record_reads_like_a_received_one() -> None:
     assert record.error() is None
     assert record.message.value() == b'{"door":"open"}'
     assert len(record) == 15
-
-
-def test_all_of_it_may_be_left_out() -> None:
-    """A tombstone without a key, of this moment."""
-    record = make_record()
-    assert (record.key(), record.value(), record.headers(), len(record)) == (None, None, [], 0)
-    assert record.time is not None
-    assert abs((datetime.now(UTC) - record.time).total_seconds()) < 60
-
-
-def test_a_dataclass_becomes_json() -> None:
-    """As `send` does."""
-
-    @dataclasses.dataclass
-    class Reading:
-        door: str
-
-    assert make_record(Reading("open")).json() == {"door": "open"}
 
 
 def test_a_record_of_event_hubs_has_decoded_properties() -> None:

@@ -218,19 +218,6 @@ def test_an_app_without_an_endpoint_needs_none(monkeypatch: pytest.MonkeyPatch) 
         _ = app.endpoint
 
 
-def test_an_async_handler() -> None:
-    """Tasks of a loop."""
-    app = _app()
-
-    @app.handler("readings")
-    async def watch(record: ehkafka.Record) -> None: ...
-
-    with run(app) as t:
-        t.send("readings", "x")
-        t.wait()
-    assert [one.handler for one in t.handled] == ["watch"]
-
-
 def test_a_batch_handler() -> None:
     """Each of its records is seen, what it skipped as well."""
     app = _app()
@@ -247,27 +234,6 @@ def test_a_batch_handler() -> None:
         t.wait()
     assert [one.value for one in t.handled] == ["a", "b"]
     assert [one.value for one in t.skipped] == ["no"]
-
-
-def test_a_class_handler() -> None:
-    """One instance for each partition, opened and closed."""
-    app, calls = _app(), []
-
-    @app.handler("readings")
-    class Watch:
-        def open(self, partition: Any) -> None:
-            calls.append("open")
-
-        def process(self, record: ehkafka.Record) -> None:
-            calls.append("process")
-
-        def close(self, reason: str) -> None:
-            calls.append("close")
-
-    with run(app, partitions=1) as t:
-        t.send("readings", "x")
-        t.wait()
-    assert calls == ["open", "process", "close"]
 
 
 def test_a_typed_handler_gets_what_was_sent_as_the_same_type() -> None:
@@ -377,35 +343,3 @@ def test_settings_may_be_others_in_a_test() -> None:
     assert app.settings.backlog_records_max == 50_000
     with pytest.raises(ConfigurationError, match="backlog_record"), run(app, backlog_records=1):
         pass
-
-
-def test_the_fixture_runs_apps_until_the_test_ends(run_app: Any) -> None:
-    """Without a block."""
-    app = _app()
-    app.handler("a")(lambda record: None)
-    t = run_app(app, partitions=1)
-    t.send("a", "x")
-    t.wait()
-    assert len(t.handled) == 1
-
-
-def test_many_records_are_sent_in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker is asked for a topic once."""
-    asked = []
-    prepare = ehkafka.Endpoint.prepare_topics
-
-    def noted(endpoint: ehkafka.Endpoint, topics: Any) -> None:
-        asked.append(topics)
-        prepare(endpoint, topics)
-
-    monkeypatch.setattr(ehkafka.Endpoint, "prepare_topics", noted)
-    app = ehkafka.App(group="g", start="earliest")
-    app.handler("a")(lambda record: None)
-    with run(app) as t:
-        before = len(asked)
-        for number in range(100):
-            t.send("a", str(number))
-            t.send("elsewhere", str(number))
-        assert asked[before:] == [["elsewhere"]]
-        t.wait()
-        assert (len(t.handled), len(t.outputs("elsewhere"))) == (100, 100)
