@@ -57,9 +57,7 @@ def _rows(names: Sequence[str], columns: Iterable[pa.Array], count: int) -> list
     values = [json_values(column) for column in columns]
     if not values:
         return [{}] * count
-    return (
-        [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)] if values else [{}] * count
-    )
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _parts(array: pa.Array, inner: pa.Array) -> list[list[Any]]:

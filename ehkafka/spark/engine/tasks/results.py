@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
 
 COUNTS = ("received", "finished", "skipped", "dead_lettered", "retried")
-SCHEMA = (
-    "topic STRING, partition INT, received BIGINT, finished BIGINT, skipped BIGINT, dead_lettered BIGINT, "
-    "retried BIGINT, last_offset BIGINT, last_timestamp_ms BIGINT, last_leader_epoch INT, failure STRING"
-)
+_TYPES = {"topic": "STRING", "partition": "INT", "last_leader_epoch": "INT", "failure": "STRING"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,11 @@ class PartitionResult:
     last_timestamp_ms: int | None = None
     last_leader_epoch: int | None = None
     failure: str | None = None
+
+
+# Name → Spark's type of a row's columns.
+COLUMNS = {field.name: _TYPES.get(field.name, "BIGINT") for field in fields(PartitionResult)}
+SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +74,9 @@ def as_arrow(results: Sequence[PartitionResult]) -> RecordBatch:
     """Return the rows as Spark takes them."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    kinds = {
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "last_leader_epoch": pa.int32(),
-        "failure": pa.string(),
-    }
-    names = [field.name for field in fields(PartitionResult)]
-    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in names])
-    columns = [
-        pa.array([getattr(one, name) for one in results], kinds.get(name, pa.int64())) for name in names
-    ]
+    kinds = {"STRING": pa.string(), "INT": pa.int32(), "BIGINT": pa.int64()}
+    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    columns = [pa.array([getattr(one, field.name) for one in results], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

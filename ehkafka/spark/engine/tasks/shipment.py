@@ -97,13 +97,9 @@ class Shipment:
                 yield f"the dead letters' function of {where}", spec.on_failure.to
         for number, one in enumerate(self.middleware, 1):
             yield f"middleware {number} ({getattr(one, '__name__', type(one).__name__)!r})", one
-        for name in ("on_error", "worker_set_up", "worker_tear_down"):
-            yield (
-                name.replace("worker_set_up", "on_worker_start").replace(
-                    "worker_tear_down", "on_worker_stop"
-                ),
-                getattr(self, name),
-            )
+        yield "on_error", self.on_error
+        yield "on_worker_start", self.worker_set_up
+        yield "on_worker_stop", self.worker_tear_down
         yield "on_assigned", self.partition_hooks.on_assigned
         yield "on_revoked", self.partition_hooks.on_revoked
 
