@@ -138,15 +138,6 @@ def test_a_stop_before_a_late_query_is_started_again_is_no_error(scene: SimpleNa
     assert scene.run.wait(10)
 
 
-def test_a_group_that_is_taken_away_ends_the_run(scene: SimpleNamespace) -> None:
-    """A consumer that joins meanwhile makes the broker refuse our commits: the run ends and says so."""
-    scene.group.taken = GroupInUseError("somebody else")
-    scene.start()
-    with pytest.raises(GroupInUseError, match="somebody else"):
-        scene.run.wait(10)
-    assert scene.query.stopped_while_busy is False
-
-
 def test_the_batch_of_a_group_that_is_taken_away_is_cut_off(scene: SimpleNamespace) -> None:
     """What it goes on with is handled by somebody else as well: it is not waited for."""
     scene.query.is_busy = True
