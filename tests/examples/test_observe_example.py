@@ -176,7 +176,7 @@ def test_the_example_for_azure_is_what_the_page_shows(monkeypatch: pytest.Monkey
     monkeypatch.setattr(ehkafka.Endpoint, "from_env", ehkafka.Endpoint.embedded)
     program = runpy.run_path(str(FOLDER / "azure_monitor.py"))
     assert program["app"].topics == ("readings",)
-    assert [type(one).__name__ for one in program["app"]._middleware] == ["AttemptSpans"]
+    assert [type(one).__name__ for one in program["app"]._hooks["middleware"]] == ["AttemptSpans"]
     assert calls == []
     monkeypatch.setattr(ehkafka.App, "run", lambda _app: calls.append("run"))
     runpy.run_path(str(FOLDER / "azure_monitor.py"), run_name="__main__")
