@@ -14,6 +14,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.cli.top.rows import panel_rows
+from ehkafka.http.measures import Rates
+from ehkafka.http.panels import PANELS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ehkafka import App
-    from ehkafka.telemetry import MemberSnapshot, PartitionSnapshot, Snapshot
+    from ehkafka.telemetry import PartitionSnapshot, Snapshot
 
 EVERY_S: Final = 1.0
 # A rate is the mean over so many looks.
@@ -32,25 +36,15 @@ RATE_SAMPLES: Final = 10
 BEHIND_S: Final = 5.0
 BEHIND_RECORDS: Final = 500
 CAUGHT_UP_PART: Final = 0.1
-HEADS: Final = (
-    "member", "process", "state", "partitions", "records/s", "lag", "backlog", "oldest s", "restarts",
-)  # fmt: skip
-_STYLES: Final = {"waiting": "red", "starting": "yellow", "stopping": "yellow"}
 
 
 @contextmanager
 def members_shown(app: App, *, is_wanted: bool) -> Iterator[None]:
     """Show the members of the app while the block runs it, if that is wanted and stderr is a terminal."""
-    before: dict[int, int] = {}
-    before_s = 0.0
+    rates = Rates()
 
     def picture(snapshot: Snapshot, _console: Console) -> Table | None:
-        nonlocal before, before_s
-        if not snapshot.members:
-            return None
-        table = table_of(snapshot, before, snapshot.taken_at_s - before_s)
-        before, before_s = {one.number: finished(one) for one in snapshot.members}, snapshot.taken_at_s
-        return table
+        return table_of(snapshot.as_dict(), rates) if snapshot.members else None
 
     with _drawn(app, picture, is_wanted=is_wanted):
         yield
@@ -218,41 +212,30 @@ def clock_of(time_s: float | None) -> str:
     return f"{hours}:{minute:02}:{second:02}"
 
 
-def finished(member: MemberSnapshot) -> int:
-    """Return how many records a member's process has finished."""
-    return 0 if member.snapshot is None else member.snapshot.finished_records
-
-
-def table_of(snapshot: Snapshot, before: dict[int, int], took_s: float) -> Table:
-    """Return the picture. `before` are the finished records of each member, `took_s` seconds ago."""
+def table_of(snapshot: dict[str, Any], rates: Rates) -> Table:
+    """Return the members' panel of the page and `top`, with a line for all of them."""
     from rich.table import Table  # noqa: PLC0415 - as above
 
+    rates.note(snapshot)
+    members = snapshot["members"]
+    total = {
+        "number": "all",
+        "state": snapshot["state"],
+        "pid": None,
+        "is_live": all(one["is_live"] for one in members),
+        "is_ready": all(one["is_ready"] for one in members),
+        "snapshot": snapshot,
+        "restarts": sum(one["restarts"] for one in members),
+        "silence_s": None,
+        "last_end": "",
+    }
+    panel = next(one for one in PANELS if one.name == "members")
+    shown = panel.shown({"snapshot": {"members": [*members, total]}}, rates)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for head in HEADS:
-        table.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
-    rates = []
-    for one in snapshot.members:
-        # A process that was started again counts from 0.
-        gone = finished(one) - before.get(one.number, 0)
-        rate = gone / took_s if gone >= 0 and one.number in before else None
-        rates.append(rate or 0.0)
-        state = one.state if one.is_live or one.state != "running" else "not live"
-        cells = [str(one.number), _text(one.pid), state, *_amounts(one.snapshot, rate), str(one.restarts)]
-        table.add_row(*cells, style=_STYLES.get(state, "red" if state == "not live" else ""))
-    total = _amounts(snapshot, sum(rates))
-    restarts = sum(one.restarts for one in snapshot.members)
-    table.add_row("all", "", snapshot.state, *total, str(restarts), style="bold")
+    for column in shown["columns"]:
+        table.add_column(
+            column["name"], justify="left" if column["kind"] == "text" else "right", no_wrap=True
+        )
+    for row in panel_rows(shown):
+        table.add_row(*row.cells, style="red" if row.is_urgent else "")
     return table
-
-
-def _amounts(snapshot: Snapshot | None, rate: float | None) -> list[str]:
-    if snapshot is None:
-        return ["–"] * 5
-    oldest_s = max((p.oldest.age_s for p in snapshot.partitions if p.oldest is not None), default=None)
-    found = (rate, snapshot.lag_records, snapshot.backlog_records)
-    oldest = "–" if oldest_s is None else f"{oldest_s:.1f}"
-    return [str(len(snapshot.partitions)), *map(_text, found), oldest]
-
-
-def _text(number: float | None) -> str:
-    return "–" if number is None else f"{number:.0f}"

@@ -15,7 +15,7 @@ from ehkafka.http.measures import NONE, number, partition_name, span, until_caug
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ehkafka.http.measures import Rates
 
@@ -120,10 +120,10 @@ def _of_member(one: Mapping[str, Any]) -> str:
     return "" if member is None else f"Member {member}: "
 
 
-def _members(state: State, _rates: Rates) -> Iterator[Row]:
+def _members(state: State, rates: Rates) -> Iterator[Row]:
     """Yield the supervisor's members, then the pages of members elsewhere."""
     for one in state["snapshot"].get("members", ()):
-        its = one["snapshot"]
+        partitions = one["snapshot"]["partitions"] if one["snapshot"] else ()
         words = [
             one["state"],
             "ready" if one["is_ready"] else "not ready",
@@ -134,9 +134,9 @@ def _members(state: State, _rates: Rates) -> Iterator[Row]:
             str(one["number"]),
             ", ".join(words),
             one["pid"],
-            len(its["partitions"]) if its else None,
-            _lag_of(its) if its else None,
-            its["finished_records"] if its else None,
+            len(partitions) if one["snapshot"] else None,
+            _sum(its["lag_records"] for its in partitions),
+            _sum(rates.partition(partition_name(its["partition"])) for its in partitions),
             one["restarts"],
             one["silence_s"],
             one["last_end"] or None,
@@ -148,10 +148,10 @@ def _members(state: State, _rates: Rates) -> Iterator[Row]:
         )
 
 
-def _lag_of(snapshot: Mapping[str, Any]) -> int | None:
-    """Return the sum over partitions; None where that of one is unknown."""
-    lags = [one["lag_records"] for one in snapshot["partitions"]]
-    return None if None in lags else sum(lags)
+def _sum(over_partitions: Iterable[float | None]) -> float | None:
+    """Return the sum; None without any, and where that of one is unknown."""
+    found = list(over_partitions)
+    return sum(found) if found and None not in found else None  # type: ignore[arg-type]
 
 
 def _handlers(state: State, _rates: Rates) -> Iterator[Row]:
@@ -223,10 +223,10 @@ PANELS: Final = (
         {
             "Member": "text",
             "State": "text",
-            "Process": "number",
+            "Process": "text",
             "Partitions": "number",
             "Lag": "number",
-            "Handled": "number",
+            "Handled/s": "rate",
             "Restarts": "number",
             "Silent for": "span",
             "Last end": "text",

@@ -120,7 +120,7 @@ def test_two_apps_have_a_server_each(lab: Any, port: int, wait_for: Any) -> None
     # Of another topic: the commits of a history are taken as those of one group.
     two = lab.app(lab.recorder(), "u", http="127.0.0.1:0", group="two")
     with one, two:
-        other = two._site._server.port
+        other = two._life.web.site._server.port
         groups = [json.loads(ask(which, "/snapshot")[1])["group"] for which in (port, other)]
         assert groups == ["one", "two"]
     assert not listens(other)
