@@ -18,7 +18,6 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-INPUT_PARTITIONS = 8
 OUTPUT_PARTITIONS = 4
 # How long the broker lets a transaction be open, and how often Apache Kafka looks for one that is older.
 TRANSACTION_MS = 2000

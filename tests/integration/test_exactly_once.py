@@ -67,9 +67,8 @@ def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[K
 class Pair:
     """Two members of a group, the first one with a hook; the test starts them and produces."""
 
-    def __init__(self, stage: Any, folder: Path, partitions: int) -> None:
+    def __init__(self, stage: Any, folder: Path) -> None:
         self.stage = stage
-        self.partitions = partitions
         self._folder = folder
         stage.broker.create_topic(f"{stage.topic}-out", OUTPUT_PARTITIONS)
         stage.broker.create_topic(f"{stage.topic}-dead", 1)
@@ -130,7 +129,7 @@ def test_a_broker_that_is_gone_in_the_middle_of_a_transaction(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str
 ) -> None:
     """It goes on with the same transaction once the broker is back, or finds out what has become of it."""
-    pair = Pair(stage_on(own_broker, 8), tmp_path, 8)
+    pair = Pair(stage_on(own_broker, 8), tmp_path)
     pair.load.produce(200)
     first = pair.member("first", hook, transaction_ms=10_000)
     first.start()
@@ -149,7 +148,7 @@ def test_a_member_that_is_frozen_for_longer_than_its_transaction(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str
 ) -> None:
     """The broker has aborted it, and nobody else is there: the member sends all of it again."""
-    pair = Pair(stage_on(own_broker, 8), tmp_path, 8)
+    pair = Pair(stage_on(own_broker, 8), tmp_path)
     pair.load.produce(200)
     # Its session goes on.
     first = pair.member("first", hook, "--consumer", "session.timeout.ms=30000")
@@ -171,7 +170,7 @@ def test_a_transaction_ends_before_its_partition_is_anothers(
     stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
 ) -> None:
     """Without that rule the next owner repeats what is committed afterwards."""
-    pair = Pair(stage_on(kafka, 2), tmp_path, 2)
+    pair = Pair(stage_on(kafka, 2), tmp_path)
     first = pair.member("first", hook, *settings(commit_interval_s=60), transaction_ms=LONG_TRANSACTION_MS)
     first.start()
     # There is no other commit before the revoke: the next one is due in a minute.
@@ -203,7 +202,7 @@ def test_a_frozen_member_commits_nothing_once_another_has_its_partitions(
     stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
 ) -> None:
     """Its transaction is still open: only that it is no member any more keeps it from being committed."""
-    pair = Pair(stage_on(kafka, 2), tmp_path, 2)
+    pair = Pair(stage_on(kafka, 2), tmp_path)
     first = pair.member("first", hook, transaction_ms=LONG_TRANSACTION_MS)
     pair.load.produce(200)
     first.start()
@@ -240,7 +239,7 @@ def test_what_is_sent_is_what_the_commit_says(
     is_right: bool,
 ) -> None:
     """Without that rule, what is finished above a commit that does not say so is sent again after a kill."""
-    pair = Pair(stage_on(kafka, 1), tmp_path, 1)
+    pair = Pair(stage_on(kafka, 1), tmp_path)
     more = ["--stuck", "10", "--metadata-bytes", str(bytes_max)]
     first = pair.member("first", hook, *more)
     pair.load.produce(200)
@@ -261,7 +260,7 @@ def test_who_takes_over_waits_for_the_transaction_of_who_was_killed(
     stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, record_property: Any, hook: str
 ) -> None:
     """As long as the broker lets it be open, and looks for such, or as the session lasts."""
-    pair = Pair(stage_on(kafka, 8), tmp_path, 8)
+    pair = Pair(stage_on(kafka, 8), tmp_path)
     first, second = pair.member("first", hook), pair.member("second")
     pair.load.produce(200)
     first.start()

@@ -97,7 +97,7 @@ class Members:
         """Return one more member, which does not run."""
         asked = self.asked
         kind, name = asked.kind[number % len(asked.kind)], f"{level}-{number}"
-        by_proxy = {"cut", "forget"} & {*asked.faults} or (number == 0 and "cut-client" in asked.faults)
+        by_proxy = number == 0 and "cut-client" in asked.faults
         options: dict[str, Any] = {
             "name": name,
             "level": level,

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-# The name of the client whose connections go by proxies: the first member of each level, and all the members
-# where the proxy is the fault.
+# The name of the client whose connections go by proxies: the first member of each level.
 CLIENT = "far"
 AWAY_S, FROZEN_S, CUT_S, CUT_OFF_S, SLOW_S = (0.5, 4.0), (2.0, 7.0), (2.0, 8.0), (3.0, 8.0), (3.0, 8.0)
 SLOW_BY_S = (0.02, 0.25)
@@ -27,8 +26,6 @@ COMMITS = "__consumer_offsets"
 # leaders were moved.
 STALE_S, MOVED_S = 5.0, 1.0
 IN_SYNC_S = 90.0
-# OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
-FORGOTTEN = (45, 47, 49, 59)
 
 
 class NodeFaults:
@@ -75,8 +72,6 @@ class NodeFaults:
             "cut-off": self._cut_off,
             "slow": self._slow,
             "broker-clock": self._step_clock,
-            "cut": self._cut,
-            "forget": lambda: self.cluster.proxy.forget(self._dice.choice(FORGOTTEN)),
         }
 
     @contextmanager
@@ -158,9 +153,6 @@ class NodeFaults:
             self.cluster.cut_off(node)
             time.sleep(self._dice.uniform(*CUT_OFF_S))
             self.cluster.heal()
-
-    def _cut(self) -> None:
-        self.cluster.proxy.cut()
 
     def _slow(self) -> None:
         node = self._any()

@@ -16,9 +16,6 @@ WORKERS = {"threads": 16, "tasks": 16, "batches": 4, "processes": 2}
 BY_HAND = ("plain", "drop-in")
 MEMBER_FAULTS = ("kill", "stop", "roll", "member-freeze", "member-clock", "rebalance")
 NODE_FAULTS = ("broker-kill", "broker-freeze", "broker-restart")
-# The proxy before the one broker closes connections, or makes the broker forget all producers, which only
-# at least once survives.
-OF_ONE = ("cut", "forget")
 OF_THREE = (
     "controller-kill",
     "controller-freeze",
@@ -39,7 +36,7 @@ def parse(description: str | None, arguments: Sequence[str]) -> argparse.Namespa
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    faults = (*MEMBER_FAULTS, *NODE_FAULTS, *OF_ONE, *OF_THREE)
+    faults = (*MEMBER_FAULTS, *NODE_FAULTS, *OF_THREE)
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--levels", type=int, default=1, help="groups, each of which reads what one writes")
     parser.add_argument("--mode", type=of(MODES), default=[MODES[0]], help="of each level, in turn")
@@ -76,17 +73,14 @@ def parse(description: str | None, arguments: Sequence[str]) -> argparse.Namespa
 def problem_of(asked: argparse.Namespace) -> str:
     """Return what does not go together."""
     apps, by_hand = {*asked.kind} & {*WORKERS}, {*asked.kind} & {*BY_HAND}
-    wrong = {*asked.faults} & {*(OF_ONE if asked.brokers > 1 else OF_THREE)}
+    wrong = {*asked.faults} & {*OF_THREE} if asked.brokers == 1 else set()
     problems = {
-        f"{', '.join(sorted(wrong))}: not with {asked.brokers} brokers": bool(wrong),
+        f"{', '.join(sorted(wrong))}: not with one broker": bool(wrong),
         "an App joins by the classic protocol alone: --protocol consumer is for plain and drop-in": (
             asked.protocol == "consumer" and bool(apps)
         ),
         "a loop by hand works at least once": (MODES[1] in asked.mode and bool(by_hand) and not asked.broken),
         "only loops by hand are broken": bool(asked.broken) and bool(apps),
-        "an app that has forgotten its producer ends exactly once": (
-            "forget" in asked.faults and MODES[1] in asked.mode
-        ),
     }
     return next((problem for problem, is_there in problems.items() if is_there), "")
 

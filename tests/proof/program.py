@@ -10,7 +10,6 @@ import argparse
 import json
 import logging
 import os
-import sys
 import threading
 import time
 from functools import cache
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.kit.checker.history_file import JsonLinesHistory
+from tests.kit.member import end_with_parent
 from tests.proof.work import IN_VAIN, LARGE_BYTES, Asked, asked_of
 
 if TYPE_CHECKING:
@@ -91,10 +91,3 @@ def step_clock(path: Path) -> None:
         time.sleep(CLOCK_PAUSE_S)
         text = path.read_text() if path.exists() else ""
         wrong_by[0] = float(text or "0")
-
-
-def end_with_parent() -> None:
-    """End at once when the checker is gone: its end of the pipe closes."""
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    os._exit(99)

@@ -39,7 +39,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,6 @@ from tests.kit.waiting import wait_until
 from tests.proof.load import Load
 from tests.proof.members import Members
 from tests.proof.node_faults import CLIENT, NodeFaults
-from tests.proof.one_broker import OneBroker
 from tests.proof.options import parse
 from tests.proof.violations import Violations
 from tests.proof.watch import Watch, topics_of
@@ -58,8 +56,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-# Else a member that was killed leaves its transaction open for 10 s more.
-ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
 # Whoever leads these is the coordinator of groups and of transactions.
 COORDINATED = ("__consumer_offsets", "__transaction_state")
 # Between two checks, and two lines of progress.
@@ -270,16 +266,9 @@ class Run:
 @contextmanager
 def brokers(asked: argparse.Namespace) -> Iterator[Any]:
     """Start what the run needs, with its topics."""
-    one: Callable[[], Any] = partial(OneBroker, ABORTS)
-    many = partial(
-        KafkaCluster,
-        asked.brokers,
-        clients=(CLIENT,),
-        properties=ABORTS,
-        seed=asked.seed,
-        clocks="broker-clock" in asked.faults,
-    )
-    with (one if asked.brokers == 1 else many)() as cluster:
+    with KafkaCluster(
+        asked.brokers, clients=(CLIENT,), seed=asked.seed, clocks="broker-clock" in asked.faults
+    ) as cluster:
         for name, partitions in topics_of(asked.levels).items():
             is_output = name in map(output_topic, range(asked.levels))
             limit = {"max.message.bytes": str(asked.limit)} if is_output else {}

@@ -5,6 +5,7 @@ Used by the thread that owns the cluster. What is done to a node's network, the 
 
 from __future__ import annotations
 
+import shutil
 import time
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,6 @@ from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.kafka.folder import KafkaFolder
 from ehkafka.testing.kafka.process import BrokerProcess
 from ehkafka.testing.kafka.properties import CONTROLLER, PLAINTEXT, Listener
-from tests.kit.cluster.kept_topics import copy_topics
 from tests.kit.cluster.requests import ClusterState, cluster_state
 from tests.kit.cluster.stepped_clock import SteppedClock
 
@@ -139,8 +139,10 @@ class Node:
         return self._folder.log_tail(lines)
 
     def copy_topics(self, target: Path) -> None:
-        """Copy its segments of all partitions."""
-        copy_topics(self._folder, target)
+        """Copy its segments of all partitions, for `kafka-dump-log`; it may run meanwhile."""
+        for segment in (self._folder.path / "data").glob("*-*/*.log"):
+            (target / segment.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(segment, target / segment.parent.name / segment.name)
 
     # What follows is for its cluster.
 

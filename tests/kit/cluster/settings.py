@@ -45,6 +45,7 @@ QUICK: Final[dict[str, str | int]] = {
     "request.timeout.ms": 5000,
     # Only faults and `move_leaders` move a leader.
     "auto.leader.rebalance.enable": "false",
+    # Else a member that was killed leaves its transaction open for 10 s more.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
     # Members of KIP-848 groups that die are missed soon, too.
     "group.consumer.min.session.timeout.ms": 1000,
