@@ -147,7 +147,8 @@ def options() -> argparse.Namespace:
 @cache
 def own(name: str) -> str:
     """Return an option of the handlers."""
-    return dict(pair.split("=", 1) for pair in options().own)[name]
+    given: dict[str, str] = dict(pair.split("=", 1) for pair in options().own)
+    return given[name]
 
 
 def least_and_most(text: str) -> tuple[float, float]:
