@@ -6,7 +6,6 @@ function is called with. Pure; loaded when somebody lays options over a handler'
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,6 +15,7 @@ from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.spec import is_batch
 from ehkafka.settings.option import Option, options_for, options_of
 from ehkafka.wording import ended
+from ehkafka.wording.calling import did_you_mean
 from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
@@ -72,26 +72,21 @@ def changed(
     return result
 
 
-def unknown_option(handler: Tunable, option: str, origin: str, meant: str) -> ConfigurationError:
-    """Return the error for an option that a handler does not have; `meant` is a guess, or nothing."""
+def unknown_option(handler: Tunable, option: str, origin: str) -> ConfigurationError:
+    """Return the error for an option that a handler does not have."""
+    meant = did_you_mean(option, handler.options)
+    only = f", only {', '.join(handler.options)}; what else it has is for its code"
     return ConfigurationError(
-        ended(
-            f"{origin}: handler {handler} has no option {option!r} to be set here{meant}"
-            if meant
-            else f"{origin}: handler {handler} has no option {option!r} to be set here, only "
-            f"{', '.join(handler.options)}; what else it has is for its code"
-        )
+        ended(f"{origin}: handler {handler} has no option {option!r} to be set here{meant or only}")
     )
 
 
 def unknown_handler(name: str, handlers: Iterable[Tunable], origin: str) -> ConfigurationError:
     """Return the error for a handler that is not there."""
     known = [handler.name for handler in handlers]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if close:
-        return ConfigurationError(f"{origin}: the app has no handler {name!r}; did you mean {close[0]}?")
-    those = f"it has {', '.join(dict.fromkeys(known))}" if known else "it has none"
-    return ConfigurationError(f"{origin}: the app has no handler {name!r}: {those}.")
+    those = f": it has {', '.join(dict.fromkeys(known))}" if known else ": it has none"
+    meant = did_you_mean(name, known)
+    return ConfigurationError(ended(f"{origin}: the app has no handler {name!r}{meant or those}"))
 
 
 def several_handlers(handlers: Iterable[Tunable], origin: str) -> ConfigurationError:
@@ -114,9 +109,7 @@ def _with(spec: HandlerSpec, options: Mapping[str, Any], found_in: Mapping[str, 
     handler = tunable(spec)
     for option in options:
         if option not in handler.options:
-            close = difflib.get_close_matches(option, handler.options, n=1, cutoff=0.6)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            raise unknown_option(handler, option, found_in[option], meant)
+            raise unknown_option(handler, option, found_in[option])
     given = dict(options)
     try:
         workers = given.get("workers")

@@ -6,14 +6,14 @@ Pure: reads mappings, opens nothing, and never repeats a value, for any of them 
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
+from ehkafka.wording.calling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
 Way = Literal["connection_string", "connection_string_file", "namespace", "bootstrap"]
 
@@ -68,7 +68,9 @@ def chosen_way(settings: Mapping[str, str], named: Callable[[str], str]) -> Way:
     """
     for key in settings:
         if key not in KEYS:
-            raise ConfigurationError(ended(f"The endpoint has no setting {named(key)}{_close(key, KEYS)}"))
+            raise ConfigurationError(
+                ended(f"The endpoint has no setting {named(key)}{did_you_mean(key, KEYS, 0.85)}")
+            )
     given = [way for way in WAYS if way in settings]
     if not given:
         raise ConfigurationError(f"The endpoint is missing: set one of {_ways(named)}.")
@@ -92,15 +94,12 @@ def missing_hint(environ: Mapping[str, str], found: Variables, prefix: str) -> s
     known = [prefix + key.upper() for key in KEYS]
     seen = [f" {name} is there, but empty." for name in known if environ.get(name) == ""]
     others = sorted(name for name in environ if name not in known)
-    seen += [f" There is a variable {name}{close}" for name in others if (close := _close(name, known))]
+    seen += [
+        f" There is a variable {name}{close}" for name in others if (close := did_you_mean(name, known, 0.85))
+    ]
     return "".join(seen)
 
 
 def _ways(named: Callable[[str], str]) -> str:
     *first, last = (f"{named(way)}{_DESCRIBED[way]}" for way in WAYS)
     return f"{', '.join(first)} or {last}"
-
-
-def _close(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.85)
-    return f"; did you mean {found[0]}?" if found else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -19,6 +18,9 @@ SECONDS_MAX: Final = 366 * 86_400
 _COUNT_MAX: Final = 1 << 50
 # What a name says of its values.
 _UNITS: Final = {"_s": "seconds", "_s_max": "seconds", "records": "records", "bytes": "bytes"}
+
+# By the class; what was declared stays so.
+_options: Final[dict[type, tuple[Option, ...]]] = {}
 
 Kind = TypeVar("Kind", bound=type)
 Method = TypeVar("Method", bound="Callable[..., Any]")
@@ -96,8 +98,8 @@ class Option:
 
     def _no_number(self, value: Any) -> str:
         is_float = "float" in self.type
-        kind, most = ("number", SECONDS_MAX) if is_float else ("whole number", _COUNT_MAX)
-        most = self.most or most
+        kind = "number" if is_float else "whole number"
+        most = self.most or (SECONDS_MAX if is_float else _COUNT_MAX)
         is_number = isinstance(value, int | float if is_float else int) and not isinstance(value, bool)
         if self.above is not None:
             is_within, bound = (
@@ -117,14 +119,15 @@ def option(default: Any, words: str, **more: Any) -> Any:
     return field(default=default, metadata={"option": declared})
 
 
-@cache
-def options_of(kind: Any) -> tuple[Option, ...]:
+def options_of(kind: type) -> tuple[Option, ...]:
     """Return the options of a dataclass, in their order."""
-    found = [one for one in fields(kind) if "option" in one.metadata]
-    return tuple(
-        replace(one.metadata["option"], name=one.name, type=str(one.type), unit=_unit_of(one))
-        for one in found
-    )
+    if kind not in _options:
+        found = [one for one in fields(kind) if "option" in one.metadata]
+        _options[kind] = tuple(
+            replace(one.metadata["option"], name=one.name, type=str(one.type), unit=_unit_of(one))
+            for one in found
+        )
+    return _options[kind]
 
 
 def options_for(kind: type, handler: str) -> tuple[Option, ...]:

@@ -64,6 +64,12 @@ def close_to(name: str, names: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return `; did you mean …?` for the known name that is like this one, or nothing."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
 def plainly(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Let a call with arguments that do not fit say in one sentence what does."""
     # It takes any options, of which these are declared.

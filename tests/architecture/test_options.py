@@ -22,7 +22,6 @@ from ehkafka.endpoint import Endpoint
 from ehkafka.recovery.letters.letter import LetterFilter
 from ehkafka.redrive.redrive import Redrive
 from ehkafka.settings import Settings
-from ehkafka.spark.engine.choices import SparkChoices
 from ehkafka.testing import AppTest, arun, make_record, run
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ CALLABLES: tuple[Callable[..., Any], ...] = (
     ehkafka.Retry,
     Redrive,
     Settings,
-    SparkChoices,
     Target,
     TopicReader,
     AppTest.send,

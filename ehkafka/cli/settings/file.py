@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
-from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, HandlerValue, Layer, close_to
+from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, HandlerValue, Layer
 from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
+from ehkafka.wording.calling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,7 +51,9 @@ def read_file(path: Path, *, unasked: bool = False) -> Layer:
 def _layer(path: Path, tables: dict[str, Any]) -> Layer:
     for name in tables:
         if name not in _TABLES:
-            raise ConfigurationError(ended(f"{path}: there is no table [{name}]{close_to(name, _TABLES)}"))
+            raise ConfigurationError(
+                ended(f"{path}: there is no table [{name}]{did_you_mean(name, _TABLES)}")
+            )
     for name in _TABLES:
         if not isinstance(tables.setdefault(name, {}), dict):
             raise ConfigurationError(f"{path}: {name} is not a table; write [{name}].")
@@ -109,7 +112,7 @@ def _setting(path: Path, name: str, value: Any, origin: str) -> Any:
         raise ConfigurationError(f"{path}: app.{name} is not a setting; write a table [{name}].")
     if name not in NAMES:
         raise ConfigurationError(
-            ended(f"{path}: there is no setting app.{name}{_of_one(name) or close_to(name, NAMES)}")
+            ended(f"{path}: there is no setting app.{name}{_of_one(name) or did_you_mean(name, NAMES)}")
         )
     from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
 
@@ -132,7 +135,7 @@ def _of_handlers(path: Path, table: Mapping[str, Any]) -> list[HandlerValue]:
 
 def _of_endpoint(path: Path, name: str, value: Any, origin: str) -> str:
     if name not in ENDPOINT_KEYS:
-        close = close_to(name, (*ENDPOINT_KEYS, "properties"))
+        close = did_you_mean(name, (*ENDPOINT_KEYS, "properties"))
         raise ConfigurationError(ended(f"{path}: there is no setting endpoint.{name}{close}"))
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{origin} must be text, and not empty.")

@@ -72,7 +72,7 @@ class Given:
         endpoint = self._endpoint_for(app)
         origins = {**self.layer.origins(), "endpoint": self.endpoint_origin}
         handlers = self._handlers_of(app, origins)
-        tables = {table: self.layer.values(table) for table in PROPERTIES}
+        tables: dict[str, Any] = {table: self.layer.values(table) for table in PROPERTIES}
         settings = self.layer.values("app")
         if endpoint is None and not (settings or handlers or any(tables.values())):
             return

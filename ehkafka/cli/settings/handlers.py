@@ -16,9 +16,10 @@ from ehkafka.app.handler_options import (
     unknown_handler,
     unknown_option,
 )
-from ehkafka.cli.settings.layer import NAMES, PREFIX, HandlerValue, close_to
+from ehkafka.cli.settings.layer import NAMES, PREFIX, HandlerValue
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
+from ehkafka.wording.calling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +47,9 @@ def from_table(path: Path, table: Mapping[str, Any]) -> Iterator[HandlerValue]:
             origin = f"{path}: handlers.{name}.{option}"
             if option not in OPTIONS:
                 raise ConfigurationError(
-                    ended(f"{path}: there is no option handlers.{name}.{option}{close_to(option, OPTIONS)}")
+                    ended(
+                        f"{path}: there is no option handlers.{name}.{option}{did_you_mean(option, OPTIONS)}"
+                    )
                 )
             yield _checked(name, option, value, origin, is_text=False)
 
@@ -112,7 +115,7 @@ def _taken_apart(value: HandlerValue, handlers: Sequence[Tunable]) -> tuple[str,
     if begun:
         handler = _longest(begun)[0]
         rest = _rest(value, handler)
-        raise unknown_option(handler, rest, value.origin, close_to(rest, handler.options))
+        raise unknown_option(handler, rest, value.origin)
     if meant := _meant(value, handlers):
         raise ConfigurationError(f"{value.origin}: the app has no handler that this fits{meant}")
     raise unknown_handler(value.name.lower(), handlers, value.origin)
@@ -138,4 +141,4 @@ def _meant(value: HandlerValue, handlers: Iterable[Tunable]) -> str:
         for handler in handlers
         for option in handler.options
     ]
-    return close_to(value.origin, known, cutoff=0.85)
+    return did_you_mean(value.origin, known, cutoff=0.85)

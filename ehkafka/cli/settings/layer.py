@@ -5,15 +5,11 @@ Pure. A layer is checked as it is read.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling
 from ehkafka.settings import PROPERTIES, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PREFIX: Final = "EHKAFKA_"
 """What all variables begin with."""
@@ -101,9 +97,3 @@ class Layer:
             for name, one in layer.tables[table].items():
                 ((known, kept),) = in_one_spelling({name: one.value}, table).items()
                 self.put(table, known, kept, one.origin)
-
-
-def close_to(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return `; did you mean …?` for the known name that is like this one, or nothing."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {found[0]}?" if found else ""

@@ -15,10 +15,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name
-from ehkafka.cli.settings.layer import NAMES, PREFIX, Layer, close_to
+from ehkafka.cli.settings.layer import NAMES, PREFIX, Layer
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
+from ehkafka.wording.calling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -140,7 +141,7 @@ def _set_option(name: str, text: str) -> HandlerValue:
 
     if (value := from_flag(name, text)) is not None:
         return value
-    meant = hint(name, of=f"--set NAME.{name}=…") or close_to(name, names_like(name))
+    meant = hint(name, of=f"--set NAME.{name}=…") or did_you_mean(name, names_like(name))
     raise ConfigurationError(ended(f"--set: there is no setting {_named(name)}{meant}"))
 
 
@@ -172,7 +173,7 @@ def _check_names(environ: Mapping[str, str]) -> None:
             continue
         if meant := _of_one(name):
             raise ConfigurationError(f"There is no variable {name}{meant}.")
-        if close := close_to(name, known, cutoff=0.85):
+        if close := did_you_mean(name, known, cutoff=0.85):
             raise ConfigurationError(f"There is no variable {name}{close} Correct it or remove it.")
         logging.getLogger("ehkafka").warning(
             "The variable %s is not a setting of ehkafka; it is ignored.", name

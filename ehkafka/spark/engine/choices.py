@@ -24,27 +24,7 @@ _OWNED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkChoices:
-    """How a query runs. Raises `ConfigurationError` for what cannot work.
-
-    Positions
-
-    - `checkpoint` (default `None`): a folder that the driver can write to. `None`: each start begins where
-      the group stands.
-    - `new_checkpoint` (default `False`): begin where the group stands, although the checkpoint stands
-      elsewhere.
-
-    Pace
-
-    - `available_now` (default `False`): end when what is there at the start is handled.
-    - `interval_s` (seconds, default `None`): time from the start of one batch to the next, which waits until
-      the one before has ended. `None`: 0.2 s.
-    - `max_records_per_batch` (records, default `200_000`): a batch takes no more.
-
-    Source
-
-    - `source_options` (default `None`): options of `format("ehkafka")`, such as the way to the broker.
-    - `folders` (default `()`): where executors on this machine look for modules.
-    """
+    """What `App.run_on_spark` takes: it has the words. Raises `ConfigurationError` for what cannot work."""
 
     checkpoint: str | os.PathLike[str] | None = None
     new_checkpoint: bool = False
