@@ -257,16 +257,12 @@ def _format(name: str, among: Sequence[Format]) -> Format:
 
 def exports_as_text(planned: Sequence[Export], back: Mapping[int, int | None] | None = None) -> str:
     """Return which checkpoint is written where; with `back`, what was read back."""
-    headers = ["PARTITION", "NOW", "THEN", "BLOB", ""]
-    rows: list[list[object]] = [
-        [one.partition, one.before, _then(one), one.written.name if one.written else None, one.note]
-        for one in planned
-    ]
-    if back is not None:
-        headers.insert(3, "READ BACK")
-        for row, one in zip(rows, planned, strict=True):
-            row.insert(3, back.get(one.partition))
-    return columns(headers, rows)
+    heads = {"partition": "PARTITION", "before": "NOW", "after": "THEN", "read_back": "READ BACK"}
+    heads |= {"blob": "BLOB", "note": ""}
+    if back is None:
+        del heads["read_back"]
+    found = [one | {"note": one["note"] or ""} for one in exports_as_dict(planned, back)]
+    return columns(list(heads.values()), [[one[name] for name in heads] for one in found])
 
 
 def exports_as_dict(
