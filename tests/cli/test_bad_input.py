@@ -1,4 +1,4 @@
-"""Every mistake a user can make gets one message with a next step, the right exit code and no traceback."""
+"""What a module or a path can be instead of an app: one message with a next step, and the right exit code."""
 
 from __future__ import annotations
 
@@ -6,31 +6,21 @@ import socket
 import subprocess
 import sys
 from textwrap import dedent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
+from ehkafka.cli.commands import cli
 from ehkafka.cli.exits import say
+from tests.cli.test_common_mistakes import HANDLE, HEAD, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    Command = Callable[..., subprocess.CompletedProcess[str]]
-
-HEAD = """
-import ehkafka
-def make(**given):
-    usual = {"group": "g", "endpoint": ehkafka.Endpoint.embedded(), "start": "earliest"}
-    return ehkafka.App(**(usual | given))
-"""
-HANDLER = """
-@app.handler("t")
-def handle(record): print("HANDLED")
-@app.on_stop
-def stopped(): print("STOPPED")
-"""
-# What the module says; the exit code; what the message must hold: what happened, and what to do next.
+HANDLER = "\n@app.handler('t')" + HANDLE
+# What the module is; the exit code; what the message must have: what happened, and what to do next.
 MODULES = {
     "no group": ("app = make(group='')", 2, ["group is missing", "name the consumer group"]),
     "auto-commit": (
@@ -48,14 +38,14 @@ MODULES = {
         3,
         ["could not be reached", "Check the address"],
     ),
-    "a missing import": ("import no_such_thing", 2, ["'no_such_thing'", "not installed", "shop.py:{line}"]),
-    "an error at import": ("app = {}['x']", 2, ["KeyError", "shop.py:{line}", "--debug"]),
-    "a syntax error": ("def broken(:\n    pass", 2, ["shop.py, line {line}", "invalid syntax"]),
+    "a missing import": ("import no_such_thing", 2, ["'no_such_thing'", "not installed", "{name}.py:{line}"]),
+    "an error at import": ("app = {}['x']", 2, ["KeyError", "{name}.py:{line}", "--debug"]),
+    "a syntax error": ("def broken(:\n    pass", 2, ["{name}.py, line {line}", "invalid syntax"]),
     "an exit at import": ("raise SystemExit(0)", 2, ["ended the process", "__main__"]),
     "a run on Spark at import": (
         "app = make()" + HANDLER + "app.run_on_spark(None)",
         2,
-        ["shop runs its app while the command imports it", "if __name__ == '__main__'", "shop.py:"],
+        ["{name} runs its app while the command imports it", "if __name__ == '__main__'", "{name}.py:"],
     ),
     "an app factory": (
         "def app(): return make()",
@@ -83,48 +73,54 @@ def free_port() -> Iterator[int]:
         yield int(bound.getsockname()[1])
 
 
+def assert_explained(ended: Any, code: int, parts: list[str]) -> None:
+    """One message of ours with all parts, the exit code, no traceback."""
+    messages = [line for line in ended.stderr.splitlines() if line.startswith("ehkafka: ")]
+    assert len(messages) == 1, ended.stderr
+    assert [part for part in parts if part not in messages[0]] == [], messages[0]
+    assert ended.exit_code == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.parametrize("case", MODULES)
 def test_a_wrong_module_is_explained(
-    case: str, tmp_path: Path, ehkafka_command: Command, free_port: int
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_port: int
 ) -> None:
-    """What is wrong in the user's module is said in one message that leads on."""
+    """What is wrong in the user's module is in one message that leads on."""
     source, code, parts = MODULES[case]
-    source = source.replace("{free_port}", str(free_port))
-    (tmp_path / "shop.py").write_text(HEAD + source)
-    ended = ehkafka_command("run", "shop:app")
-    first_line = str(HEAD.count("\n") + 1)
-    assert_explained(ended, code, [part.replace("{line}", first_line) for part in parts])
-    assert "HANDLED" not in ended.stdout
+    ended = run(tmp_path, monkeypatch, source.replace("{free_port}", str(free_port)))
+    [name] = [path.stem for path in tmp_path.glob("*.py")]
+    line = str(dedent(HEAD).count("\n") + 1)
+    assert_explained(ended, code, [part.replace("{name}", name).replace("{line}", line) for part in parts])
 
 
 @pytest.mark.parametrize("case", PATHS)
-def test_a_wrong_path_is_explained(case: str, tmp_path: Path, ehkafka_command: Command) -> None:
+def test_a_wrong_path_is_explained(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path that leads to no app is explained with the forms that would."""
     path, parts = PATHS[case]
     for name in ("json.py", "my-app.py"):
         (tmp_path / name).write_text("app = None")
-    assert_explained(ehkafka_command("run", path), 2, parts)
+    monkeypatch.chdir(tmp_path)
+    assert_explained(CliRunner().invoke(cli, ["run", path]), 2, parts)
 
 
-def test_an_unknown_topic_is_explained(tmp_path: Path, ehkafka_command: Command) -> None:
+def test_an_unknown_topic_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the topics that are there: the name is mostly misspelt."""
     source = """
         other = ehkafka.Endpoint.embedded({"readings": 1})
         address = other.client_properties()["bootstrap.servers"]
         app = make(endpoint=ehkafka.Endpoint.kafka(address))
         @app.handler("reading")
-        def handle(record): print("HANDLED")
+        def handle(record): pass
     """
-    (tmp_path / "shop.py").write_text(HEAD + dedent(source))
-    ended = ehkafka_command("run", "shop")
+    ended = run(tmp_path, monkeypatch, source)
     assert_explained(ended, 3, ["no topic 'reading'", "Topics there: readings", "Create it or correct"])
 
 
-def test_debug_adds_the_traceback(tmp_path: Path, ehkafka_command: Command) -> None:
+def test_debug_adds_the_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same mistake with --debug shows where it came from, and the message still."""
-    (tmp_path / "shop.py").write_text(HEAD + "app = make(start=None)")
-    ended = ehkafka_command("run", "shop", "--debug")
-    assert ended.returncode == 2
+    ended = run(tmp_path, monkeypatch, "app = make(start=None)", "--debug")
+    assert ended.exit_code == 2
     assert "Traceback" in ended.stderr
     assert "ehkafka: start is missing" in ended.stderr
 
@@ -147,15 +143,6 @@ def test_a_broken_installation_is_not_called_a_missing_extra() -> None:
     assert ended.returncode == 1
     assert missing in ended.stderr
     assert "pip install" not in ended.stderr
-
-
-def assert_explained(ended: subprocess.CompletedProcess[str], code: int, parts: list[str]) -> None:
-    """One message of ours with all parts, the exit code, no traceback."""
-    messages = [line for line in ended.stderr.splitlines() if line.startswith("ehkafka: ")]
-    assert len(messages) == 1, ended.stderr
-    assert [part for part in parts if part not in messages[0]] == [], messages[0]
-    assert ended.returncode == code, ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 def test_an_error_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
