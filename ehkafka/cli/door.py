@@ -76,23 +76,18 @@ class Door:
         self._token = token
         self._timeout_s = timeout_s
 
-    def get(self, path: str) -> Any:
-        """Return what is there. Raises `EndpointError`, and `ConfigurationError` about the token."""
-        answer = self.ask("GET", path)
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return the keys that wait. Raises `EndpointError`, and `ConfigurationError` about the token."""
+        answer = self.state()
         if not answer.is_ok:
             raise self.failure(answer)
-        return answer.body
-
-    def waiting(self) -> list[dict[str, Any]]:
-        """Return the keys that wait. Raises what `get` raises."""
-        body = self.get("/state")
-        found = body.get("keys") if isinstance(body, dict) else None
+        found = answer.body.get("keys")
         if not isinstance(found, list) or not all(_has(one, KEY_FIELDS) for one in found):
             raise EndpointError(f"{self.url} answered with something else than keys: no app of ours.")
         return found
 
     def act(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Carry out an action. Raises `ActionRefusedError`, and what `get` raises."""
+        """Carry out an action. Raises `ActionRefusedError`, and what `waiting` raises."""
         answer = self.action(asked)
         if answer.is_ok and _has(answer.body, RESULT_FIELDS):
             return answer.body
