@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ehkafka.app.entering import LoopChoice, OnEnd
     from ehkafka.app.keys import Keys
     from ehkafka.app.keywords import AppSettings
-    from ehkafka.app.life import State
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from ehkafka.positions.start import Start
     from ehkafka.run.ending import UntilWord
     from ehkafka.run.options import AppOptions
-    from ehkafka.run.run import Run
+    from ehkafka.run.run import Run, State
     from ehkafka.settings import Drain
     from ehkafka.settings.clock import Clock
     from ehkafka.spark.engine.run import SparkRun
@@ -200,7 +199,9 @@ class App(Registration, Configurable):
             source_options=source_options,
             folders=folders,
         )
-        return start_on_spark(self._options(), spark, choices)
+        run = start_on_spark(self._options(), spark, choices)
+        self._life.hold(run)
+        return run
 
     def start(self) -> None:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""

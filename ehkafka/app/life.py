@@ -10,10 +10,10 @@ import sys
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.run.run import NotRunning
+from ehkafka.run.run import PlainRun
 from ehkafka.run.signals import refuse_while_importing, reports_asked, stops
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.own_producer import OwnProducer
     from ehkafka.run.ending import Until
     from ehkafka.run.options import AppOptions
-    from ehkafka.run.run import Run
+    from ehkafka.run.run import Run, State
     from ehkafka.run.runtime import Runtime
     from ehkafka.settings import Drain
     from ehkafka.workers.tasks.shared import SharedLoop
@@ -35,7 +35,6 @@ _INSTEAD = (
     "return what is to be sent from the handler (to=…), or open a confluent_kafka.Producer of your own in "
     "on_worker_start."
 )
-State = Literal["new", "starting", "running", "stopping", "stopped"]
 
 
 class Life:
@@ -56,7 +55,7 @@ class Life:
         # Guards the life cycle, not the data: two threads may start and stop.
         self.lock = threading.RLock()
         self._state: State = "new"
-        self._run: Run = NotRunning(lambda: (*named(), self._state))
+        self._run: Run = PlainRun(lambda: (*named(), self._state))
         self._process_id = os.getpid()
         # Whether this run and those to come count how long calls take. Set once, by any thread.
         self.measures = False
@@ -66,13 +65,18 @@ class Life:
     @property
     def state(self) -> State:
         """Where the app is in its life."""
-        return self._run.state if self._state == "running" else self._state
+        return self._state if self._state in ("starting", "stopped") else self._run.state
 
     @property
     def run(self) -> Run:
         """The run of this moment, or the last one."""
         self.check_process()
         return self._run
+
+    def hold(self, run: Run) -> None:
+        """Show a run that another engine has started, and that ends by itself."""
+        with self.lock:
+            self._run, self._state = run, "new"
 
     def measure(self) -> None:
         """Have it counted from now on how long calls of handlers take."""
@@ -227,8 +231,8 @@ class Life:
             serving = self.web.bind()
             # They serve nothing: their owner blobs advertise this one's page.
             asked = {**asked, "http": self.web.options}
-            keeps = {"keeps_journal": self.web.has_site, "serving": serving}
-            supervise(self._app, self._options(), asked, laid, made, **keeps)
+            options = self._options()
+            supervise(self._app, options, asked, laid, made, keeps_journal=self.web.has_site, serving=serving)
         finally:
             self.web.unbind()
             self._state = "stopped"
@@ -239,12 +243,12 @@ class Life:
         """Stop and wait for the end; raise what ended the app, if it was an error."""
         self.check_process()
         run = self._run
-        if isinstance(run, NotRunning):
+        if type(run) is PlainRun:
             _stop_from_worker_process(drain, timeout_s)
             return
         if self._state == "stopped":
             return
-        limit_s = run.stop("stop() was called", drain=drain, timeout_s=timeout_s)
+        limit_s = run.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
         if run.owns(threading.current_thread()):
             return  # it would wait for itself
         if self.entrance.entered is not None:

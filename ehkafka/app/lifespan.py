@@ -31,11 +31,16 @@ async def entered(life: Life, stop: Callable[[], None]) -> None:
     loop = SharedLoop() if life.entrance.loop == "caller" else None
     made: list[Runtime] = []
     task = InTask(loop)
+
+    def interrupt() -> None:
+        for run in made:
+            run.start_stop.cancel()
+
     try:
         await _start_unless_cancelled(
             lambda: life.start(lambda: task, loop, made=made.append),
             stop,
-            lambda: [run.start_stop.cancel() for run in made],
+            interrupt,
         )
     except BaseException:
         task.let_go()
@@ -60,7 +65,7 @@ async def left(life: Life, stop: Callable[[], None]) -> None:
 
 
 async def _start_unless_cancelled(
-    start: Callable[[], None], stop: Callable[[], None], interrupt: Callable[[], object]
+    start: Callable[[], None], stop: Callable[[], None], interrupt: Callable[[], None]
 ) -> None:
     """Run `start`; when the waiting task is cancelled, run `stop` too, and only then let the task end.
 

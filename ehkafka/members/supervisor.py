@@ -158,7 +158,9 @@ class Supervisor:
 
     not_started = not_ready
 
-    def stop(self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None) -> None:
+    def request_stop(
+        self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None
+    ) -> None:
         """Ask all members to stop; returns at once."""
         self._asked_to_stop.append((reason, drain, timeout_s))
 

@@ -1,13 +1,13 @@
 """What an app holds while it runs: a `Run`, in this process, in members, or on Spark.
 
 All methods may be called from any thread. `runtime.Runtime`, the members' `Supervisor` and Spark's `SparkRun`
-are runs; `NotRunning` stands for one before the first start.
+are runs; a `PlainRun` stands for one before the first start.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     import threading
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from ehkafka.settings import Drain
     from ehkafka.telemetry.snapshot import Health, Snapshot
 
+State = Literal["new", "starting", "running", "stopping", "stopped"]
+
 
 class Run(Protocol):
     """One run of an app. It is asked by the app, and by the HTTP side, a command and a member about it."""
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """Where it is in its life."""
 
     @property
@@ -62,7 +64,7 @@ class Run(Protocol):
     def messages(self) -> OwnProducer | None:
         """Return what `app.producer` sends with, None where that is closed. Raises `ConfigurationError`."""
 
-    def stop(
+    def request_stop(
         self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None
     ) -> float | None:
         """Ask for a stop, and return at once within how many seconds it ends; None where that is unknown."""
@@ -77,39 +79,43 @@ class Run(Protocol):
         """Do what follows its end, once, on the thread that stops the app."""
 
 
-class NotRunning(Run):
-    """Stands for a run where there is none. `named` returns the app's group, endpoint and state."""
+class PlainRun:
+    """A run of which no more is known than its state. `named` returns group, endpoint and state."""
 
-    failure = None
     is_reaching = False
 
-    def __init__(self, named: Callable[[], tuple[str, str, str]]) -> None:
+    def __init__(self, named: Callable[[], tuple[str, str, State]]) -> None:
         self._named = named
 
     @property
-    def state(self) -> str:
-        """Where the app is in its life."""
+    def state(self) -> State:
+        """Where it is in its life."""
         return self._named()[2]
 
+    @property
+    def failure(self) -> EhkafkaError | None:
+        """What ended it, if it was an error."""
+        return None
+
     def snapshot(self) -> Snapshot:
-        """Return an empty one."""
+        """Return one without partitions."""
         from ehkafka.telemetry.snapshot import Snapshot  # noqa: PLC0415 - few ask an app that never ran
 
         return Snapshot.empty(*self._named(), time.time())
 
     def health(self) -> Health:
-        """Return the app's state as the reason."""
+        """Return what ended it, or its state, as the reason; nothing while it runs."""
         from ehkafka.telemetry.snapshot import Health  # noqa: PLC0415 - as above
 
-        return Health(self.not_started())
+        return Health(self.not_started() if self.failure is None else (str(self.failure),))
 
     def not_live(self) -> tuple[str, ...]:
         """Return nothing: a restart would help nothing."""
         return ()
 
     def not_started(self) -> tuple[str, ...]:
-        """Return the app's state as the reason."""
-        return (f"The app is {self.state}.",)
+        """Return its state as the reason; nothing while it runs."""
+        return () if self.state == "running" else (f"The app is {self.state}.",)
 
     not_ready = not_started
 
@@ -130,3 +136,25 @@ class NotRunning(Run):
     def owns(self, thread: threading.Thread) -> bool:  # noqa: ARG002 - nothing runs
         """Return False."""
         return False
+
+    def request_stop(
+        self,
+        reason: str,  # noqa: ARG002 - nothing runs
+        *,
+        drain: Drain | None = None,  # noqa: ARG002
+        timeout_s: float | None = None,  # noqa: ARG002
+    ) -> float | None:
+        """Ask for nothing."""
+        return 0.0
+
+    def messages(self) -> None:
+        """Return nothing: `app.producer` is closed."""
+
+    def log_state(self, why: str) -> None:
+        """Log nothing."""
+
+    def measure(self) -> None:
+        """Count nothing."""
+
+    def finish(self) -> None:
+        """Do nothing."""

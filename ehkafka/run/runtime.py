@@ -77,7 +77,7 @@ class Runtime:
             self.context,
             self.routes.by_topic,
             on_error=self.connection.on_error,
-            slow_check=lambda: [check() for check in self._checks],
+            slow_check=self._check,
         )
         self.steering = Steering(
             self.context, self.routes.all, self.loop.by_hand, emit=self.bus.emit, history=app.history
@@ -173,6 +173,10 @@ class Runtime:
             self._end_once_caught_up(consumer, self.app.until.settle_s)
         self.loop.run(consumer, lambda: self.ending.is_stopping)
 
+    def _check(self) -> None:
+        for check in self._checks:
+            check()
+
     def _end_once_caught_up(self, consumer: Consumer, settle_s: float) -> None:
         from ehkafka.intake.until_caught_up import UntilCaughtUp  # noqa: PLC0415 - most runs have no end
 
@@ -247,7 +251,9 @@ class Runtime:
         """Whether the poll thread runs; None before it was started."""
         return None if self._thread is None else self._thread.is_alive()
 
-    def stop(self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None) -> float:
+    def request_stop(
+        self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None
+    ) -> float:
         """Ask for a stop; return within how many seconds it ends. Safe in a signal handler."""
         request = self.ending.request_stop(reason, drain=drain, timeout_s=timeout_s)
         return max(0.0, request.deadline_s - self.app.clock.now_s()) + STOP_SLACK_S
@@ -258,7 +264,7 @@ class Runtime:
         Raises `KeyboardInterrupt` while the start waits for a token or the broker.
         """
         if self._thread is not None:
-            self.stop(name, drain=drain, timeout_s=timeout_s)
+            self.request_stop(name, drain=drain, timeout_s=timeout_s)
         elif self.is_reaching:
             raise KeyboardInterrupt
 

@@ -176,15 +176,13 @@ class Run:
             case "lose":
                 self.broker.fail_next(ApiKey.HEARTBEAT, 25)
             case "resize":
-                member.resize(
-                    member.current_run.routes.all[0].handler, workers=self.rng.choice((1, 2, 5, 20))
-                )
+                member.resize(member.snapshot().handlers[0].handler, workers=self.rng.choice((1, 2, 5, 20)))
             case _:
                 with suppress(ActionRefusedError):
                     self._by_hand(act, member)
 
     def _by_hand(self, act: str, member: Any) -> None:
-        keys, handler = member.keys, member.current_run.routes.all[0].handler
+        keys, handler = member.keys, member.snapshot().handlers[0].handler
         name = self.rng.choice([one.name for one in keys.waiting()] + [f"k{self.rng.randrange(5)}"])
         match act:
             case "pause key":

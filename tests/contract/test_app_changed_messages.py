@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import ehkafka
+from tests.kit.inside import inside
 
 HEADERS = [("trace", b"1")]
 
@@ -238,7 +239,7 @@ def test_a_record_of_its_own_message_may_be_deferred(lab: Any, wait_for: Any) ->
 
 
 def _held_bytes(app: Any) -> list[tuple[int, int]]:
-    tallies = [route.hub.tally for route in app.current_run.routes.all]
+    tallies = [route.hub.tally for route in inside(app).routes]
     return [(tally.backlog_bytes, tally.parked_bytes) for tally in tallies]
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.events import AppStopped, CommitFailed, PartitionAssigned, PartitionLost, RecordsLeft
 from ehkafka.testing import ApiKey
+from tests.kit.inside import inside
 
 T0 = ehkafka.TopicPartition("t", 0)
 
@@ -179,13 +180,13 @@ def test_metadata_that_the_broker_finds_too_large_is_left_out(
     app.add_hook(events)
     app.start()
     lab.produce("first slow b")
-    wait_for(lambda: app.current_run.context.ledger.acknowledged(T0) is not None)
-    wait_for(lambda: app.current_run.context.ledger.acknowledged(T0).metadata)
+    wait_for(lambda: inside(app).ledger.acknowledged(T0) is not None)
+    wait_for(lambda: inside(app).ledger.acknowledged(T0).metadata)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     first.set()
     wait_for(lambda: lab.committed() == 1)
-    wait_for(lambda: app.current_run.context.ledger.acknowledged(T0).next_offset == 1)
-    assert app.current_run.context.ledger.acknowledged(T0).metadata is None
+    wait_for(lambda: inside(app).ledger.acknowledged(T0).next_offset == 1)
+    assert inside(app).ledger.acknowledged(T0).metadata is None
     assert [failed.retriable for failed in events.of(CommitFailed)] == [True]
     assert app.health().ok
     gate.set()

@@ -10,6 +10,7 @@ import pytest
 import ehkafka
 from ehkafka.events import AttemptOverdue, StuckReport
 from ehkafka.intake.membership import Membership
+from tests.kit.inside import inside
 
 
 def test_a_dead_poll_thread_fails_the_app_visibly(
@@ -24,7 +25,7 @@ def test_a_dead_poll_thread_fails_the_app_visibly(
     def broken(_consumer: Any) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(app.current_run.loop, "_check_slowly", broken)
+    monkeypatch.setattr(inside(app).loop, "_check_slowly", broken)
     assert app.wait(10.0)
     assert not app.health()
     assert "out of luck" in app.health().reasons[0]
@@ -69,7 +70,7 @@ def test_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     app = lab.app(recorder)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
-    hub = app.current_run.routes.all[0].hub
+    hub = inside(app).hub
 
     def broken(*_arguments: Any) -> None:
         raise RuntimeError("broken bookkeeping")

@@ -18,7 +18,7 @@ from ehkafka.checkpoints import MemoryStore, StoreMirror
 from ehkafka.events import HttpServing
 from ehkafka.http import Http
 from ehkafka.intake.contact import Statistics
-from ehkafka.run.run import NotRunning
+from tests.kit.inside import inside
 from tests.kit.waiting import must_stay
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def test_before_the_group_is_joined_startup_and_ready_fail(
     starting.start()
     try:
         wait_for(lambda: one.app._life.web.has_site and one.app._life.web.site._server is not None)
-        wait_for(lambda: not isinstance(one.app.current_run, NotRunning))
+        wait_for(lambda: hasattr(one.app.current_run, "context"))
         assert [one.status(path) for path in ("/startup", "/ready", "/live")] == [503, 503, 200]
     finally:
         reached.set()
@@ -178,7 +178,7 @@ def test_a_poll_loop_that_stands_fails_live(site: Any, recorder: Any, wait_for: 
     one = site(recorder)
     one.app.start()
     wait_for(lambda: one.status("/ready") == 200)
-    loop = one.app.current_run.loop
+    loop = inside(one.app).loop
     real = type(loop).turn
 
     def standing(self: Any, consumer: Any) -> None:

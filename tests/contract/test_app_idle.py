@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from tests.kit.inside import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,7 @@ def test_an_app_that_waits_does_not_spin(
 
 def turns_per_check(app: Any, wait_for: Callable[..., Any]) -> float:
     """Return how often the poll loop goes round between two slow looks."""
-    loop = app.current_run.loop
+    loop = inside(app).loop
     turns, checks, watch, check = [], [], loop.watch, loop._slow_check
     loop.watch = lambda: (turns.append(1), watch())[1]
     loop._slow_check = lambda: (checks.append(len(turns)), check())[1]

@@ -30,8 +30,8 @@ def act_at_random(app: Any, rng: random.Random) -> None:
             lambda: keys.dead_letter(name, all=rng.random() < 0.3),
             lambda: keys.pause_partition(f"t4/{rng.randrange(4)}", for_s=0.2),
             lambda: keys.resume_partition(f"t4/{rng.randrange(4)}"),
-            lambda: keys.stop_handler(app.current_run.routes.all[0].handler),
-            lambda: keys.start_handler(app.current_run.routes.all[0].handler),
+            lambda: keys.stop_handler(app.snapshot().handlers[0].handler),
+            lambda: keys.start_handler(app.snapshot().handlers[0].handler),
         ]
     )
     try:
@@ -43,7 +43,7 @@ def act_at_random(app: Any, rng: random.Random) -> None:
 def heal(app: Any) -> None:
     """Let all that waits go on."""
     for action in (
-        lambda: app.keys.start_handler(app.current_run.routes.all[0].handler),
+        lambda: app.keys.start_handler(app.snapshot().handlers[0].handler),
         *(lambda number=number: app.keys.resume_partition(f"t4/{number}") for number in range(4)),
         *(lambda one=one: app.keys.resume(one.name) for one in app.keys.waiting()),
         *(lambda one=one: app.keys.retry(one.name) for one in app.keys.waiting()),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ehkafka
+from tests.kit.inside import inside
 from tests.kit.unstolen import unstolen_s
 
 
@@ -118,7 +119,7 @@ def test_after_a_full_run_the_gauges_are_back_to_zero(lab: Any, wait_for: Any) -
     assert (snapshot.backlog_records, snapshot.lanes) == (0, 0)
     assert sum(p.backlog_bytes for p in snapshot.partitions) == 0
     app.stop()
-    inboxes = app.current_run.routes.all[0].hub.inboxes
+    inboxes = inside(app).inboxes
     assert (inboxes.tally.backlog_records, inboxes.tally.backlog_bytes) == (0, 0)
     assert all(inbox.is_empty() for inbox in inboxes.all_inboxes())
     assert not inboxes.router.epochs

@@ -12,6 +12,7 @@ import pytest
 from ehkafka.events import PartitionPaused
 from ehkafka.lanes.routing import OWNERS_MIN
 from tests.kit.checker.checking_history import CheckingHistory
+from tests.kit.inside import inside
 
 DISTINCT_KEYS = 1_000_000
 RSS_GROWTH_MAX_BYTES = 60_000_000
@@ -55,7 +56,7 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
             lab.broker.delete_records("t4", partition, app.snapshot().partitions[partition].watermark)
         rss.append(rss_bytes())
     wait_for(lambda: app.snapshot().lanes == 0)
-    epochs = app.current_run.routes.all[0].hub.inboxes.router.epochs.values()
+    epochs = inside(app).inboxes.router.epochs.values()
     # Owners of keys that are done are purged at the next check, where they are many.
     wait_for(lambda: all(len(epoch.owners) <= 2 * OWNERS_MIN for epoch in epochs))
     assert all(len(epoch.received.marks) < 200 for epoch in epochs)

@@ -15,6 +15,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import AppStarted, AppStopped, AppStopping, PartitionAssigned, PartitionRevoked
+from tests.kit.inside import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,7 +179,7 @@ def test_a_snapshot_of_many_partitions_holds_nobody_up(
         app.start()
         wait_for(lambda: app.snapshot().lanes >= keys)
         wait_for(lambda: sum(one.in_flight_records for one in app.snapshot().partitions) == workers)
-        (route,) = app.current_run.routes.all
+        (route,) = inside(app).routes
         # Others hold it, too, while this thread goes on.
         holds, ours = [], threading.current_thread()
         locked = route.hub.locked

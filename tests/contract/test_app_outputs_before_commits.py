@@ -18,6 +18,7 @@ from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.records.deferral import engines_own
 from tests.contract import output_handlers as handlers
+from tests.kit.inside import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,8 +109,8 @@ def started(lab: Any, kind: str) -> Any:
 
 def unsent(app: Any) -> set[int]:
     """Look as the commit tick does until all is finished; return what was found finished too early."""
-    (route,) = app.current_run.routes.all
-    outputs = app.current_run.context.delivery.outputs
+    (route,) = inside(app).routes
+    outputs = inside(app).context.delivery.outputs
     ends_s = time.monotonic() + 30.0
     early: set[int] = set()
     finished: set[int] = set()

@@ -17,6 +17,7 @@ from ehkafka.events import WorkerProcessDied
 from ehkafka.testing import ApiKey
 from tests.contract.output_handlers import copies
 from tests.contract.outputs_order import problems
+from tests.kit.inside import inside
 
 KEYS = 12
 # More by hand: each costs an interpreter's start.
@@ -188,7 +189,7 @@ def test_kills_of_children_under_load_lose_no_output_and_keep_their_order(
     app.handler("t4", to="out", workers=ehkafka.Processes(2), retry=retry)(copies)
     app.add_hook(events)
     app.start()
-    (route,) = app.current_run.routes.all
+    (route,) = inside(app).routes
     dice = random.Random(20)
     for kill in range(CHILD_KILLS):
         least = 300 * (kill + 1)

@@ -19,6 +19,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import WorkerProcessDied
+from tests.kit.inside import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ def test_kills_under_load_lose_nothing_and_keep_every_order(
     )
     app.add_hook(events)
     app.start()
-    [route] = app.current_run.routes.all
+    [route] = inside(app).routes
     killed = 0
     produced = 0
     while killed < KILLS:

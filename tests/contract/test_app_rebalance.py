@@ -21,6 +21,7 @@ from ehkafka.events import (
 from ehkafka.testing import ApiKey
 from tests.kit.checker.history_event import CommitRequested, Revoked
 from tests.kit.events import Events
+from tests.kit.inside import inside
 from tests.kit.unstolen import unstolen_s
 
 T0 = ehkafka.TopicPartition("t", 0)
@@ -114,7 +115,7 @@ def test_a_handler_longer_than_the_drain_budget_is_returned(
     silences_s: list[float] = []
 
     def taken_over() -> bool:
-        silences_s.append(time.monotonic() - one.current_run.loop.last_turn_s)
+        silences_s.append(time.monotonic() - inside(one).loop.last_turn_s)
         return bool(second.count >= 6)
 
     two.start()
@@ -156,7 +157,7 @@ def test_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: 
     app.add_hook(keeper)
     app.start()
     # The first look for what to commit waits for no interval: it must be over before anything finishes.
-    wait_for(lambda: app.current_run.context.ledger.next_due_s() > 0)
+    wait_for(lambda: inside(app).ledger.next_due_s() > 0)
     gate = recorder.block(b"slow")
     lab.produce("a b slow c")
     wait_for(lambda: recorder.count == 3)
@@ -269,10 +270,10 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
     wait_for(lambda: app.snapshot().partitions)
     lab.produce("a slow b")
     wait_for(lambda: recorder.count == 2)
-    wait_for(lambda: app.current_run.context.ledger.acknowledged(T0) is not None)
-    wait_for(lambda: app.current_run.context.ledger.acknowledged(T0).finished == ((2, 3),))
+    wait_for(lambda: inside(app).ledger.acknowledged(T0) is not None)
+    wait_for(lambda: inside(app).ledger.acknowledged(T0).finished == ((2, 3),))
     hung: list[float] = []
-    watch = app.current_run.loop.watch
+    watch = inside(app).loop.watch
 
     def hang() -> bool:
         if not hung:
@@ -280,7 +281,7 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
             time.sleep(3.0)
         return bool(watch())
 
-    monkeypatch.setattr(app.current_run.loop, "watch", hang)
+    monkeypatch.setattr(inside(app).loop, "watch", hang)
     wait_for(lambda: keeper.of(PartitionLost))
     wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
     assert keeper.of(PartitionAssigned)[1].position == "1"
@@ -300,7 +301,7 @@ def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
     app = lab.app(recorder, commit_interval_s=60.0)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
-    wait_for(lambda: app.current_run.context.ledger.next_due_s() > 0)  # the next commit is a minute away
+    wait_for(lambda: inside(app).ledger.next_due_s() > 0)  # the next commit is a minute away
     lab.produce("a b c")
     wait_for(lambda: recorder.count == 3)
     lab.broker.take_down()

@@ -11,6 +11,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
+from tests.kit.inside import inside
 
 QUICK = ehkafka.Retry(attempts=3, first_s=0.01, jitter=0)
 FOR_EVER = ehkafka.Retry(attempts=None, first_s=0.02, max_s=0.02, jitter=0)
@@ -112,7 +113,7 @@ def test_many_retries_leave_nothing_behind(lab: Any, wait_for: Any) -> None:
     )
     app.start()
     wait_for(lambda: sum(map(len, list(handler.calls.values()))) >= 300)
-    (inboxes,) = [route.hub.inboxes for route in app.current_run.routes.all]
+    inboxes = inside(app).inboxes
     assert len(inboxes.waiting._timers) <= 20
     assert len(inboxes.router.held) <= 10
     assert len(inboxes.router.attempts) <= 10

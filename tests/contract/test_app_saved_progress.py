@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, TopicPartition
 import ehkafka
 from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored, ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
-from ehkafka.run.run import NotRunning
 from ehkafka.testing import ApiKey
 from tests.kit.events import Events
+from tests.kit.inside import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ def test_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any, wait
     app.start()
     wait_for(lambda: recorder.count == 8)
     wait_for(lambda: finished_in(lab) == ((3, 4), (5, 10)))
-    wait_for(lambda: app.current_run.context.ledger.in_flight is None)
+    wait_for(lambda: inside(app).ledger.in_flight is None)
     lab.broker.track_requests()
     wait_for(lambda: len(app.snapshot().partitions) == 1)
     assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
@@ -354,8 +354,8 @@ def test_a_listener_hears_what_each_acknowledgement_stored(
     app = lab.app(recorder)
     lab.produce(TEN)
     app.start()
-    wait_for(lambda: not isinstance(app.current_run, NotRunning))
-    app.current_run.context.committer.listen(noted.append)
+    wait_for(lambda: hasattr(app.current_run, "context"))
+    inside(app).context.committer.listen(noted.append)
     wait_for(lambda: noted and noted[-1][T0].finished == ((3, 4), (5, 10)))
     assert noted[-1][T0][:3] == (1, 2, 0)
     gate.set()

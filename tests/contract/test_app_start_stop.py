@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.events import AppStopped, AppStopping, CommitFailed, UserCodeLeft
 from ehkafka.testing import ApiKey
+from tests.kit.inside import inside
 
 
 def test_on_stop_functions_run_all_though_one_of_them_raises(lab: Any, recorder: Any) -> None:
@@ -178,7 +179,7 @@ def test_a_last_commit_that_is_refused_for_a_moment_is_tried_again(
     # The first commit is due at once: it must not have what the last one is to have.
     gate = recorder.block()
     app.start()
-    ledger = app.current_run.context.ledger
+    ledger = inside(app).ledger
     wait_for(lambda: ledger.next_due_s() > 0)
     gate.set()
     wait_for(lambda: recorder.count == 2 and ledger.in_flight is None)
@@ -224,7 +225,7 @@ def test_a_last_commit_that_never_succeeds_is_reported_by_error_and_exit_code(
     # The first commit is due at once: it must not have what the last one is to have.
     gate = recorder.block()
     app.start()
-    ledger = app.current_run.context.ledger
+    ledger = inside(app).ledger
     wait_for(lambda: ledger.next_due_s() > 0)
     gate.set()
     wait_for(lambda: recorder.count == 2 and ledger.in_flight is None)
@@ -250,7 +251,7 @@ def test_no_request_on_its_way_may_take_the_last_commit_back(
     # librdkafka tells nobody of this refusal: it sends the request again after a while.
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
     lab.produce("a late")
-    wait_for(lambda: app.current_run.context.ledger.in_flight)
+    wait_for(lambda: inside(app).ledger.in_flight)
     gate.set()
     wait_for(lambda: recorder.count == 2)
     app.stop()

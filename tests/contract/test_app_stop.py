@@ -13,6 +13,7 @@ import ehkafka
 from ehkafka.events import AppStopped, AppStopping, PartitionLost, RecordRetried, RecordsLeft
 from ehkafka.progress.committer import Committer
 from ehkafka.testing import ApiKey
+from tests.kit.inside import inside
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def test_a_stop_without_partitions_does_not_wait_for_an_old_commit(
     lab.broker.delay_next(ApiKey.OFFSET_COMMIT, 12.0)
     app.start()
     wait_for(lambda: events.of(PartitionLost))
-    assert app.current_run.context.ledger.in_flight
+    assert inside(app).ledger.in_flight
     began_s = time.monotonic()
     app.stop(timeout_s=60.0)
     assert time.monotonic() - began_s < 30.0
@@ -110,7 +111,7 @@ def test_l1d_what_does_not_fit_is_left_and_what_is_finished_above_is_saved(
     app.start()
     wait_for(lambda: recorder.count == 10)
     # So that 10 s of work lie below: the longest key's alone.
-    app.current_run.routes.all[0].hub.inboxes.balance.mean_s = 1.0
+    inside(app).inboxes.balance.mean_s = 1.0
     thread = stopping(app, timeout_s=5.0)
     wait_for(lambda: app.snapshot().backlog_records == 1)
     gate.set()
@@ -273,4 +274,4 @@ def test_every_kind_of_worker_leaves_no_hole_and_learns_how_long_a_record_takes(
     app.stop()
     assert sorted(handled) == list(range(len(handled)))
     assert lab.committed() == len(handled)
-    assert 0.01 < app.current_run.routes.all[0].hub.inboxes.balance.mean_s < 1.0
+    assert 0.01 < inside(app).inboxes.balance.mean_s < 1.0

@@ -15,6 +15,7 @@ from ehkafka.intake import until_caught_up
 from ehkafka.positions.empty_tails import Tails
 from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, rejecting
+from tests.kit.inside import inside
 
 UNTIL = {"until": "caught_up", "settle_s": 5.0}
 
@@ -141,7 +142,7 @@ def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, wait_for: An
         app.keys.pause_partition("t4/0")
         lab.produce("later", topic="t4")
     # As if both had been there at the start.
-    ends = app.current_run.context.begins.catch_up_ends
+    ends = inside(app).context.begins.catch_up_ends
     ends.logs = {**ends.logs, ("t4", 0): ends.logs["t4", 0]._replace(end=2)}
     if what == "key":
         wait_for(lambda: app.snapshot().received_records == 2)
@@ -261,7 +262,7 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
     run = Run(app, settle_s=60.0 if is_empty else 1.0)
     wait_for(lambda: recorder.started)
     # As if compaction had taken away the last two of five.
-    ends = app.current_run.context.begins.catch_up_ends
+    ends = inside(app).context.begins.catch_up_ends
     ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
     gate.set()
     error = run.end()

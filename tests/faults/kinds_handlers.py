@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import ehkafka
 from ehkafka.lanes import width
+from tests.kit.inside import inside
 from tests.kit.marks import Marks
 from tests.kit.member import options, own
 
@@ -220,6 +221,6 @@ def add_handlers(app: Any) -> None:
     app.on_assigned(judge().assigned)
 
     def started() -> None:
-        judge().router = app.current_run.routes.all[0].hub.inboxes.router
+        judge().router = inside(app).inboxes.router
 
     app.on_start(started)

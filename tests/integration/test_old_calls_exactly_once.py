@@ -21,6 +21,7 @@ import ehkafka
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from tests.integration.test_transactions import TIMEOUT_S, place_of, read
 from tests.kit.events import Events
+from tests.kit.inside import inside
 from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Old:
     def lose(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the poll thread hang for longer than the group lets it."""
         hung: list[float] = []
-        watch = self.app.current_run.loop.watch
+        watch = inside(self.app).loop.watch
 
         def hang() -> bool:
             if not hung:
@@ -167,7 +168,7 @@ class Old:
                 time.sleep(POLL_MS / 1000 + 2.0)
             return bool(watch())
 
-        monkeypatch.setattr(self.app.current_run.loop, "watch", hang)
+        monkeypatch.setattr(inside(self.app).loop, "watch", hang)
         wait_until(lambda: self.events.of(PartitionLost), timeout_s=TIMEOUT_S)
 
     def wait_until_back(self) -> None:

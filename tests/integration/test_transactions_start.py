@@ -13,6 +13,7 @@ from ehkafka import DeadLetter
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.in_test.run import WITHOUT_TRANSACTIONS
 from tests.integration.test_transactions import Sent, plain
+from tests.kit.inside import inside
 from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -81,7 +82,7 @@ def test_a_signal_interrupts_a_start_that_waits_for_the_last_transaction(
     with pytest.raises(KeyboardInterrupt):
         app.run()
     assert app.state == "stopped"
-    assert app.current_run.context.delivery._producer.client is None
+    assert inside(app).context.delivery._producer.client is None
 
 
 def test_a_stop_by_another_thread_ends_such_a_start(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:

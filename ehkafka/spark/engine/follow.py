@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ehkafka.errors import EhkafkaError, EngineError, UnfinishedError, describe
 from ehkafka.events import AppStopped, AppStopping
@@ -128,6 +128,13 @@ class Follower:
         """The one that runs, since `begin`. Replaced by the thread."""
         assert self._query is not None
         return self._query
+
+    @property
+    def state(self) -> Literal["running", "stopping", "stopped"]:
+        """Where the run is in its life."""
+        if self.done.is_set():
+            return "stopped"
+        return "running" if self._stop_by_s is None else "stopping"
 
     def request_stop(self, reason: str, timeout_s: float | None = None) -> None:
         """Let the running batch end, then stop the query; without waiting. The first request counts."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EngineError
+from ehkafka.run.run import PlainRun
 from ehkafka.spark.engine.follow import LAST_S
 from ehkafka.spark.engine.group.ownership import CHECK_TIMEOUT_MAX_S
 from ehkafka.spark.engine.tasks.last_tasks import TIMEOUT_S
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ehkafka.errors import EhkafkaError
+    from ehkafka.settings import Drain
     from ehkafka.spark.engine.follow import Follower
+    from ehkafka.telemetry.snapshot import Snapshot
 
 # How long `stop` waits beyond its own time-out, and a start that is broken off altogether. A silent broker
 # may hold up that it is noticed, that the batch has ended and that the tasks have; then these have their
@@ -26,11 +30,19 @@ if TYPE_CHECKING:
 SLACK_S = 3 * CHECK_TIMEOUT_MAX_S + TIMEOUT_S + LAST_S + 10.0
 
 
-class SparkRun:
+class SparkRun(PlainRun):
     """One query that runs an app's handlers. Its methods may be called from any thread."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: Follower, group: str = "", endpoint: str = "") -> None:
+        super().__init__(lambda: (group, endpoint, follower.state))
         self._follower = follower
+
+    def snapshot(self) -> Snapshot:
+        """Return what finished batches had, and the state. Spark's own UI has more."""
+        counts: dict[str, Any] = {
+            f"{name}_records": count for name, count in self.counts.items() if name != "retried"
+        }
+        return replace(super().snapshot(), **counts)
 
     @property
     def query(self) -> StreamingQuery:
@@ -64,9 +76,19 @@ class SparkRun:
         self._raise_failure()
         return True
 
-    def request_stop(self, reason: str = "asked to stop") -> None:
+    def request_stop(
+        self,
+        reason: str = "asked to stop",
+        *,
+        drain: Drain | None = None,  # noqa: ARG002 - a batch is drained as a whole
+        timeout_s: float | None = None,
+    ) -> None:
         """Ask it to stop after the running batch, without waiting; safe in a signal handler."""
-        self._follower.request_stop(reason)
+        self._follower.request_stop(reason, timeout_s)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the run's own."""
+        return self._follower.owns(thread)
 
     def exit_now(self) -> None:
         """Cut the running batch off, without waiting; its records are handled again."""
@@ -79,7 +101,7 @@ class SparkRun:
         `UnfinishedError` says so: its records are handled again. The on_stop functions are waited for.
         """
         self._follower.request_stop("stop() was called", timeout_s)
-        if self._follower.owns(threading.current_thread()):
+        if self.owns(threading.current_thread()):
             return
         limit_s = max(self._follower.stop_s, timeout_s or 0.0) + SLACK_S
         # The user's on_stop functions take their time, as they do without Spark.

@@ -134,7 +134,7 @@ class _Start:
         self._start_query = self._prepare(packed, {**options, **own}, checkpoint)
         self._thread.start()
         self._started.result()
-        return SparkRun(self._follower)
+        return SparkRun(self._follower, self._app.settings.group, self._app.endpoint.name)
 
     def _follow(self) -> None:
         """Start the query and follow it. On the run's thread."""

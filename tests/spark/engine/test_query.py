@@ -57,6 +57,8 @@ def test_a_backlog_is_handled_once_and_committed(
     assert broker.committed("g", "t") == {n: len(o) for n, o in journal.offsets().items()}
     assert reported == ["start", "stop"]
     assert not run.is_running
+    shown = app.snapshot()
+    assert (shown.state, shown.finished_records, app.health().ok) == ("stopped", 3_000, False)
 
 
 def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(

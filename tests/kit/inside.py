@@ -1,0 +1,34 @@
+"""What is inside of an app that runs in this process: the one place by which tests look at its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Inside(NamedTuple):
+    """Parts of a run, as long as it is the app's."""
+
+    ledger: Any
+    context: Any
+    loop: Any
+    routes: Sequence[Any]
+
+    @property
+    def hub(self) -> Any:
+        """The hub of the only handler."""
+        (route,) = self.routes
+        return route.hub
+
+    @property
+    def inboxes(self) -> Any:
+        """The inboxes of the only handler."""
+        return self.hub.inboxes
+
+
+def inside(app: Any) -> Inside:
+    """Return the parts of an app's run, which has begun."""
+    run = app.current_run
+    return Inside(run.context.ledger, run.context, run.loop, run.routes.all)
