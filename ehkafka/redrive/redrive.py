@@ -28,8 +28,8 @@ from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.letter import LetterFilter, headers_back, letter_origin
 from ehkafka.recovery.letters.target import TOO_LARGE_ADVICE
 from ehkafka.redrive.order import RedriveCount, as_written
+from ehkafka.run.at_least_once import output_sender
 from ehkafka.run.options import AppOptions
-from ehkafka.run.output_sender import output_sender
 from ehkafka.settings import Settings
 from ehkafka.wording import ended
 

@@ -1,25 +1,38 @@
 """Delivery at least once: the consumer commits what has its outputs and letters acknowledged.
 
-Made before any thread of the run exists.
+Made before any thread of the run exists. `output_sender` is for others that send, too, such as a redrive.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.endpoint.properties.layers import LETTER_BYTES, without_ids
+from ehkafka.endpoint.properties.refusals import whole_number
+from ehkafka.errors import EndpointError
+from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
+from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.batch import BATCH_BYTES, batch_limit, with_limit
 from ehkafka.outputs.delivery import Delivery
 from ehkafka.outputs.kinds import TopicKinds
+from ehkafka.outputs.one_producer import OneProducer
+from ehkafka.outputs.properties import may_report_at_once, output_properties
+from ehkafka.outputs.sender import OutputSender
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import CONSUMER_COMMITS
 from ehkafka.recovery.letters.target import LetterTopic
-from ehkafka.run.output_sender import output_sender
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
+    from confluent_kafka import Producer
+
     from ehkafka.events import Event
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.outputs.sender import OutputSender
+    from ehkafka.outputs.one_producer import ClientCallbacks
     from ehkafka.progress.commits import Commits
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
@@ -95,3 +108,84 @@ class AtLeastOnce(Delivery):
         # First: what stops because of it must not wait for acknowledgements.
         self.has_failed = True
         self._on_death(error)
+
+
+_BATCH = "batch.size"
+
+
+def output_sender(
+    app: AppOptions, emit: Callable[[Event], None], on_death: Callable[[BaseException], None]
+) -> OutputSender:
+    """Return a sender for the outputs and dead letters of an app, not started."""
+    properties = output_properties(app.endpoint, app.settings)
+    producer = _producer(app, emit, {})
+    producer.batch_bytes = _batch_bytes(properties)
+    return OutputSender(
+        Unacknowledged(),
+        producer,
+        lambda: _producer_alone(app, emit),
+        emit=emit,
+        on_death=on_death,
+        clock=app.clock.now_s,
+        busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
+        # One report for a batch relies on sequence numbers, which the embedded broker ignores.
+        at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
+        batch_outputs=whole_number("batch.num.messages", properties["batch.num.messages"]),
+        takes_turns=_waits_for_answers(app),
+    )
+
+
+def _waits_for_answers(app: AppOptions) -> bool:
+    return any(spec.acknowledged == "before_next" for spec in app.specs)
+
+
+def _batch_bytes(properties: Mapping[str, Any]) -> int | None:
+    """Return the most bytes of a request; None: the app sets no less than the client's default."""
+    said = [whole_number(name, properties[name]) for name in (_BATCH, LETTER_BYTES) if name in properties]
+    least = min(said, default=BATCH_BYTES)
+    return least if least < BATCH_BYTES else None
+
+
+def check_producer(app: AppOptions, emit: Callable[[Event], None]) -> None:
+    """Open a producer once and close it again. Raises `ConfigurationError` or `EndpointError`."""
+    producer = _producer_alone(app, emit)
+    try:
+        producer.start()
+    finally:
+        producer.give_up(0.0)
+
+
+def _producer_alone(app: AppOptions, emit: Callable[[Event], None]) -> OneProducer:
+    """Return the producer for refused outputs. Its batches have one, because brokers refuse whole batches."""
+    return _producer(app, emit, {"enable.gapless.guarantee": False, "batch.num.messages": 1})
+
+
+def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, Any]) -> OneProducer:
+    """Return a producer that is not open yet.
+
+    Opening it raises `EndpointError` where the broker gives no producer ids and handlers have outputs; dead
+    letters alone need no ids.
+    """
+    has_outputs = any(spec.to for spec in app.specs)
+    at_once = _waits_for_answers(app)
+
+    # Anew for each client: the key may have changed since.
+    def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+        if is_plain and has_outputs:
+            raise EndpointError(
+                "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
+                "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
+            )
+        properties = output_properties(app.endpoint, app.settings, at_once=at_once) | more
+        properties = with_limit(properties, batch_limit(producer.batch_bytes))
+        return open_producer(without_ids(properties) if is_plain else properties, **callbacks._asdict())
+
+    producer = OneProducer(
+        open_client,
+        emit=emit,
+        make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
+        of="outputs" if has_outputs else "dead letters",
+        replaced=OutputProducerReplaced if has_outputs else DeadLetterProducerReplaced,
+        plain=None if has_outputs else DeadLetterProducerPlain,
+    )
+    return producer

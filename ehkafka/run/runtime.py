@@ -23,7 +23,7 @@ from ehkafka.run.connection import Connection
 from ehkafka.run.ending import Ending, death_of, fatal_in_user_code
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring
-from ehkafka.run.reports import HandlerReports, report_state
+from ehkafka.run.observation import HandlerReports, report_state
 from ehkafka.run.routes import Routes
 from ehkafka.run.sending import Sending
 from ehkafka.run.shutdown import Shutdown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from ehkafka.run.connection_errors import LASTS_S, ON_ERROR_SPACING_S, PROOFS_AFTER_S, ConnectionErrors
+from ehkafka.run.connection import LASTS_S, ON_ERROR_SPACING_S, PROOFS_AFTER_S, ConnectionErrors
 from tests.kit.clock import VirtualClock
 
 REFUSED = KafkaError(KafkaError._AUTHENTICATION, "SharedAccessKey=hunter2hunter2 is wrong")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.run.at_least_once import output_sender
 from ehkafka.run.options import AppOptions
-from ehkafka.run.output_sender import output_sender
 from ehkafka.settings import Settings
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.outputs.one_producer import ID_S
-from ehkafka.run.output_sender import output_sender
+from ehkafka.run.at_least_once import output_sender
 from ehkafka.run.sending import make_delivery
 
 if TYPE_CHECKING:
