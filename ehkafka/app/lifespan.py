@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -115,29 +116,19 @@ def _on_thread(function: Callable[[], None], name: str) -> asyncio.Future[None]:
 
     A future and no task: the end of an event loop cancels all tasks.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    done: Future[None] = Future()
     context = contextvars.copy_context()
 
-    def answer(error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
     def main() -> None:
-        error: BaseException | None = None
         try:
             context.run(function)
-        except BaseException as raised:  # the task raises it
-            error = raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(answer, error)
+        except BaseException as error:  # the task raises it
+            done.set_exception(error)
+        else:
+            done.set_result(None)
 
     threading.Thread(target=main, name=name, daemon=True).start()
-    return done
+    return asyncio.wrap_future(done)
 
 
 def _retrieve_error(done: asyncio.Future[None]) -> None:

@@ -59,11 +59,6 @@ class Registration:
         return tuple(sorted(letter_topics(spec.on_failure for spec in self._specs)))
 
     @property
-    def output_topics(self) -> tuple[str, ...]:
-        """The topics to which handlers send outputs, sorted."""
-        return tuple(sorted({topic for spec in self._specs for topic in spec.to}))
-
-    @property
     def registered(self) -> tuple[str, ...]:
         """What was registered, each in a few words: another process of the same program has the same."""
         found = [f"handler {spec.name} of {', '.join(spec.topics)}" for spec in self._specs]

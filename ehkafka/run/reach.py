@@ -7,8 +7,9 @@ or the broker, a signal may cut short; then no client is left open.
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future, wait
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -130,49 +131,23 @@ def interruptible(ask: Callable[[], T], give_up: Callable[[], object]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return ask()
-    asking = _Asking(ask, give_up)
+    asked: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            asked.set_result(ask())
+        except BaseException as error:  # raised again where the answer is waited for
+            asked.set_exception(error)
+
     try:
         # Within the block: a thread's start waits, too.
-        threading.Thread(target=asking.run, name="ehkafka-reach", daemon=True).start()
-        while not asking.done.wait(SLICE_S):
+        threading.Thread(target=run, name="ehkafka-reach", daemon=True).start()
+        while not wait((asked,), SLICE_S).done:
             pass
     except BaseException:
-        asking.leave()
+        asked.add_done_callback(lambda _asked: give_up())
         raise
-    if asking.error is not None:
-        raise asking.error
-    return asking.answers[0]
-
-
-class _Asking(Generic[T]):
-    """One question; whoever comes last, the one who leaves or the answer, gives the client up."""
-
-    def __init__(self, ask: Callable[[], T], give_up: Callable[[], object]) -> None:
-        self._ask = ask
-        self._give_up = give_up
-        self._lock = threading.Lock()
-        self._left = False
-        self.done = threading.Event()
-        self.answers: list[T] = []
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.answers.append(self._ask())
-        except BaseException as error:  # raised again where the answer is waited for
-            self.error = error
-        with self._lock:
-            self.done.set()
-            left = self._left
-        if left:
-            self._give_up()
-
-    def leave(self) -> None:
-        with self._lock:
-            self._left = True
-            done = self.done.is_set()
-        if done:
-            self._give_up()
+    return asked.result()
 
 
 def ends_of(

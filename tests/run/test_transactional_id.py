@@ -14,7 +14,7 @@ from ehkafka.run.options import AppOptions
 from ehkafka.settings import Settings
 
 # What joins names to other names: the separator itself, digits that look like a length, and odd ones.
-NAMES = st.text(alphabet="-_.:/0123a é", min_size=1, max_size=8)
+NAMES = st.text(alphabet="-_.:/0123a é", min_size=1, max_size=8).filter(str.strip)
 
 
 def id_of(group: str, instance_id: str | None) -> str:

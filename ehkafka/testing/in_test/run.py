@@ -174,7 +174,8 @@ def _on_a_broker(
 
 def topics_of(app: App) -> tuple[str, ...]:
     """Return the topics that an app needs: its handlers', and those that they write to."""
-    return tuple(sorted({*app.topics, *app.letter_topics, *app.output_topics}))
+    options = app._options()  # noqa: SLF001 - made for this
+    return tuple(sorted({*options.topics, *options.letter_topics, *options.output_topics}))
 
 
 def _raise_once(failure: EhkafkaError, test: TestedApp) -> None:
