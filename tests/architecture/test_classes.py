@@ -11,7 +11,7 @@ BASES_MAX = 2
 FIELDS_MAX = 15
 # Those that had more when this was first measured. A number may only go down, and an entry go.
 FIELDS: dict[str, int] = {
-    "cli.top.screen.Top": 17,
+    "cli.top.screen.Top": 16,
     "consumer.internals.Internals": 26,
     "endpoint.entra.token_source.TokenSource": 17,
     "intake.poll_loop.PollLoop": 22,
@@ -19,7 +19,7 @@ FIELDS: dict[str, int] = {
     "lanes.inbox.Inbox": 18,
     "lanes.piles.Pile": 19,
     "lanes.routing.Router": 23,
-    "members.supervisor.Supervisor": 28,
+    "members.supervisor.Supervisor": 25,
     "outputs.one_producer.OneProducer": 18,
     "outputs.own_producer.OwnProducer": 20,
     "outputs.sender.OutputSender": 19,
@@ -27,7 +27,6 @@ FIELDS: dict[str, int] = {
     "spark.engine.follow.Follower": 23,
     "spark.engine.group.group.Group": 18,
     "telemetry.bus.EventBus": 18,
-    "testing.faults.commit_throttle.CommitThrottle": 18,
     "transactions.loop.TransactionLoop": 21,
     "transactions.saving.TransactionSaver": 17,
     "workers.hub.Hub": 17,

@@ -104,7 +104,6 @@ class _Start:
         self._undo_later(partial(self._bus.close, 1.0))
         self._batches = Batches()
         self._group = Group(app, self._bus, self._fail)
-        self._wanted = (app.endpoint.name, self._group.name, app.topics, self._group.run)
         self._follower = Follower(
             self._batches,
             self._group,
@@ -115,6 +114,11 @@ class _Start:
             on_stop=self._on_stop.close,
             on_end=self._end,
         )
+
+    @property
+    def _wanted(self) -> tuple[str, str, tuple[str, ...], str]:
+        """What a start reserves."""
+        return self._app.endpoint.name, self._group.name, self._app.topics, self._group.run
 
     def start(self, options: Mapping[str, str], packed: bytes) -> SparkRun:
         """Reach the broker, say where to begin, run the on_start functions, start the query."""
