@@ -11,9 +11,8 @@ from ehkafka.events import RecordsLeft
 from ehkafka.intake.stuck import by_route, running_records
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.progress.known import Known
 from ehkafka.progress.metadata import CommitMetadata, decode
-from ehkafka.progress.ranges import count_offsets
+from ehkafka.progress.ranges import Known, count_offsets
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:

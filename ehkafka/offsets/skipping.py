@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ehkafka.errors import OffsetGapError
 from ehkafka.offsets.plan import NO_PARTITION, Move
 from ehkafka.offsets.view import outside
-from ehkafka.progress.known import Known
 from ehkafka.progress.metadata import NOTHING_KNOWN, CommitMetadata, Unusable, decode, encode, moved
+from ehkafka.progress.ranges import Known
 from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from confluent_kafka import KafkaException
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.positions.log_bounds import log_bounds, unanswered
-from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
-from ehkafka.progress.ranges import Ranges, count_offsets
+from ehkafka.progress.ranges import Known, Ranges, count_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Progress: from what is finished to what the group has committed, never ahead of it.
 
-On the poll thread. `saving` turns assignments into positions at the commit tick, with what `known` (pure)
-says of finished records above them; `metadata` over `ranges` and `ranges_forms` (pure) is what a commit says
-beside its offset. `ledger` (pure) plans what is dirty, at the pace of `pacing`; `committer` sends it by
-`commits`, which says what an error means.
+On the poll thread. `saving` turns assignments into positions at the commit tick, with what is finished above
+them; `metadata` over `ranges` and `ranges_forms` (pure) is what a commit says beside its offset. `ledger`
+(pure) plans what is dirty, at the pace of `pacing`; `committer` sends it by `commits`, which says what an
+error means.
 """

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.endpoint.properties.limits import COMMIT_METADATA_BYTES_MAX
 from ehkafka.events import ProgressTruncated
-from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, encode
+from ehkafka.progress.ranges import Known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

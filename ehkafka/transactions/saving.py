@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from ehkafka.progress.known import Known
 from ehkafka.progress.metadata import NOTHING_KNOWN, Unusable, decode, encode
+from ehkafka.progress.ranges import Known
 from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:

@@ -74,7 +74,6 @@ PURE = (
     "intake.pace",
     "positions.first_counts",
     "positions.gap",
-    "progress.known",
     "progress.ledger",
     "progress.metadata",
     "progress.ranges",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ehkafka.lanes.epoch import ENDED_LATELY_MAX
-from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
+from ehkafka.progress.ranges import Known
 from ehkafka.progress.saving import CHEAP_RECORDS, Detail, ProgressSaver
 from tests.kit.inbox_bench import InboxBench
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from ehkafka.intake import backpressure, flow, owned, pace
 from ehkafka.lanes import ending, epoch, finished, held, inboxes, piles, received, waiting
-from ehkafka.progress import known, ledger, saving
+from ehkafka.progress import ledger, ranges, saving
 from ehkafka.transactions import committing, coverage, group_commits, handing, loop, refusals, search
 from ehkafka.transactions import held as transaction_held
 from ehkafka.transactions import saving as transaction_saving
@@ -37,7 +37,7 @@ from tests.transactions import test_group_commits, test_held, test_loop, test_ne
 IN = (
     *(backpressure, flow, owned, pace),
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
-    *(known, ledger, saving),
+    *(ledger, ranges, saving),
     *(committing, coverage, handing, transaction_held, loop, refusals, search),
     *(transaction_saving, transactional_member, group_commits),
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import CommitLedger, Position
 from ehkafka.progress.metadata import encode
 from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.ranges import Known
 from ehkafka.progress.saving import ProgressSaver, Sample
 from ehkafka.records import TopicPartition
 from ehkafka.settings import Settings
