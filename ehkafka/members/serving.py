@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ehkafka.http.answers import Answer
-    from ehkafka.members.orders import Orders
+    from ehkafka.members.orders import Order, Orders
 
 # What a process ends with whose supervisor is gone; nobody is there to read it.
 ORPHANED: Final = 99
-ORDERS: Final = {"/stop": "stop", "/leave": "leave"}
+ORDERS: Final[Mapping[str, Order]] = {"/stop": "stop", "/leave": "leave"}
 # What waits for the poll loop.
 WAITS: Final = frozenset({"/actions"})
 
