@@ -83,7 +83,8 @@ class Backpressure:
         flow, amounts = self._context.flow, self.amounts()
         if self._outputs_wait():
             return 0
-        self._paces.sample(map(_counts, self._context.owned.epochs()), self._context.clock())
+        if amounts.backlog_records:
+            self._paces.sample(map(_counts, self._context.owned.epochs()), self._context.clock())
         if flow.is_half_full(amounts):
             wanted = self._wanted_when_half_full(consumer, amounts)
         else:

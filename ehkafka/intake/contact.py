@@ -225,9 +225,11 @@ class Contact:
         if self.is_cut_off:
             return
         silent: defaultdict[str, list[TopicPartition]] = defaultdict(list)
+        before_s = self._clock() - self.unreachable_s
         for partition in owned:
             since_s = owned.logs.since_s(partition)
-            if since_s is not None and self.watched_s(since_s) >= self.unreachable_s:
+            # The first is quick to ask, as it is below.
+            if since_s is not None and since_s <= before_s and self.watched_s(since_s) >= self.unreachable_s:
                 leader = self.leaders.get(partition)
                 silent[leader.name if leader else "their leader"].append(partition)
         for name, partitions in silent.items():

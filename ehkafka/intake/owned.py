@@ -81,6 +81,10 @@ class Standstill:
         """Begin anew: silence proves nothing now."""
         self._since = {}
 
+    def partitions(self) -> Iterable[TopicPartition]:
+        """Return those that lagged at the last look."""
+        return self._since
+
     def lasts_s(self, partition: TopicPartition, received_next: int, now_s: float) -> float:
         """Return for how long a partition has stood still; 0 where it has moved since the last look."""
         seen = self._since.get(partition)

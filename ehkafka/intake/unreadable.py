@@ -195,7 +195,9 @@ class SilentBatches:
                 error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
                 self._note(FailedFetch(partition, begin, error))
         asker, now_s = self._context.brokers.asker, self._context.clock()
-        due = next((one for one in self._context.owned.epochs() if self._is_due(one, now_s)), None)
+        ours = self._context.owned
+        lagging = [ours[partition].epoch for partition in ours.standstill.partitions() if partition in ours]
+        due = next((one for one in lagging if self._is_due(one, now_s)), None)
         if asker is not None and due is not None:
             begin = self._begin(due)
             self._read[due.partition] = begin, now_s

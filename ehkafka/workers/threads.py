@@ -7,14 +7,17 @@ dispatcher; the thread waits until that is done.
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.workers.thread_pool import ThreadPool, wait_until_taken
-from ehkafka.workers.thread_waits import waits_of_this_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.records import Message
@@ -113,3 +116,23 @@ class ThreadWorkers(ThreadPool):
             self._hub.fail(inbox, entry, decision)
             # To show the next record would count this one as finished; and the next may be of the same key.
             wait_until_taken(inbox)
+
+
+def waits_of_this_thread() -> Callable[[], int | None]:
+    """Return what counts, on any thread, how often the calling thread has given up its core to wait.
+
+    A thread that computes does so for the interpreter's lock alone, each few milliseconds; one that sleeps or
+    asks a server once a call at least, however busy the machine is. None where the system does not count it
+    (Windows, macOS), and after the thread has ended.
+    """
+    status = Path(f"/proc/self/task/{threading.get_native_id()}/status")
+
+    def waits() -> int | None:
+        try:
+            lines = status.read_bytes().splitlines()
+        except OSError:  # there is no such file, or no such thread any more
+            return None
+        counts = (line.split()[1] for line in lines if line.startswith(b"voluntary_ctxt_switches:"))
+        return int(next(counts, b"0"))
+
+    return waits

@@ -223,7 +223,7 @@ def test_an_answer_of_the_log_does_not_replace_what_the_client_has_reported_mean
         return asked[-1]
 
     stage.context.brokers.asker = SimpleNamespace(read_tails=read_tails)
-    stage.context.owned.standstill = SimpleNamespace(lasts_s=lambda *_: SILENT_S)
+    stage.context.owned.standstill = SimpleNamespace(lasts_s=lambda *_: SILENT_S, partitions=lambda: [P0])
     silent = SilentBatches(stage.context, stage.parts.note_silent)
     silent.check()
     stage.fail()
