@@ -35,7 +35,7 @@ from tests.simulation.seeds import seeds
 from tests.transactions import test_group_commits, test_held, test_loop, test_next_producer, test_search
 
 IN = (
-    *(backpressure, flow, owned, pace),
+    *(backpressure, flow, pace),
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
     *(ledger, ranges, saving),
     *(committing, coverage, handing, transaction_held, loop, refusals, search),
@@ -44,6 +44,8 @@ IN = (
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),
     *(test_seen, test_slow_start, test_waiting),
     *(test_group_commits, test_held, test_loop, test_next_producer, test_search),
+    # Last: it has a `Waiting` too.
+    owned,
 )
 
 # What still starts, what is returned and what is waited for.
