@@ -78,7 +78,9 @@ def test_a_signal_interrupts_a_start_that_waits_for_the_last_transaction(
 ) -> None:
     """Nothing has begun, so the first one is enough, and no client is left open."""
     app = sent.app(plain)
-    monkeypatch.setattr(INIT, staticmethod(lambda _client, _is_over: app._stop_on_signal("SIGTERM")))
+    monkeypatch.setattr(
+        INIT, staticmethod(lambda _client, _is_over: app.current_run.stop_by_signal("SIGTERM", None, None))
+    )
     with pytest.raises(KeyboardInterrupt):
         app.run()
     assert app.state == "stopped"
