@@ -27,7 +27,8 @@ PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 # Needs Azure's exporter, which brings no types and is not installed here.
 UNCHECKED = ROOT / "examples/observe/azure_monitor.py"
 EXAMPLES = sorted({*ROOT.glob("examples/**/*.py")} - {UNCHECKED})
-PACKAGE = ROOT / "examples/home_security"
+# Examples whose modules import each other by name.
+FOLDERS = [ROOT / "examples/home_security", ROOT / "examples/demo"]
 # What pages show of Azure's packages that are not installed here.
 NOT_INSTALLED = re.compile(r'Import "azure\.(?:keyvault|monitor)\.')
 MARKED = re.compile(r"#.*\berror$")
@@ -88,7 +89,7 @@ def run_mypy(files: list[Path], folder: Path) -> dict[tuple[Path, int], str]:
         shutil.copytree(known, cache)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--output=json"]
     command += ["--explicit-package-bases", f"--cache-dir={cache}", *map(str, files)]
-    lines = _printed(command, {"MYPYPATH": os.pathsep.join(map(str, (ROOT, PACKAGE)))}).splitlines()
+    lines = _printed(command, {"MYPYPATH": os.pathsep.join(map(str, (ROOT, *FOLDERS)))}).splitlines()
     found = [json.loads(line) for line in lines]
     return {(ROOT / one["file"], one["line"]): one["message"] for one in found if one["severity"] == "error"}
 
@@ -97,7 +98,7 @@ def run_pyright(files: list[Path], folder: Path) -> dict[tuple[Path, int], str]:
     """Return what pyright finds, by file and line, in the mode that is its default."""
     project = folder / "pyrightconfig.json"
     roots = [
-        {"root": str(PACKAGE), "extraPaths": [str(ROOT)]},
+        *({"root": str(one), "extraPaths": [str(ROOT)]} for one in FOLDERS),
         # A page shows several handlers of one name.
         {"root": str(folder / "pages"), "extraPaths": [str(ROOT)], "reportRedeclaration": False},
         {"root": str(ROOT)},
