@@ -1,0 +1,75 @@
+"""Each room has a budget of lines: the house stays small, or a commit says for which mechanism it grew."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.architecture.test_dependencies import PACKAGE
+
+# Lines of `*.py`. A room that grows past its budget needs a line in DESIGN.md that names the mechanism.
+BUDGETS = {
+    "__init__.py": 120,
+    "__main__.py": 6,
+    "aio": 750,
+    "app": 2640,
+    "checkpoints": 3500,
+    "checks": 2160,
+    "cli": 6420,
+    "codecs": 1540,
+    "consumer": 3610,
+    "embedded": 1170,
+    "endpoint": 4330,
+    "errors.py": 140,
+    "events": 2490,
+    "handlers": 1630,
+    "headers": 830,
+    "http": 2370,
+    "intake": 5060,
+    "lanes": 4040,
+    "members": 2440,
+    "metrics": 11,
+    "middleware.py": 250,
+    "offsets": 1710,
+    "otel": 12,
+    "outputs": 3670,
+    "positions": 2570,
+    "progress": 1900,
+    "records": 850,
+    "recovery": 1820,
+    "redrive": 400,
+    "run": 4950,
+    "settings": 620,
+    "spark": 8790,
+    "telemetry": 2860,
+    "testing": 2730,
+    "transactions": 1860,
+    "wording": 680,
+    "workers": 4120,
+}
+# A budget that a room no longer needs goes down with it, or the next mechanism would come for nothing.
+SLACK_MIN, SLACK_SHARE = 40, 0.03
+
+LINES = Counter(
+    {
+        path.name: sum(
+            len(file.read_text(encoding="utf-8").splitlines())
+            for file in ([path] if path.is_file() else path.rglob("*.py"))
+        )
+        for path in PACKAGE.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+)
+
+
+def test_each_room_has_a_budget() -> None:
+    """Also a new one."""
+    assert set(LINES) == set(BUDGETS)
+
+
+@pytest.mark.parametrize("room", BUDGETS)
+def test_a_room_keeps_its_budget(room: str) -> None:
+    """And has no more of it left than a small change needs."""
+    slack = max(SLACK_MIN, BUDGETS[room] * SLACK_SHARE)
+    assert BUDGETS[room] - slack <= LINES[room] <= BUDGETS[room], f"{room} has {LINES[room]} lines"
