@@ -164,7 +164,7 @@ def test_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(
 @pytest.mark.parametrize("headers", ["AMQP", "utf8", None, True, []])
 def test_an_unknown_mode_is_refused_where_the_handler_is_registered(lab: Any, headers: Any) -> None:
     """The message names the handler and the modes."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"headers=.*'auto', 'amqp', 'raw'"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"headers=.*'auto', 'amqp' or 'raw'"):
         lab.app(lambda _record: None, headers=headers)
 
 

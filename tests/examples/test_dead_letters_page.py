@@ -56,5 +56,5 @@ def test_the_letters_are_listed_as_the_page_shows_them(broker_of_the_program: st
 
 def without_times(listed: str) -> list[list[str]]:
     """Return the words of the lines; ages and folders are of a run."""
-    text = re.sub(r"\d+s\b", "0s", re.sub(r"\(\S*/shop\.py", "(shop.py", listed))
+    text = re.sub(r"\d+ s\b", "0 s", re.sub(r"\(\S*/shop\.py", "(shop.py", listed))
     return [line.split() for line in text.splitlines()]

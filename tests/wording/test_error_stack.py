@@ -113,7 +113,7 @@ def test_a_users_installed_package_is_the_users_code(tmp_path: Path, monkeypatch
     """Services are often installed like any library: what we call is theirs, what they call is not."""
     folder = tmp_path / "site-packages"
     for name, source in {
-        "homes/__init__.py": "import drivers\ndef handle(record):\n    drivers.connect()\n",
+        "users_service/__init__.py": "import drivers\ndef handle(record):\n    drivers.connect()\n",
         "drivers/__init__.py": "def connect():\n    raise OSError('down')\n",
         "ehkafka_like.py": "def call(handler):\n    handler(None)\n",
     }.items():
@@ -122,14 +122,14 @@ def test_a_users_installed_package_is_the_users_code(tmp_path: Path, monkeypatch
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("ehkafka.wording.error_stack._OWN", str(folder / "ehkafka_like"))
     import ehkafka_like  # noqa: PLC0415 - made above
-    import homes  # noqa: PLC0415
+    import users_service  # noqa: PLC0415
 
     def run() -> None:
-        ehkafka_like.call(homes.handle)
+        ehkafka_like.call(users_service.handle)
 
     monkeypatch.setattr("ehkafka.wording.error_stack._STANDARD", (__file__, "/nowhere"))
-    assert place_of(caught(run)) == f"{folder}/homes/__init__.py:3 in handle"
-    for name in ("homes", "drivers", "ehkafka_like"):
+    assert place_of(caught(run)) == f"{folder}/users_service/__init__.py:3 in handle"
+    for name in ("users_service", "drivers", "ehkafka_like"):
         sys.modules.pop(name, None)
 
 
