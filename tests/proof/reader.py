@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 60.0
 READ_AT_ONCE_S = 0.1
+CLOSE_S = 10.0
 CLIENT = {"enable.auto.commit": False, "log_level": 0, "error_cb": lambda _error: None}
 # Else a client that finds its place to be out of range goes on at the end, unseen.
 ONLY_HERE = {"enable.partition.eof": True, "auto.offset.reset": "error", "group.id": "reads"}
@@ -122,8 +123,8 @@ class Reader:
 
     def close(self) -> None:
         """Close both clients."""
-        self._ends.close()
-        self._consumer.close()
+        close_client(self._ends)
+        close_client(self._consumer)
 
     def _end(self, place: tuple[str, int]) -> int:
         end: int = self._ends.get_watermark_offsets(TopicPartition(*place), timeout=5.0)[1]
@@ -171,7 +172,7 @@ class Follower:
         """End the thread, then the client."""
         self._is_over.set()
         self._thread.join(PATIENCE_S)
-        self._consumer.close()
+        close_client(self._consumer)
 
 
 class Commit(NamedTuple):
@@ -213,7 +214,7 @@ class Commits:
 
     def close(self) -> None:
         """Close the client."""
-        self._consumer.close()
+        close_client(self._consumer)
 
     def _committed(self) -> list[TopicPartition]:
         places = self._consumer.committed(self._places, timeout=10.0)
@@ -233,6 +234,16 @@ def commit_of(next_offset: int, text: str) -> Commit:
     if isinstance(metadata, Unusable):
         return Commit(max(next_offset, 0), (), f"{metadata.value}: {text!r}" if text else "")
     return Commit(next_offset, tuple(metadata.ranges.finished))
+
+
+def close_client(client: Consumer) -> None:
+    """Close a client that has read all; leave one whose `close` does not return.
+
+    librdkafka's close has no time-out, and has been seen to wait without end after a broker was killed.
+    """
+    closing = threading.Thread(target=client.close, name="close", daemon=True)
+    closing.start()
+    closing.join(CLOSE_S)
 
 
 def patiently(ask: Callable[..., Any], *arguments: Any) -> Any:
