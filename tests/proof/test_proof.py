@@ -19,7 +19,7 @@ EACH_MODE = pytest.mark.parametrize("mode", MODES)
 def test_a_group_of_all_kinds_of_workers_of_which_members_are_killed_and_stopped(mode: str) -> None:
     """Each takes over what another one has left, with refused outputs and ranges that do not fit."""
     group = ["--kind", ",".join(WORKERS), "--members", str(len(WORKERS))]
-    faults = ["--faults", "kill", "--seconds", "3", "--metadata-bytes", "64"]
+    faults = ["--faults", "kill", "--seconds", "5", "--metadata-bytes", "64"]
     result = check("--mode", mode, *group, *faults, "--rate", "80", "--refused-every", "300")
     assert not result["violations"], f"FACT: {result}"
     assert result["faults"]["kill"], result
