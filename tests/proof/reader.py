@@ -6,6 +6,7 @@ of every message by its offset, so that they can be compared in the end: see `Su
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import zlib
@@ -244,6 +245,8 @@ def close_client(client: Consumer) -> None:
     closing = threading.Thread(target=client.close, name="close", daemon=True)
     closing.start()
     closing.join(CLOSE_S)
+    if closing.is_alive():
+        sys.stderr.write(f"left a client whose close had not returned after {CLOSE_S:g} s\n")
 
 
 def patiently(ask: Callable[..., Any], *arguments: Any) -> Any:

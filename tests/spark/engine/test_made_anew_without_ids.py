@@ -5,17 +5,20 @@ The new log is the longer one, so the group's commits and the checkpoint lie ins
 
 from __future__ import annotations
 
+import uuid
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 
+import ehkafka  # noqa: TC001 - handlers are looked at
 from ehkafka.errors import EndpointError, OffsetGapError
 from ehkafka.positions.log_asker import Question
 from ehkafka.positions.same_log import Reading, Recognised
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.metadata import LogFacts
+from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.group.begins import disproved
 from ehkafka.spark.engine.group.commits import is_another_log, position_after
@@ -25,6 +28,11 @@ from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from ehkafka.testing import EmbeddedBroker
     from tests.spark.engine.group_runs import Runs
 
 pytestmark = pytest.mark.timeout(600)
@@ -142,3 +150,87 @@ def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(runs: Runs, 
     group.begin({"t"})
     assert group.begin_over(standing) == {T0: 0, T1: 0}
     assert group.begin_over(Standing(at, (at,))) == {}, "FACT: what is not known disproved a checkpoint"
+
+
+def make_anew(broker: EmbeddedBroker) -> None:
+    """Delete the topic and make it again; its commits go with it here."""
+    broker.delete_topic("t")
+    broker.create_topic("t", 4)
+
+
+QUICK = """
+from ehkafka import Endpoint
+from ehkafka.spark.source import log_ids
+
+def make():
+    assert log_ids.CHECK_EVERY_S > 1.0
+    log_ids.CHECK_EVERY_S = 1.0  # in the process that plans
+    return Endpoint.kafka({bootstrap!r})
+"""
+
+
+@pytest.fixture
+def checks_often(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> dict[str, str]:
+    """Return source options of a run that checks its records each second."""
+    module = f"looks_often_{uuid.uuid4().hex[:8]}"
+    (tmp_path / f"{module}.py").write_text(QUICK.format(bootstrap=broker.bootstrap))
+    spark.sparkContext.addPyFile(str(tmp_path / f"{module}.py"))
+    return {"endpointFactory": f"{module}:make"}
+
+
+def test_a_run_goes_back_with_a_new_log(
+    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any, tmp_path: Path,
+    group_commits: Any, checks_often: dict[str, str], lab: Any,
+) -> None:  # fmt: skip
+    """Made anew under a run: all is handled; then over its checkpoint, with and without `earliest`."""
+    where = str(tmp_path / "checkpoint")
+
+    def app_for(**settings: Any) -> ehkafka.App:
+        app = app_at(**settings)
+        lab.noting(app, journal.note)
+        return app
+
+    def is_whole() -> bool:
+        ends = {n: list(range(end)) for n, end in lab.ends_of(broker).items()}
+        return {n: sorted(set(offsets)) for n, offsets in journal.offsets().items()} == ends
+
+    def is_committed() -> bool:
+        return {n: at for n, (at, _) in group_commits().items()} == lab.ends_of(broker)
+
+    produced(400)
+    run = app_for(on_out_of_range="earliest").run_on_spark(
+        spark, checkpoint=where, source_options=checks_often
+    )
+    lab.wait_until(lambda: is_whole() and is_committed())
+    make_anew(broker)
+    journal.path.unlink()
+    produced(800)
+    lab.wait_until(lambda: is_whole() and is_committed())
+    run.stop()
+    assert facts_at(broker, 0).witness is not None
+    before = group_commits()
+    make_anew(broker)
+    journal.path.unlink()
+    produced(1600)
+    group_commits(before)
+    with pytest.raises(
+        OffsetGapError, match=r"t\[\d\].*the record at \d+ was of .* now.*new_checkpoint=True"
+    ):
+        app_for().run_on_spark(spark, available_now=True, checkpoint=where)
+    assert (
+        app_for(on_out_of_range="earliest")
+        .run_on_spark(spark, available_now=True, checkpoint=where)
+        .wait(400)
+    )
+    lab.assert_once(journal, 1600)
+    assert is_committed()
+
+
+def facts_at(broker: EmbeddedBroker, number: int) -> LogFacts:
+    """Return what the group's commit says of a log."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    try:
+        [found] = consumer.committed([KafkaPartition("t", number)], timeout=15.0)
+        return facts_of(found.offset, found.metadata)
+    finally:
+        consumer.close()
