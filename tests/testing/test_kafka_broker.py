@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
+import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError
 from ehkafka.testing.kafka import broker as kafka_module
@@ -15,6 +19,7 @@ from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.ports import free_ports
 from tests.kit.server_identity import issue_identity
+from tests.kit.unsecured_token import unsecured_token
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -23,12 +28,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 SECRET = 'Endpoint=sb://n.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey=q"w\\e+r/t='
-LISTENERS = {"event_hubs": Listener(users={"$ConnectionString": SECRET}, identity=issue_identity())}
+IDENTITY = issue_identity()
+ELSEWHERE = issue_identity("elsewhere.example")
+LISTENERS = {
+    "event_hubs": Listener(users={"$ConnectionString": SECRET}, identity=IDENTITY),
+    "passwords": Listener(users={"$ConnectionString": SECRET, "reader": "r"}),
+    "tokens": Listener(unsecured_tokens=True),
+    "elsewhere": Listener(identity=ELSEWHERE),
+}
+DEADLINE_S = 20.0
 
 
 @pytest.fixture(scope="module")
 def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
-    """Run one broker, with a listener as Event Hubs has one, for the whole module."""
+    """Run one broker with a listener of every kind for the whole module."""
     running = KafkaBroker(listeners=LISTENERS)
     try:
         running.start()
@@ -36,6 +49,198 @@ def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[Kafka
         without_broker(error)
     yield running
     running.stop()
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker) -> str:
+    """Return a new topic with two partitions."""
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    broker.create_topic(name, 2)
+    return name
+
+
+def sasl(mechanism: str, **more: Any) -> dict[str, Any]:
+    """Return a client's SASL settings without TLS."""
+    return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, **more}
+
+
+def password(user: str, value: str) -> dict[str, Any]:
+    """Return a client's settings for SASL PLAIN."""
+    return sasl("PLAIN", **{"sasl.username": user, "sasl.password": value})
+
+
+def token(life_s: float) -> dict[str, Any]:
+    """Return a client's settings for OAUTHBEARER."""
+    return sasl("OAUTHBEARER", oauth_cb=lambda _: (unsecured_token("me", life_s), time.time() + 3600))
+
+
+TRUSTING = {
+    **password("$ConnectionString", SECRET),
+    "security.protocol": "SASL_SSL",
+    "ssl.ca.pem": IDENTITY.ca_pem.decode(),
+}
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes], **settings: Any) -> None:
+    """Produce the values to partition 0 and wait for the broker's word on each."""
+    errors: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
+    for value in values:
+        producer.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(DEADLINE_S) == 0
+    assert errors == [None] * len(values)
+
+
+def consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[bytes | None]:
+    """Read `count` values from the start of partition 0."""
+    values: list[bytes | None] = []
+    with consuming(bootstrap, **settings) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+
+        def take() -> None:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                values.append(message.value())
+
+        wait_until(lambda: len(values) >= count, timeout_s=DEADLINE_S, meanwhile=take)
+    return values
+
+
+@contextlib.contextmanager
+def consuming(bootstrap: str, group: str = "g", **settings: Any) -> Iterator[Consumer]:
+    """Open a consumer and close it, whatever happens."""
+    own = {"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0, "enable.auto.commit": False}
+    consumer = Consumer(own | settings)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def refusal(bootstrap: str, **settings: Any) -> int | None:
+    """Return the code of the first fatal connection error that a client reports, `None` without one."""
+    codes: list[int] = []
+    own: dict[str, Any] = {"error_cb": lambda error: codes.append(error.code())}
+    with consuming(bootstrap, **own, **settings) as consumer:
+        deadline_s = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline_s:
+            with contextlib.suppress(KafkaException):
+                consumer.list_topics(timeout=0.2)
+                return None
+            consumer.poll(0.05)
+            wanted = [code for code in codes if code in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
+            if wanted:
+                return wanted[0]
+    return None
+
+
+@pytest.mark.parametrize(
+    ("listener", "settings"),
+    [
+        ("plaintext", {}),
+        ("event_hubs", TRUSTING),
+        ("passwords", password("$ConnectionString", SECRET)),
+        ("passwords", password("reader", "r")),
+        ("tokens", token(life_s=60)),
+    ],
+    ids=["plaintext", "sasl-ssl", "connection-string", "second-user", "token"],
+)
+def test_records_come_back_over_every_listener(
+    broker: KafkaBroker, topic: str, listener: str, settings: dict[str, Any]
+) -> None:
+    """What a client writes over a listener it reads over the same one."""
+    values = [b"%d" % number for number in range(20)]
+    bootstrap = broker.bootstrap_for(listener)
+    produce(bootstrap, topic, values, **settings)
+    assert consume(bootstrap, topic, len(values), **settings) == values
+
+
+@pytest.mark.parametrize(
+    ("listener", "settings", "code"),
+    [
+        ("passwords", password("$ConnectionString", "wrong"), KafkaError._AUTHENTICATION),
+        ("passwords", password("nobody", "r"), KafkaError._AUTHENTICATION),
+        ("tokens", token(life_s=-60), KafkaError._AUTHENTICATION),
+        ("event_hubs", {**TRUSTING, "ssl.ca.pem": issue_identity().ca_pem.decode()}, KafkaError._SSL),
+    ],
+    ids=["wrong-password", "unknown-user", "expired-token", "foreign-ca"],
+)
+def test_a_client_that_proves_nothing_is_refused(
+    broker: KafkaBroker, listener: str, settings: dict[str, Any], code: int
+) -> None:
+    """Authentication and TLS are checked, not just spoken."""
+    assert refusal(broker.bootstrap_for(listener), **settings) == code
+
+
+def test_a_certificate_for_another_host_is_refused(broker: KafkaBroker) -> None:
+    """The client's check of the host name is on; without it the same certificate would do."""
+    trusting = {"security.protocol": "SSL", "ssl.ca.pem": ELSEWHERE.ca_pem.decode()}
+    careless = {**trusting, "ssl.endpoint.identification.algorithm": "none"}
+    assert refusal(broker.bootstrap_for("elsewhere"), **careless) is None
+    assert refusal(broker.bootstrap_for("elsewhere"), **trusting) == KafkaError._SSL
+
+
+def test_commit_metadata_is_limited_to_1024_bytes(broker: KafkaBroker, topic: str) -> None:
+    """The broker refuses what Event Hubs documents; confluent-kafka sends one zero byte after ours."""
+    with consuming(broker.bootstrap) as consumer:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 1, "x" * 1023)], asynchronous=False)
+        with pytest.raises(KafkaException) as refused:
+            consumer.commit(offsets=[TopicPartition(topic, 0, 2, "x" * 1024)], asynchronous=False)
+    assert refused.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
+    assert broker.committed("g", topic)[0] == 1
+
+
+def test_a_group_can_be_moved_and_read(broker: KafkaBroker, topic: str) -> None:
+    """A set position is what the group then has; a partition without one says so."""
+    produce(broker.bootstrap, topic, [b"a", b"b", b"c"])
+    broker.set_committed("moved", {(topic, 0): 2})
+    assert broker.committed("moved", topic) == {0: 2, 1: None}
+
+
+def test_deleted_records_are_gone(broker: KafkaBroker, topic: str) -> None:
+    """The log begins where it was cut."""
+    produce(broker.bootstrap, topic, [b"a", b"b", b"c"])
+    broker.delete_records(topic, 0, 2)
+    with consuming(broker.bootstrap) as consumer:
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=DEADLINE_S) == (2, 3)
+
+
+def test_a_topic_can_be_deleted_made_again_and_grown(broker: KafkaBroker, topic: str) -> None:
+    """Each call returns when its effect is there, so the next one needs no wait."""
+    produce(broker.bootstrap, topic, [b"old"])
+    broker.delete_topic(topic)
+    broker.create_topic(topic, 1, {"retention.ms": "60000"})
+    broker.create_partitions(topic, 3)
+    produce(broker.bootstrap, topic, [b"new"])
+    assert consume(broker.bootstrap, topic, 1) == [b"new"]
+    assert len(broker.committed("nobody", topic)) == 3
+
+
+def test_a_kill_and_restart_keep_data_ports_and_commits(broker: KafkaBroker, topic: str) -> None:
+    """After a crash the broker is back where clients expect it, with what it had acknowledged."""
+    produce(broker.bootstrap, topic, [b"a", b"b"])
+    broker.set_committed("steady", {(topic, 0): 1})
+    before, pid = broker.bootstrap, broker.pid
+    broker.kill()
+    assert broker.pid is None
+    broker.restart()
+    assert broker.bootstrap == before
+    assert broker.pid != pid
+    assert consume(broker.bootstrap, topic, 2) == [b"a", b"b"]
+    assert broker.committed("steady", topic)[0] == 1
+
+
+def test_a_suspended_broker_answers_after_it_is_resumed(broker: KafkaBroker) -> None:
+    """Connections stay open while nothing answers."""
+    with consuming(broker.bootstrap) as consumer:
+        consumer.list_topics(timeout=DEADLINE_S)
+        broker.suspend()
+        try:
+            with pytest.raises(KafkaException):
+                consumer.list_topics(timeout=0.3)
+        finally:
+            broker.resume()
+        consumer.list_topics(timeout=DEADLINE_S)
 
 
 def test_nobody_else_can_read_the_brokers_files(broker: KafkaBroker) -> None:
