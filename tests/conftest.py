@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -70,6 +71,17 @@ def flaws_of(text: str) -> list[str]:
 def flaws() -> Callable[[str], list[str]]:
     """Return what finds the flaws of a text."""
     return flaws_of
+
+
+@pytest.fixture(autouse=True)
+def module_search_path() -> Iterator[None]:
+    """Undo what a test adds to `sys.path`: loading an app adds its folder, and a child process inherits it.
+
+    A file `json.py` there would hide the standard library's from every later test of this process.
+    """
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
 
 
 @pytest.fixture(autouse=True)
