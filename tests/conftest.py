@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.kit.azurite import Azurite
     from tests.kit.faults.commit_throttle import CommitThrottle
 
-# Nothing listens on port 1: azure-identity gets "connection refused" at once and asks nobody else.
+# Nothing listens on port 1: azure-identity gets "connection refused" at once and asks no other address.
 DEAD_IDENTITY_ENDPOINT = "http://127.0.0.1:1/msi/token"
 THREAD_GRACE_S = 5.0
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
@@ -46,7 +46,7 @@ REPEATABLE |= {
 # Elsewhere clients, threads and servers race real clocks, and a machine may stand still for seconds.
 RERUNS = 2
 # But an assertion whose message begins so has seen what no slow machine makes: lost or repeated records,
-# another order, a secret that is shown. Whoever runs such a test until it passes hides what it is for.
+# another order, a secret that is shown. To run such a test until it passes would hide what it is for.
 FACT = "^AssertionError: FACT: "
 
 
@@ -110,7 +110,7 @@ def plain_words(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark whoever asks for the broker, so that `-m "not broker"` never starts one, and who may run again.
+    """Mark the tests that need the broker (`-m "not broker"` never starts one) and those that may run again.
 
     Each rerun is reported with its traceback at the end; `EHKAFKA_RERUNS=0` allows none.
     """

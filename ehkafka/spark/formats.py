@@ -22,7 +22,7 @@ def register_formats(spark: SparkSession) -> None:
     Raises `ConfigurationError` for a PySpark that has no data sources in Python.
     """
     versions.check_pyspark()
-    # Both need the extra, which whoever has a session has.
+    # Both need the extra, which a user with a session has installed.
     from ehkafka.spark.sink.data_source import BlobDataSource  # noqa: PLC0415
     from ehkafka.spark.source.data_source import EhkafkaDataSource  # noqa: PLC0415
 

@@ -96,7 +96,7 @@ def _home_without_vector_module(java: Path) -> Path:
     target = home / "bin" / "java"
     if not target.exists():
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Another process may be doing the same: whoever renames last wins, with the same content.
+        # Another process may be doing the same: the last one to rename wins, with the same content.
         handle, path = tempfile.mkstemp(prefix="java.", dir=target.parent)
         with os.fdopen(handle, "w") as file:
             file.write(script)

@@ -1,6 +1,6 @@
 """Which PySpark is there, and one clear error for each that will not do.
 
-Called on the driver before a query is built, and by whoever starts a session.
+Called on the driver before a query is built, and by a program that starts a session.
 """
 
 from __future__ import annotations

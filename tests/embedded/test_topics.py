@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ehkafka.testing import EmbeddedBroker
 
-NOBODY = "127.0.0.1:9"  # the discard port: nobody listens
+NO_SERVER = "127.0.0.1:9"  # the discard port: no server listens
 
 
 def test_more_records_than_the_client_queues_are_all_produced(
@@ -48,9 +48,9 @@ def test_an_unreachable_broker_is_an_error_within_the_time_limit() -> None:
     """Neither function waits longer than it was asked to."""
     quiet = {"log_level": 0}
     with pytest.raises(EndpointError, match="1 of 1 records for topic orders"):
-        produce(NOBODY, "orders", [("a", b"1")], properties=quiet, timeout_s=0.2)
+        produce(NO_SERVER, "orders", [("a", b"1")], properties=quiet, timeout_s=0.2)
     with pytest.raises(EndpointError, match="group g on orders"):
-        committed(NOBODY, "g", "orders", properties=quiet, timeout_s=0.2)
+        committed(NO_SERVER, "g", "orders", properties=quiet, timeout_s=0.2)
 
 
 def test_commits_of_a_missing_topic_are_an_error(broker: EmbeddedBroker) -> None:

@@ -79,7 +79,7 @@ class _NoName:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_an_unreadable_name_is_replaced_when_sizes_are_taken(place: int) -> None:
-    """Wherever it stands in its batch, nobody is handed a pair without a name."""
+    """Wherever it stands in its batch, no handler gets a pair without a name."""
     messages = [_Unreadable("t", 0, offset, None, b"v") for offset in range(3)]
     for offset, message in enumerate(messages):
         if offset != place:

@@ -136,7 +136,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark whoever asks for a session as slow: it takes seconds to start, minutes where much else runs."""
+    """Mark the tests that use a session as slow: it takes seconds to start, minutes where much else runs."""
     for item in items:
         if "spark_environment" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")

@@ -168,7 +168,7 @@ def _assert_equal(ours: pa.Table, theirs: pa.Table) -> None:
 
 
 def _first_difference(name: str, ours: pa.Table, theirs: pa.Table) -> str:
-    """Say where a column differs, for whoever reads a failure."""
+    """Say where a column differs, for the reader of a failure."""
     if ours.num_rows != theirs.num_rows:
         return f"{ours.num_rows} rows, the connector has {theirs.num_rows}"
     pairs = zip(ours.to_pylist(), theirs.to_pylist(), strict=True)

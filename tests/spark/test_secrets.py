@@ -88,7 +88,7 @@ def test_an_option_that_loads_code_is_refused(name: str) -> None:
         options_from(given)
 
 
-def test_a_property_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_property_is_refused() -> None:
     """Its value would be shown, and it may be anything."""
     given = {"kafka.bootstrap.servers": "localhost:9092", "kafka.my.own": "hunter2", **TOPIC}
     with pytest.raises(ConfigurationError, match=r"kafka\.my\.own is no property") as caught:

@@ -49,7 +49,7 @@ def test_reading_a_topic_is_as_short_as_shown(spark: SparkSession, monkeypatch: 
 
 
 def test_an_app_runs_by_the_lines_shown(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """`run.wait()` returns when somebody stops the run; the group stands at the end."""
+    """`run.wait()` returns when the run is stopped; the group stands at the end."""
     app = ehkafka.App(group="orders", endpoint=ehkafka.Endpoint.kafka(broker.bootstrap), start="earliest")
 
     @app.handler("readings")
@@ -110,7 +110,7 @@ def test_a_stream_is_written_by_the_lines_shown(
 
 
 def test_each_option_is_on_the_page() -> None:
-    """An option that nobody can read about is not there."""
+    """Every option stands in the guide."""
     hidden = {"bootstrap"}  # its public name is kafka.bootstrap.servers
     names = {*source_options._OPTIONS, *sink_options._OWN_OPTIONS, *PLACE_OPTIONS} - hidden
     assert [name for name in sorted(names) if not re.search(rf'[`"]{re.escape(name)}[`="]', PAGE)] == []

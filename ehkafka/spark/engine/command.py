@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.run import SparkRun
 
 _WAIT_S = 0.5
-# Spark's page listens on every address of the machine: whoever wants it turns it on.
+# Spark's page listens on every address of the machine: a user who wants it turns it on.
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"

@@ -109,7 +109,7 @@ class Follower:
         self._start()
 
     def cut_off(self) -> None:
-        """End a run that nobody is to follow, and its query, if there is one. Never raises."""
+        """End a run that no thread follows, and its query, if there is one. Never raises."""
         self.exit_now()
         self._finish()
 
@@ -179,7 +179,7 @@ class Follower:
         """Commit what is due, and end the run where the group was moved."""
         self._group.serve(timeout_s)
         if (lost := self._group.commits.lost()) is not None:
-            # What the running batch still handles is handled by somebody else as well.
+            # Another run handles the records of the running batch as well.
             self.fail(lost)
             self.exit_now()
 
@@ -259,7 +259,7 @@ class Follower:
                 except BaseException as error:
                     self.fail(_failure(what, error))
         finally:
-            self.done.set()  # nobody may wait for ever
+            self.done.set()  # no caller of wait() may wait for ever
 
     def _await_tasks(self) -> None:
         if self._query is not None:
@@ -310,7 +310,7 @@ class Follower:
         if self._batches.failure is not None:
             self.fail(self._batches.failure)
         elif self._stop_by_s is not None and self._progress.is_for_want_of_time(self.query):
-            pass  # it would have been started again, had nobody asked it to stop: that is no failure
+            pass  # without the stop, the query would have been started again: that is no failure
         elif (error := self.query.exception()) is not None:
             self.fail(failure_of(str(error)))
 

@@ -263,7 +263,7 @@ class _Start:
                 if time.monotonic() > ends_s and not follower.is_in_users_hands:
                     _LOG.warning(
                         "A start was broken off %.0f s ago, and its query has not ended. Handlers may run "
-                        "until it has, so nobody else gets the group before. Stop the query in Spark's own "
+                        "until it has, so no other run gets the group before. Stop the query in Spark's own "
                         "page, or the process.",
                         SLACK_S,
                     )

@@ -1,9 +1,9 @@
 """`writeStream.format("ehkafka-blob")`: a stream's batches as JSON lines or Parquet in Azure Blob Storage.
 
 Two phases. Each task stages its rows as blocks of one blob, named by batch and partition; staged blocks
-are seen by nobody. When all tasks are through, the driver commits the blobs and writes the batch's manifest
-as the last act. A replayed batch has the same number and so the same names: what is complete is left alone,
-what is not is replaced. `options` tells the layout.
+are invisible to readers. When all tasks are through, the driver commits the blobs and writes the batch's
+manifest as the last act. A replayed batch has the same number and so the same names: its driver leaves
+complete blobs alone and replaces the others. `options` tells the layout.
 
 ```
 data_source  what Spark looks up: checks the options, hands out the writer   driver

@@ -61,7 +61,7 @@ def _claim(container: SinkContainer, options: SinkOptions, query: str) -> None:
     name = options.marker
     found = container.read(name)
     if found is None and not container.create(name, _marker(query)):
-        found = container.read(name)  # somebody else was quicker
+        found = container.read(name)  # another driver was quicker
     if found is not None and _query_of(found.body) != query:
         raise ConfigurationError(
             f"The path {options.path!r} in {container.name} belongs to the streaming query "

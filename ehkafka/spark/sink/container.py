@@ -113,6 +113,6 @@ class SinkContainer(BlobStore):
 def _lost_blocks(where: str) -> StoreConflictError:
     return StoreConflictError(
         f"{where}: the blocks that the tasks have staged are gone. Another driver of this query has "
-        "committed the blob meanwhile, or somebody else has written it. End the other one; "
+        "committed the blob meanwhile, or another program has written it. End the other one; "
         "Spark replays the batch"
     )

@@ -46,7 +46,7 @@ class BlobDataSource(datasource.DataSource):
     """Writes streams, and nothing else."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        # Spark tells afterwards what it is wanted for: to somebody who reads, options are not what is wrong.
+        # Spark tells afterwards whether it writes or reads: a reader hears of that before the options.
         self._refusal: str | None = None
         try:
             self._settings: SinkOptions | None = sink_options(options)
@@ -118,7 +118,7 @@ class BlobStreamWriter(_Writer):  # type: ignore[misc]
         commit(self._settings, messages, batchId)
 
     def abort(self, messages: Sequence[Staged | None], batchId: int) -> None:  # noqa: N803
-        """Leave it: staged blocks are seen by nobody, and the service discards them after a week.
+        """Leave it: readers never see staged blocks, and the service discards them after a week.
 
         What a commit that broke off had made visible is replaced when Spark replays the batch.
         """

@@ -1,4 +1,4 @@
-"""One task: its rows become staged blocks of one blob, which nobody sees yet.
+"""One task: its rows become staged blocks of one blob, which readers do not see yet.
 
 Runs on an executor, in Spark's Python worker, on the thread that runs the task. May run more than once for
 the same rows, at the same time even; only the attempt whose message reaches the driver counts.

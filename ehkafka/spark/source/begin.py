@@ -102,7 +102,7 @@ def _from_group(
         )
     if otherwise is None or not without:
         return known
-    # Nobody asked to skip what was written before the group saw them.
+    # No option asked to skip the records that are older than the group's first look at them.
     added = [one for one in without if one in new]
     rest = [one for one in without if one not in added]
     return known | log.starts(added) | (offsets_of(otherwise, log, rest) if rest else {})

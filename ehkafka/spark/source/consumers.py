@@ -2,7 +2,7 @@
 
 Spark uses its Python workers again, one task at a time; to connect anew for each task would cost more than
 to read. A consumer is taken out of the cache while it is used, so a task that was given up in the middle
-can spoil nobody's. Never shared over a fork. Called by `reading`, on the task's thread.
+cannot spoil the next task's. Never shared over a fork. Called by `reading`, on the task's thread.
 """
 
 from __future__ import annotations

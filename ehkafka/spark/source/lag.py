@@ -1,4 +1,4 @@
-"""How far a query is behind, out of its progress. Called by whoever watches a query, on the driver."""
+"""How far a query is behind, out of its progress. A program that watches a query calls it on the driver."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Pure. The shape is the JVM connector's, `{"topic": {"0": 23}}`, with entries beside whose names no topic can
 have. Spark compares offsets as text, so the same positions must always give the same text: other key
-orders would make endless empty batches. Used by the stream reader on the driver, and by whoever reads a
+orders would make endless empty batches. Used by the stream reader on the driver, and by programs that read a
 query's progress.
 
 `#start` is what makes a replay of the first batch exact. Spark asks `initialOffset()` anew whenever batch
@@ -45,7 +45,7 @@ class StreamOffset:
 
     `topic_ids` are the broker's names of the topics that the positions belong to, where it has named them.
     `anew` is where the batch that ends here began to read topics that were recreated. `witnesses` are records
-    below the positions, as (offset, timestamp in ms), of topics whose ids nobody tells; see `is_sayable`.
+    below the positions, as (offset, timestamp in ms), of topics without ids; see `is_sayable`.
     """
 
     positions: Positions = field(default_factory=dict)

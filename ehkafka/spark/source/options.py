@@ -62,7 +62,7 @@ _REFUSED: Mapping[str, str] = {
     "kafkaConsumer.useDeprecatedOffsetFetching": "there is one way here",
     "enable.auto.commit": "the source never commits",
 }
-# What is meant for somebody else, or is called otherwise here.
+# Options of Spark's other sources, and options that have another name here.
 _MEANT: Mapping[str, str] = {
     "path": "load() takes no path: name the topics with subscribe",
     "checkpointlocation": "it belongs to writeStream, whose query keeps it",

@@ -41,7 +41,7 @@ class StreamLog(begin.Bounds, RecordLog, Protocol):
         """Begin to ask for the topics' ids, without waiting."""
 
     def first_ids(self) -> Mapping[str, bytes]:
-        """Return the ids that the run's first question has brought so far, none where nobody tells."""
+        """Return the ids that the run's first question has brought so far, none if the broker has none."""
 
     def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Return the ids that these topics have now, as far as the broker tells; waits for it."""
@@ -210,7 +210,7 @@ class Stream:
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Return where those begin that were added, and where those go on whose log has lost its place.
 
-        Settles what is lost, each once: it is written down with the batch, so nobody else stumbles over it.
+        Settles what is lost, each once: the batch carries it, so a replay does not meet it again.
         """
         if gone := sorted(set(positions) - set(ends)):
             self._settle(partitions_gone(gone))
@@ -235,7 +235,7 @@ class Stream:
         return added, moved
 
     def _settle_added(self, partition: TopicPartition, log_start: int, log_end: int) -> None:
-        # Whoever says so has not to do with what was there before.
+        # With `grows` an added partition begins with its log: what retention took of it before is no loss.
         if log_start and not self._options.grows:
             self._settle(Loss(partition, 0, max(log_start, log_end), log_start, log_end).lost)
 

@@ -1,6 +1,6 @@
 """By which records a stream tells its logs from others of their names. No client in here; `log` is asked.
 
-For topics whose ids nobody tells. A run looks at its begin, about once a minute, and at once where a log is
+For topics without ids. A run looks at its begin, about once a minute, and at once where a log is
 shorter than it was: it reads the records that the stream's offset carries, and newer ones to carry from then
 on. The newer ones are read first: those that are carried tell afterwards whose log they were read in. What
 is gone by retention or compaction, or was not read in time, proves nothing. Owned by `Stream`.

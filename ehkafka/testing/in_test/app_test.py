@@ -142,7 +142,7 @@ class TestedApp:
         return found
 
     def outputs(self, topic: str) -> list[Seen]:
-        """Return all records of a topic, whoever sent them. Raises `TopicNotFoundError`.
+        """Return all records of a topic, from all senders. Raises `TopicNotFoundError`.
 
         What `app.producer` was given by now is waited for.
         """
@@ -162,7 +162,7 @@ class TestedApp:
                 self._sender.flush()
                 self._topics |= self._sent_topics()
                 for topic in sorted(self._topics):
-                    # One that a fault of the test keeps away: whoever asks for it later is refused.
+                    # A fault of the test keeps this topic away: a later call of `outputs` is refused.
                     with contextlib.suppress(EndpointError):
                         self._logs.read(topic)
         finally:

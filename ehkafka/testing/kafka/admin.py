@@ -75,7 +75,7 @@ class KafkaAdmin(ABC):
     def _cluster_id(self, timeout_s: float = 1.0) -> str | None:
         """Return the id of the cluster that answers here, `None` while none does.
 
-        Whoever waits for a start compares it: another broker may have taken the port.
+        A caller that waits for a start compares it: another broker may have taken the port.
         """
         try:
             metadata = self._admin().list_topics(timeout=timeout_s)

@@ -207,7 +207,7 @@ class KafkaBroker(KafkaAdmin):
         self._ports = chosen | fixed
 
     def _come_up(self, *, ports_may_change: bool) -> bool:
-        """Start the process and wait until it answers; False when somebody else took a port."""
+        """Start the process and wait until it answers; False when another process took a port."""
         folder = self._there()
         folder.log.touch(mode=0o600)
         log_start = folder.log.stat().st_size

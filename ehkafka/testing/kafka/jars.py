@@ -116,7 +116,7 @@ def _cached(wanted: JarSet, report: Callable[[str], None]) -> list[Path]:
     if jars is None or _checked_digests(home) != pinned:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _lock(cache / f"{home.name}.lock"):
-            # Whoever held the lock before us may have finished the very same download.
+            # The process that held the lock before may have finished the very same download.
             jars = _finished_jars(home)
             if jars is None or _checked_digests(home) != pinned:
                 jars = _install(wanted, home, report)
@@ -266,7 +266,7 @@ def _download_error(wanted: JarSet, error: Exception) -> EndpointError:
 
 
 def _pin() -> None:
-    """Write the digests of what Maven offers now: whoever changes a version looks at what has changed."""
+    """Write the digests of what Maven offers now: a developer who changes a version reads the difference."""
     with tempfile.TemporaryDirectory() as folder:
         found = {
             wanted.folder: {

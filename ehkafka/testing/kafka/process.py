@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-# Options that somebody set for other Java programs would change the broker's heap, agents or flags.
+# Options that a user has set for other Java programs would change the broker's heap, agents or flags.
 FOREIGN_JAVA_OPTIONS: Final = ("CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 

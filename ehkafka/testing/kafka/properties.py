@@ -42,7 +42,7 @@ ONE_NODE: Final[dict[str, str | int]] = {
     "broker.session.timeout.ms": 2000,
     "broker.heartbeat.interval.ms": 500,
     # The controller's log otherwise grows by two entries a second, each written, fetched and applied: most of
-    # what a broker burns that nobody uses, and only metrics look at them.
+    # what an idle broker burns, and only metrics look at them.
     "metadata.max.idle.interval.ms": 0,
     # The default takes 128 MB of the heap, and takes them again when the cleaner is given other properties.
     "log.cleaner.dedupe.buffer.size": 16 << 20,

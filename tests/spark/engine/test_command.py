@@ -44,7 +44,7 @@ def link_all_but_java(tools: Path, *folders: str) -> None:
     """Link every program of the folders; of one name the first counts, as in a PATH."""
     for folder in folders:
         for tool in Path(folder).iterdir():
-            # A link that leads nowhere exists for nobody, and still takes the name.
+            # A link that leads nowhere does not exist for readers, and still takes the name.
             if not tool.name.startswith("java") and not os.path.lexists(tools / tool.name):
                 (tools / tool.name).symlink_to(tool)
 

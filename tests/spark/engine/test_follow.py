@@ -130,7 +130,7 @@ def test_a_query_that_never_begins_ends_the_run(scene: SimpleNamespace) -> None:
 
 
 def test_a_stop_before_a_late_query_is_started_again_is_no_error(scene: SimpleNamespace) -> None:
-    """What would have been started again has not failed when somebody wants it to stop just then."""
+    """A query that would have been started again has not failed when it is stopped just then."""
     scene.query.error = RuntimeError("Python worker failed to connect back.")
     scene.query.isActive = False
     scene.run.request_stop()
@@ -139,12 +139,12 @@ def test_a_stop_before_a_late_query_is_started_again_is_no_error(scene: SimpleNa
 
 
 def test_the_batch_of_a_group_that_is_taken_away_is_cut_off(scene: SimpleNamespace) -> None:
-    """What it goes on with is handled by somebody else as well: it is not waited for."""
+    """Another run handles the running batch as well: the run does not wait for it."""
     scene.query.is_busy = True
-    scene.group.taken = GroupInUseError("somebody else")
+    scene.group.taken = GroupInUseError("another run")
     scene.start()
     began_s = time.monotonic()
-    with pytest.raises(GroupInUseError, match="somebody else"):
+    with pytest.raises(GroupInUseError, match="another run"):
         scene.run.wait(10)
     assert scene.query.stopped_while_busy is True
     assert time.monotonic() - began_s < scene.stop_s

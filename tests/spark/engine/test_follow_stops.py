@@ -49,9 +49,9 @@ def test_a_run_that_stops_still_watches_its_group(scene: SimpleNamespace, lab: A
     lab.wait_until(scene.stop_file.exists)
     served = scene.group.served
     lab.wait_until(lambda: scene.group.served > served, 10)
-    scene.group.taken = GroupInUseError("somebody else")
+    scene.group.taken = GroupInUseError("another run")
     began_s = time.monotonic()
-    with pytest.raises(GroupInUseError, match="somebody else"):
+    with pytest.raises(GroupInUseError, match="another run"):
         scene.run.wait(10)
     assert scene.query.stopped_while_busy is True
     assert time.monotonic() - began_s < scene.stop_s
@@ -142,7 +142,7 @@ def test_a_last_commit_that_fails_is_reported(scene: SimpleNamespace) -> None:
 
 
 def test_an_on_stop_function_that_fails_ends_the_run_visibly(scene: SimpleNamespace) -> None:
-    """What on_stop raises is the run's error; nobody waits for ever."""
+    """What on_stop raises is the run's error; no caller waits for ever."""
 
     def fail() -> None:
         raise OSError("pool is gone")
@@ -182,7 +182,7 @@ def test_tasks_that_do_not_end_are_reported(
 
 
 def test_a_client_that_fails_keeps_no_task_from_being_awaited(scene: SimpleNamespace) -> None:
-    """Whatever becomes of the group's client, nobody may have the group while tasks still run."""
+    """Whatever becomes of the group's client, no other run may have the group while tasks still run."""
     checks = scene.query.tasks = [1] * 6
     left: list[int] = []
 
@@ -216,7 +216,7 @@ def test_the_last_commit_has_what_is_left_of_the_stop(
     assert scene.group.close_s <= scene.group.finish_s
 
 
-def test_nobody_waits_for_ever_for_a_run_whose_java_has_ended(
+def test_no_caller_waits_for_ever_for_a_run_whose_java_has_ended(
     scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trap: the text of Java's error is asked of Java, which is gone by then."""

@@ -178,7 +178,7 @@ def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
 def test_a_commit_whose_mark_is_refused_is_made_without(
     runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any
 ) -> None:
-    """A broker that takes no metadata keeps nobody from running: offsets alone are compared then."""
+    """A broker that takes no metadata prevents no run: offsets alone are compared then."""
     produced(8)
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     run = runs.open()

@@ -26,7 +26,7 @@ def committed(at0: int, at1: int, metadata: str = OURS) -> dict[TopicPartition, 
 
 
 def test_equal_positions_go_on() -> None:
-    """After a graceful stop both say the same, whoever has committed it, and nothing has to be fixed."""
+    """After a graceful stop both say the same, whichever client has committed, and nothing is to be fixed."""
     for metadata in (OURS, "", MOVED, Mark("run-2", "other").text):
         assert check_hand_over(WHOSE, STANDING, committed(200, 90, metadata)) == {}
 
@@ -64,14 +64,18 @@ def test_a_run_over_another_checkpoint_is_named() -> None:
 
 def test_a_group_that_stands_where_no_batch_ended_is_refused() -> None:
     """An operator's rewind is never undone silently."""
-    with pytest.raises(ConfigurationError, match=r"t\[0\]: checkpoint 200, group 150\): somebody has moved"):
+    with pytest.raises(
+        ConfigurationError, match=r"t\[0\]: checkpoint 200, group 150\): another client has moved"
+    ):
         check_hand_over(WHOSE, STANDING, committed(150, 90, ""))
 
 
 @pytest.mark.parametrize("metadata", [MOVED, "", "of another tool"])
 def test_a_rewind_to_the_end_of_a_batch_is_refused_too(metadata: str) -> None:
     """A commit without our mark is no late one, whatever tool has made it and wherever it stands."""
-    with pytest.raises(ConfigurationError, match=r"t\[0\]: checkpoint 200, group 0.*somebody has moved"):
+    with pytest.raises(
+        ConfigurationError, match=r"t\[0\]: checkpoint 200, group 0.*another client has moved"
+    ):
         check_hand_over(WHOSE, STANDING, committed(0, 0, metadata))
 
 
@@ -80,12 +84,12 @@ def test_where_marks_are_not_kept_the_ends_of_batches_tell() -> None:
     whose = replace(WHOSE, keeps_marks=False)
     assert check_hand_over(whose, STANDING, committed(100, 50, "")) == {P0: 200, P1: 90}
     for at, metadata in ((150, ""), (100, MOVED)):
-        with pytest.raises(ConfigurationError, match="somebody has moved"):
+        with pytest.raises(ConfigurationError, match="another client has moved"):
             check_hand_over(whose, STANDING, committed(at, 90, metadata))
 
 
 def test_a_partition_that_the_checkpoint_does_not_know() -> None:
-    """It begins with its log: a commit further on is a consumer's, one at its beginning is nobody's harm."""
+    """It begins with its log: a commit further on is a consumer's, one at its beginning harms no record."""
     new = TopicPartition("t", 2)
     for harmless in (Commit(0, ""), Commit(40, OURS)):
         assert check_hand_over(WHOSE, STANDING, {**committed(200, 90), new: harmless}) == {}

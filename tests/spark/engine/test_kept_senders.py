@@ -93,7 +93,7 @@ def test_a_kept_sender_replaces_its_client_between_two_tasks(out: Out, opened: l
 
 
 def test_what_a_kept_sender_reports_is_the_next_tasks(out: Out, caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody listens between two tasks, and nothing of it is lost."""
+    """No task listens between two tasks, and no answer is lost."""
     app = out.app(by_thread)
     log = out.lab.log_of(5)
     out.work(app, log).run(out.lab.as_batches(log))

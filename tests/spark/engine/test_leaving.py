@@ -74,7 +74,7 @@ def test_a_process_ends_between_its_task_and_the_next(
     assert "a thread" in ended.stderr
 
 
-def test_a_process_ends_whose_output_nobody_reads(
+def test_a_process_ends_whose_output_has_no_reader(
     run_daemon: Callable[[str, str], subprocess.CompletedProcess[str]],
 ) -> None:
     """A broken pipe when the streams are flushed at the end must not keep the process, and what it left."""
@@ -86,7 +86,7 @@ def test_a_process_ends_whose_output_nobody_reads(
 def test_an_unknown_daemon_is_distinguished_from_sparks(
     run_daemon: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
-    """Where nobody would end the process, the caller hears of it."""
+    """Where no caller would end the process, the function raises."""
     ended = run_daemon("serve")
     assert ended.stdout.splitlines() == ["begins 0", "False", "result 0", "begins 1", "False", "result 1"]
     assert ended.returncode == 3

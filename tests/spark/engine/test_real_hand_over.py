@@ -122,7 +122,7 @@ def test_partitions_that_a_topic_gains_at_any_moment_are_handled_from_their_logs
 ) -> None:
     """Between start and first batch, under a run, while it is stopped with a checkpoint, after a hand-over.
 
-    One of them has lost its first records to retention by then: they are nobody's, and no gap.
+    One of them has lost its first records to retention by then: no run has to handle them: no gap.
     """
     topic = f"grows-{uuid.uuid4().hex[:8]}"
     kafka.create_topic(topic, 1)

@@ -226,7 +226,7 @@ def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
     caplog: pytest.LogCaptureFixture,
     break_off: Callable[..., None],
 ) -> None:
-    """It is waited for with a bound, and reported; nobody gets the group while its handlers may run."""
+    """It is waited for with a bound, and reported; no other run gets the group while its handlers may run."""
     query, go, reported = lab.FakeQuery(), threading.Event(), list[str]()
     stop = query.stop
 

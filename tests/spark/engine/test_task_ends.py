@@ -149,7 +149,7 @@ def test_deadlines_are_watched_while_the_broker_gives_nothing(lab: Any) -> None:
         for _ in range(4_000):
             time.sleep(0.01)
             yield lab.piece_of(log), []
-        pytest.fail("nobody looked")
+        pytest.fail("no thread looked")
 
     work = _task_of(lab, app, log)
     with pytest.raises(HandlerFailedError, match="has been busy"):

@@ -177,7 +177,7 @@ def test_an_output_refused_for_good_is_dead_lettered_before_the_task_reports(out
 
 
 def test_a_refused_letter_of_a_refused_output_fails_the_task(out: Out) -> None:
-    """Nobody could free the record, and its batch would never end."""
+    """Nothing could free the record, and its batch would never end."""
     log = out.lab.log_of(1)
     work = out.work(out.app(by_thread, on_failure=ehkafka.DeadLetter("dead")), log)
     out.broker.fail_next(ApiKey.PRODUCE, *[87] * 8)
@@ -248,7 +248,7 @@ def test_a_task_that_fails_takes_back_what_it_has_not_sent(
 ) -> None:
     """Its next attempt sends all again; what the first one had queued does not come behind that."""
     assert fail_and_try_again(out, monkeypatch) == [0, 1, *range(60)]
-    assert "sent again" not in caplog.text, "nobody sends it again but the next attempt"
+    assert "sent again" not in caplog.text, "only the next attempt sends it again"
 
 
 def test_mutant_a_task_that_fails_leaves_its_producer_alone(

@@ -207,7 +207,7 @@ def test_a_class_that_cannot_be_opened_fails_the_task(lab: Any) -> None:
 
 
 def test_deferred_records_are_waited_for(lab: Any) -> None:
-    """A task ends when its deferred records are answered; one that nobody answers fails by its deadline."""
+    """A task ends when its deferred records are answered; one without an answer fails at its deadline."""
     app, timers = lab.make_app(), []
 
     @app.handler("t", workers=4, on_failure=ehkafka.Skip())

@@ -64,7 +64,7 @@ def test_a_new_log_may_begin_later_and_have_fewer_partitions(named: FakeLog) -> 
 
 
 def test_an_offset_without_an_id_is_read_on_and_gets_one(named: FakeLog) -> None:
-    """A checkpoint of before: nobody is asked again for it, and its next offset carries the id."""
+    """A checkpoint from before: the broker is not asked again for it, and its next offset carries the id."""
     stream = stream_of(named)
     named.grow("readings", OLD + 5, OLD)
     after, pieces = batch(stream, {"readings": {"0": OLD, "1": OLD}})

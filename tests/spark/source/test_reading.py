@@ -142,7 +142,7 @@ def test_the_end_of_the_log_ends_a_piece(scripted: Callable[..., Any]) -> None:
     assert scripted([Piece("readings", 0, 0, 5)], [_record(0, 1), end]) == [(0, [1])]
 
 
-def test_whoever_reads_has_turns_while_nothing_comes(scripted: Callable[..., Any]) -> None:
+def test_a_reader_gets_turns_while_no_record_arrives(scripted: Callable[..., Any]) -> None:
     """A reading that waits for the broker gives empty lists: a task looks at its handlers with each."""
     pieces = [Piece("readings", 0, 0, 2)]
     assert scripted(pieces, [_record(0, 0)], [], [], [_record(0, 1)]) == [
@@ -154,7 +154,7 @@ def test_whoever_reads_has_turns_while_nothing_comes(scripted: Callable[..., Any
 
 
 def test_turns_do_not_count_as_waiting(scripted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the broker's own silence ends a task, however long whoever reads takes for its turns."""
+    """Only the broker's own silence ends a task, however long the reader takes for its turns."""
     passed_s = 0.0
 
     def now() -> float:

@@ -130,7 +130,7 @@ def test_a_partition_that_comes_after_the_engine_has_named_all_begins_with_its_l
 def test_a_partition_that_comes_while_the_engine_is_stopped_begins_with_its_log(
     log: FakeLog, first: int
 ) -> None:
-    """Over a checkpoint as without one: what retention took of it before is nobody's loss. Replayed, too."""
+    """Over a checkpoint as without one: what retention took of it before is no loss. Replayed, too."""
     log.grow("readings", 5, 50)
     log.first[P1] = first
     start = StreamOffset({P0: 5}).to_json()

@@ -108,7 +108,7 @@ def test_what_was_planned_before_a_look_is_read_again(nameless: FakeLog) -> None
 
 
 def test_a_log_that_became_shorter_is_looked_at_at_once(nameless: FakeLog) -> None:
-    """It ends behind the position still, but not where it ended before: nobody waits for a minute then."""
+    """It ends behind the position still, but not where it ended before: the stream does not wait a minute."""
     stream = stream_of(nameless, **GOES_ON)
     start = batch(stream, stream.initial())[0]
     nameless.grow("readings", 3 * NEW, OLD)

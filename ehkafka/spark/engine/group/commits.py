@@ -111,7 +111,7 @@ class Commits:
             self._context.committer.send(self._consumer, self._positions, 0)
 
     def lost(self) -> EhkafkaError | None:
-        """Return why nothing more can be committed: the group is somebody else's, or denied to us."""
+        """Return why nothing more can be committed: another run has the group, or the broker denies it."""
         if self._ownership.lost is not None or self.fatal is not None:
             return self._ownership.lost or self.fatal
         committer = self._context.committer
@@ -230,7 +230,7 @@ def is_another_log(
     topic_id = ended.topic_ids.get(partition.topic)
     if topic_id is not None:
         return before.facts.topic_id != topic_id
-    # An idle query tells its last batch's end again; and retention alone takes nobody back.
+    # An idle query tells its last batch's end again; and retention alone never moves a position back.
     return is_batch and begun < before.next_offset
 
 

@@ -114,7 +114,7 @@ class Group:
         """Reach the broker; all topics are there, those that are written to as well. Raises what is wrong."""
         check_client_version()
         properties = self._reach.properties()
-        # Nobody here is a member, so no static one either.
+        # This client never joins the group, so it is no static member either.
         properties.pop("group.instance.id", None)
         self._consumer = self._reach.open(
             properties,
@@ -228,7 +228,7 @@ class Group:
             return
         _LOG.warning(
             "%s: the broker has not answered the last commit, so the client is not closed. It goes with the "
-            "process, and keeps nobody from the group. Look at the broker and the network.",
+            "process, and other runs can have the group. Look at the broker and the network.",
             self._whose,
         )
 

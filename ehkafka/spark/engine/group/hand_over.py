@@ -1,4 +1,4 @@
-"""Whether a query may go on from its checkpoint, or somebody has moved the group since. Pure.
+"""Whether a query may go on from its checkpoint, or another client has moved the group since. Pure.
 
 The checkpoint knows every batch; the group knows what was committed, by us after a batch, or by a consumer
 in between. Called on the driver before a query starts.
@@ -54,7 +54,7 @@ def check_hand_over(
     """Return the partitions whose commit is behind the checkpoint, with where the checkpoint stands.
 
     That is what a driver leaves that was killed before its last commits. Raises `ConfigurationError` when the
-    group is ahead, or stands where this checkpoint's runs have not committed: then somebody has moved it.
+    group is ahead, or stands where this checkpoint's runs have not committed: another client has moved it.
     """
     moved = {
         partition: commit
@@ -103,4 +103,4 @@ def _why(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit
     who = f"another run on Spark ({others[0]})" if others else "a consumer"
     if all(commit.offset > standing.finished.get(partition, 0) for partition, commit in moved.items()):
         return f"{who} has handled records in between, and they would be handled again"
-    return f"{who if others else 'somebody'} has moved the group's commits since"
+    return f"{who if others else 'another client'} has moved the group's commits since"

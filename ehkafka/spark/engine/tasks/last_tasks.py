@@ -1,7 +1,7 @@
 """Waits for the tasks of a query that has ended: Spark cancels them, and does not wait itself.
 
 A cancelled task's Python worker is ended by Spark only after seconds (`spark.python.task.killTimeout`, after
-up to two more until it looks), and until then its handlers go on. Whoever begins next must not meet them.
+up to two more until it looks), and until then its handlers go on. The next query must not begin before.
 On the driver, on the thread that follows the query.
 """
 

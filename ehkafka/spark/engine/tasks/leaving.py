@@ -50,7 +50,7 @@ def _leave() -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
     finally:
-        # Whoever read them may be gone. Python only prints what a callback of the collector raises.
+        # Their reader may have ended. Python only prints what a callback of the collector raises.
         os._exit(0)
 
 

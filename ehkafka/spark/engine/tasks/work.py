@@ -231,7 +231,7 @@ class TaskWork:
             for route in self._routes
             for name in route.workers.stop(max(LETTERS_S, ends_s - time.monotonic()))
         ]
-        # Whoever was to answer them may be at it still.
+        # The threads that answer deferred records may still work on them.
         deferred = sum(len(route.deferrals.waiting) for route in self._routes if route.deferrals is not None)
         self.still_running = (
             *left,
