@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.testing import ApiKey, EmbeddedBroker, EmbeddedBrokerError
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     Opener = Callable[..., AbstractContextManager[Consumer]]
     Committer = Callable[..., float]
     Waiter = Callable[[Callable[[], bool]], None]
-
-LIMIT_S = 10.0
 
 
 def read(opened: Consumer, count: int) -> list[Message]:
@@ -48,18 +45,6 @@ def read(opened: Consumer, count: int) -> list[Message]:
 def native_threads() -> int:
     """Count this process's threads, librdkafka's included."""
     return len(list(Path("/proc/self/task").iterdir()))
-
-
-def test_topics_have_the_partition_counts_asked_for() -> None:
-    """Metadata shows each topic with its own count, those created later included."""
-    with EmbeddedBroker({"one": 1, "seven": 7}) as broker:
-        broker.create_topic("default")
-        found = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=LIMIT_S).topics
-    assert {name: len(topic.partitions) for name, topic in found.items()} == {
-        "one": 1,
-        "seven": 7,
-        "default": 16,
-    }
 
 
 def test_a_fresh_group_reads_what_was_produced_within_two_seconds(
@@ -85,24 +70,6 @@ def test_producing_to_an_unknown_topic_creates_it_with_the_default_count(broker:
     assert len(broker.committed("g", "fresh")) == 16
 
 
-def test_commits_are_readable_without_joining_the_group(
-    broker: EmbeddedBroker, consumer: Opener, commit: Committer
-) -> None:
-    """`committed` shows next_offsets, and None where the group never committed."""
-    with consumer(broker) as opened:
-        commit(opened, 5, partition=3)
-    assert broker.committed("g", "orders") == {0: None, 1: None, 2: None, 3: 5}
-
-
-def test_a_deleted_topic_is_unknown(broker: EmbeddedBroker, consumer: Opener) -> None:
-    """Metadata no longer lists it, and it can be made again with other partitions."""
-    broker.delete_topic("orders")
-    with consumer(broker) as opened:
-        assert opened.list_topics(timeout=LIMIT_S).topics == {}
-    broker.create_topic("orders", 2)
-    assert len(broker.committed("g", "orders")) == 2
-
-
 def test_a_second_member_gets_its_share_quickly(
     broker: EmbeddedBroker, consumer: Opener, wait_for: Waiter
 ) -> None:
@@ -120,19 +87,6 @@ def test_a_second_member_gets_its_share_quickly(
 
         wait_for(shared)
         assert unstolen_s() - began_s < 3.0
-
-
-def test_two_brokers_in_one_process_are_independent(
-    broker: EmbeddedBroker, consumer: Opener, commit: Committer
-) -> None:
-    """Neither topics, records nor faults of one show in the other."""
-    with EmbeddedBroker({"orders": 2}) as other:
-        assert other.bootstrap != broker.bootstrap
-        broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE)
-        with consumer(other) as opened:
-            commit(opened, 9)
-        assert broker.committed("g", "orders") == {0: None, 1: None, 2: None, 3: None}
-        assert other.committed("g", "orders") == {0: 9, 1: None}
 
 
 def test_closing_twice_starting_again_and_collecting_leave_no_thread(wait_for: Waiter) -> None:

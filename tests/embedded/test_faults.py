@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.testing import ApiKey, EmbeddedBroker, EmbeddedBrokerError
@@ -42,14 +41,6 @@ def test_injected_errors_hit_as_many_requests_as_given_in_order(
     assert first.value.args[0].code() == KafkaError.INVALID_COMMIT_OFFSET_SIZE
     assert third.value.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
     assert broker.committed("g", "orders")[0] == 4
-
-
-def test_cleared_failures_do_not_happen(broker: EmbeddedBroker, consumer: Opener, commit: Committer) -> None:
-    """`clear_failures` withdraws what no request has met yet."""
-    broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.INVALID_COMMIT_OFFSET_SIZE] * 50)
-    broker.clear_failures(ApiKey.OFFSET_COMMIT)
-    with consumer(broker) as opened:
-        commit(opened, 1)
 
 
 def test_one_request_type_can_be_slow(broker: EmbeddedBroker, consumer: Opener, commit: Committer) -> None:
@@ -88,65 +79,10 @@ def test_errors_hidden_by_one_brokers_queue_are_refused() -> None:
             broker.fail_next(ApiKey.FETCH, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
-def test_a_round_trip_time_slows_every_answer(
-    broker: EmbeddedBroker, consumer: Opener, commit: Committer
-) -> None:
-    """With an RTT of 0.3 s a commit takes at least that long."""
-    with consumer(broker) as opened:
-        commit(opened, 1)
-        broker.set_rtt(0.3)
-        assert commit(opened, 2) >= 0.3
-        broker.set_rtt(0)
-        assert commit(opened, 3) < 0.3
-
-
-def test_requests_are_counted_by_type(broker: EmbeddedBroker, consumer: Opener, commit: Committer) -> None:
-    """Exactly the commits sent since tracking began are listed, with times in order."""
-    with consumer(broker) as opened:
-        commit(opened, 1)
-        began_s = time.monotonic()
-        broker.track_requests()
-        for offset in (2, 3, 4):
-            commit(opened, offset)
-        times_s = [one.received_at_s for one in broker.requests(ApiKey.OFFSET_COMMIT)]
-        assert len(times_s) == 3
-        assert began_s <= times_s[0] <= times_s[1] <= times_s[2] <= time.monotonic()
-        broker.track_requests()
-        assert broker.requests(ApiKey.OFFSET_COMMIT) == []
-
-
 def test_requests_that_were_never_tracked_are_no_empty_list(broker: EmbeddedBroker) -> None:
     """A test that forgot to track cannot pass by counting nothing."""
     with pytest.raises(EmbeddedBrokerError, match="track_requests"):
         broker.requests()
-
-
-def test_a_broker_that_is_down_refuses_and_comes_back(broker: EmbeddedBroker, consumer: Opener) -> None:
-    """No metadata while down; records flow again after `bring_up`."""
-    broker.take_down()
-    with consumer(broker, error_cb=lambda _: None) as opened:
-        with pytest.raises(KafkaException):
-            opened.list_topics(timeout=0.3)
-        broker.bring_up()
-        assert opened.list_topics(timeout=LIMIT_S).topics.keys() == {"orders"}
-
-
-def test_deleted_records_are_out_of_range(broker: EmbeddedBroker, consumer: Opener) -> None:
-    """The log begins where records were deleted up to."""
-    broker.produce("orders", [("a", b"x")] * 10, partition=0)
-    broker.delete_records("orders", 0, 7)
-    with consumer(broker) as opened:
-        assert opened.get_watermark_offsets(TopicPartition("orders", 0), timeout=LIMIT_S) == (7, 10)
-
-
-def test_a_topic_error_shows_in_metadata(broker: EmbeddedBroker, consumer: Opener) -> None:
-    """A topic can be forbidden and allowed again."""
-    broker.set_topic_error("orders", KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    with consumer(broker) as opened:
-        topic = opened.list_topics("orders", timeout=LIMIT_S).topics["orders"]
-        assert topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-        broker.set_topic_error("orders", 0)
-        assert opened.list_topics("orders", timeout=LIMIT_S).topics["orders"].error is None
 
 
 def test_leaders_and_coordinators_move(consumer: Opener, commit: Committer) -> None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ehkafka.testing import EmbeddedBroker
 
-NO_SERVER = "127.0.0.1:9"  # the discard port: no server listens
-
 
 def test_more_records_than_the_client_queues_are_all_produced(
     broker: EmbeddedBroker, consumer: Callable[..., AbstractContextManager[Consumer]]
@@ -31,26 +29,10 @@ def test_more_records_than_the_client_queues_are_all_produced(
         assert opened.get_watermark_offsets(TopicPartition("orders", 1), timeout=10) == (0, 2_000)
 
 
-def test_a_record_that_is_refused_is_an_error_with_the_reason(broker: EmbeddedBroker) -> None:
-    """The broker's answer to the produce request reaches the caller."""
-    broker.fail_next(ApiKey.PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    with pytest.raises(EndpointError, match=r"1 of 1 records for topic orders .*TOPIC_AUTHORIZATION_FAILED"):
-        produce(broker.bootstrap, "orders", [("a", b"1")])
-
-
 def test_a_partition_that_does_not_exist_is_an_error(broker: EmbeddedBroker) -> None:
     """The message names how many records and which topic."""
     with pytest.raises(EndpointError, match="_UNKNOWN_PARTITION"):
         produce(broker.bootstrap, "orders", [("a", b"1")], partition=4)
-
-
-def test_an_unreachable_broker_is_an_error_within_the_time_limit() -> None:
-    """Neither function waits longer than it was asked to."""
-    quiet = {"log_level": 0}
-    with pytest.raises(EndpointError, match="1 of 1 records for topic orders"):
-        produce(NO_SERVER, "orders", [("a", b"1")], properties=quiet, timeout_s=0.2)
-    with pytest.raises(EndpointError, match="group g on orders"):
-        committed(NO_SERVER, "g", "orders", properties=quiet, timeout_s=0.2)
 
 
 def test_commits_of_a_missing_topic_are_an_error(broker: EmbeddedBroker) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import http.client
-import http.server
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -10,11 +8,8 @@ import pytest
 
 from ehkafka.errors import EndpointError
 from tests.kit import azurite_install
-from tests.kit.azurite import Azurite
-from tests.kit.faults.http_proxy import Fault, HttpProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 FAKE_NODE = """#!{python}
@@ -63,47 +58,3 @@ def test_the_lock_file_pins_all_of_azurite() -> None:
     packages = [one for path, one in locked.items() if path]
     assert all(one["integrity"].startswith("sha512-") for one in packages)
     assert not any(one.get("resolved") for one in packages)
-
-
-def test_azurite_starts_again_on_its_port_and_empty(azurite: Azurite) -> None:
-    """Containers are gone with the process; the address stays."""
-    with Azurite() as server:
-        server.create_container("kept")
-        server.stop()
-        server.start()
-        with server.service_client() as service:
-            assert [container.name for container in service.list_containers()] == []
-    assert server.port != azurite.port
-
-
-@pytest.fixture
-def proxy(azurite: Azurite) -> Iterator[HttpProxy]:
-    """Return a proxy before Azurite."""
-    with HttpProxy(azurite.address) as found:
-        yield found
-
-
-def ask(proxy: HttpProxy) -> int:
-    """Return the status of one request."""
-    connection = http.client.HTTPConnection(proxy.address, timeout=10.0)
-    try:
-        connection.request("GET", "/devstoreaccount1/nowhere?restype=container")
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-    finally:
-        connection.close()
-
-
-def test_the_proxy_passes_on_what_it_is_not_asked_to_spoil(proxy: HttpProxy) -> None:
-    """An answer of the server, a made-up one, a cut, and all well again."""
-    well = ask(proxy)
-    assert well in {403, 404}
-    proxy.fault = lambda _request: Fault(status=503)
-    assert ask(proxy) == 503
-    proxy.fault = lambda request: Fault(cut=True) if request.method == "GET" else None
-    with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
-        ask(proxy)
-    proxy.heal()
-    assert ask(proxy) == well
-    assert [status for _, status in proxy.seen] == [well, 503, None, well]

@@ -172,7 +172,7 @@ def test_overlap_of_two_records_of_a_key_is_found(seed: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(SEEDS)
 def test_commit_of_one_too_far_is_found(seed: int) -> None:
-    """The next offset is unfinished, or nobody has received it: both are premature."""
+    """The next offset is unfinished or was never received: both are premature."""
     random, history = calm_history(seed)
     request = random.choice(positions(history, events.CommitRequested))
     next_offset = history[request].next_offsets[PARTITION] + 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,31 +26,6 @@ def proxy(broker: EmbeddedBroker) -> Iterator[CommitThrottle]:
         yield running
 
 
-@contextmanager
-def released(proxy: CommitThrottle) -> Iterator[None]:
-    """Let go what is held, also when the test fails."""
-    try:
-        yield
-    finally:
-        proxy.release_commits()
-
-
-def test_a_commit_takes_as_long_as_the_policy_says(
-    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any, commit: Callable[..., float]
-) -> None:
-    """The answer comes late, the broker has the commit, and the proxy has noted both times."""
-    with consumer(broker, **{"bootstrap.servers": proxy.address}) as client:
-        commit(client, 3)
-        proxy.policy = CommitPolicy(delay_s=0.3)
-        assert commit(client, 5) >= 0.3
-    assert broker.committed("g", "orders")[0] == 5
-    second = proxy.commits[1]
-    assert second.answered_at_s is not None
-    assert second.answered_at_s - second.sent_at_s >= 0.3
-    assert proxy.most_commits_in_flight == 1
-    assert proxy.commits_in_flight == 0
-
-
 def test_commits_beyond_the_rate_are_refused(
     broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any, commit: Callable[..., float]
 ) -> None:
@@ -67,24 +40,6 @@ def test_commits_beyond_the_rate_are_refused(
             commit(client, 3)
         assert refused.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert [seen.excess for seen in proxy.commits] == [False, False, True]
-
-
-def test_a_commit_can_be_held_as_long_as_a_test_wants(
-    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any, commit: Callable[..., float],
-    wait_for: Callable[..., None],
-) -> None:  # fmt: skip
-    """The client waits, the broker has it already, the release ends it."""
-    with consumer(broker, **{"bootstrap.servers": proxy.address}) as client, released(proxy):
-        commit(client, 1)
-        proxy.hold_commits()
-        waiting = threading.Thread(target=commit, args=(client, 7), daemon=True)
-        waiting.start()
-        wait_for(lambda: proxy.commits_in_flight == 1)
-        wait_for(lambda: broker.committed("g", "orders")[0] == 7)
-        assert waiting.is_alive()
-        proxy.release_commits()
-        waiting.join(10.0)
-        assert not waiting.is_alive()
 
 
 def _answer(version: int, *, tags: bool = False) -> tuple[bytes, list[int]]:

@@ -9,17 +9,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 import ehkafka
-from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition
 from ehkafka.testing import run
 from tests.kit.checker import history_event as events
 from tests.kit.checker.checker import Checker, check_history
 from tests.kit.checker.checking_history import CheckingHistory
 from tests.kit.checker.history import MemoryHistory
-from tests.kit.checker.history_file import JsonLinesHistory, encode_event, read_history
+from tests.kit.checker.history_file import JsonLinesHistory, read_history
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,64 +88,6 @@ def test_torn_last_line_is_reported_and_not_fatal(tmp_path: Path) -> None:
     assert list(read_history([path])) == whole
 
 
-def test_line_written_behind_a_torn_one_is_found(tmp_path: Path) -> None:
-    """Another process goes on in the very same line; only what was torn is missing."""
-    path = tmp_path / "run.jsonl"
-    JsonLinesHistory(path).close()
-    path.write_bytes(path.read_bytes()[:-20])
-    JsonLinesHistory(path).close()
-    kinds = [type(event) for event in read_history([path])]
-    assert kinds == [
-        events.ProcessStarted,
-        events.TornLine,
-        events.ProcessStarted,
-        events.ProcessStopped,
-    ]
-
-
-@pytest.mark.parametrize("line", ["hello\n", "{}\n", '{"at_ns":1,"event":"Unknown"}\n', "[]\n"])
-def test_file_that_is_no_history_is_refused(tmp_path: Path, line: str) -> None:
-    """The wrong file must not pass for a run without events."""
-    path = tmp_path / "other.jsonl"
-    path.write_text(line)
-    with pytest.raises(ConfigurationError, match="line 1 is no line of a history"):
-        list(read_history([path]))
-
-
-def test_files_are_merged_by_time(tmp_path: Path) -> None:
-    """Each process has its own file; the merged history is in the order of the calls."""
-    paths = [tmp_path / "a", tmp_path / "b"]
-    first, second = JsonLinesHistory(paths[0]), JsonLinesHistory(paths[1])
-    for epoch in range(1, 6):
-        first.assigned(P0, epoch, "0")
-        second.assigned(P0, epoch, "0")
-    first.close()
-    second.close()
-    read = [event for event in read_history(paths) if isinstance(event, events.Assigned)]
-    assert [(event.run, event.epoch) for event in read] == [
-        (history.run, epoch) for epoch in range(1, 6) for history in (first, second)
-    ]
-
-
-def test_line_written_late_takes_its_place_in_the_file(tmp_path: Path) -> None:
-    """A process stopped between clock and write is put where it wrote: no file is read out of order."""
-    shared, other = tmp_path / "shared", tmp_path / "other"
-
-    def line(at_ns: int, pid: int) -> bytes:
-        return encode_event(events.ProcessStarted(at_ns, pid, f"r{pid}"))
-
-    shared.write_bytes(line(10, 1) + line(90, 1) + line(11, 2) + line(95, 1))
-    other.write_bytes(line(50, 3) + line(92, 3))
-    assert [(e.at_ns, e.pid) for e in read_history([shared, other])] == [
-        (10, 1),
-        (50, 3),
-        (90, 1),
-        (11, 2),
-        (92, 3),
-        (95, 1),
-    ]
-
-
 def _write_until_killed(path: str, ready: Any) -> None:
     history = JsonLinesHistory(path)
     history.assigned(P0, 1, "0")
@@ -217,20 +156,6 @@ def test_checking_history_keeps_the_order_of_many_threads() -> None:
     assert verdict.ok, verdict.report()
     assert (verdict.finished, verdict.commits_acknowledged) == (40_000, 8)
     assert not history._calls
-
-
-def test_caller_may_reuse_what_it_passed() -> None:
-    """The engine's buffers change after the call; the history has what they were."""
-    for history in (CheckingHistory(), MemoryHistory()):
-        offsets, next_offsets = [0, 1], {P0: 0}
-        history.assigned(P0, 1, "0")
-        history.received(P0, 1, offsets)
-        history.commit_requested(next_offsets)
-        offsets.clear()
-        next_offsets[P0] = 99
-        verdict = history.verdict() if isinstance(history, CheckingHistory) else check_history(history.events)
-        assert verdict.ok
-        assert verdict.received == 2
 
 
 def test_the_history_of_a_run_brackets_each_call() -> None:

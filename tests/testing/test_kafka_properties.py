@@ -74,14 +74,6 @@ def test_any_value_stays_on_its_line_and_comes_back(value: str) -> None:
     assert read_line(line[:-1]) == ("key", value)
 
 
-def test_reauthentication_is_in_milliseconds_for_each_mechanism() -> None:
-    """The bound on a SASL session is written where the mechanism looks for it."""
-    listener = Listener(users={"u": "p"}, unsecured_tokens=True, reauthenticate_s=5)
-    written = properties_of({"plaintext": Listener(), "l": listener})
-    assert written["listener.name.l.plain.connections.max.reauth.ms"] == "5000"
-    assert written["listener.name.l.oauthbearer.connections.max.reauth.ms"] == "5000"
-
-
 @pytest.mark.parametrize("user", ["", "a b", 'a"b', "a=b", "a;b", "é\n"])
 def test_a_user_name_that_jaas_cannot_spell_is_refused(user: str) -> None:
     """Such a name would change the meaning of the JAAS line."""

@@ -32,21 +32,6 @@ def test_set_of_offsets_is_a_set(single: list[int], ranges: list[tuple[int, int]
     assert all(a[1] < b[0] for a, b in zip(compact.ranges(), compact.ranges()[1:], strict=False))
 
 
-# Blocks, so that one range often covers several of the other set.
-BLOCKS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 15)), max_size=5).map(
-    lambda blocks: [offset for start, length in blocks for offset in range(start, start + length)]
-)
-
-
-@given(OFFSETS | BLOCKS, OFFSETS | BLOCKS)
-def test_missing_offsets_are_the_difference(mine: list[int], others: list[int]) -> None:
-    """The ranges that another set lacks, ascending."""
-    missing = OffsetSet(mine).missing_in(OffsetSet(others))
-    assert [offset for start, end in missing for offset in range(start, end)] == sorted(
-        set(mine) - set(others)
-    )
-
-
 def test_millions_of_offsets_are_one_range() -> None:
     """Memory follows the holes: offsets out of order within a window leave none."""
     compact = OffsetSet()

@@ -79,21 +79,6 @@ def test_each_test_runs_once_and_each_file_in_one_process(processes: list[Proces
     assert {path: len(found) for path, found in homes.items()} == dict.fromkeys(wanted, 1)
 
 
-def test_the_session_of_spark_has_one_process_and_what_is_long_begins_first(
-    processes: list[Process],
-) -> None:
-    """What starts a Spark of its own goes anywhere, a file or a test; one process begins with quick rooms."""
-    first = [process.ran[0] for process in processes]
-    assert [test.partition("::")[0] for test in first[:2]] == [
-        "tests/spark/engine/test_query.py",
-        "tests/spark/engine/test_command.py",
-    ]
-    assert first[2].startswith("tests/contract/test_app_keys.py")
-    assert processes[1].ran[12] == ALONE
-    shared = {"tests/spark/engine/test_query.py", "tests/spark/source/test_batch.py"}
-    assert shared <= {test.partition("::")[0] for test in processes[0].ran}
-
-
 def test_what_goes_anywhere_takes_no_session() -> None:
     """Else there would be a second one: neither the fixture nor one that asks for it."""
     asking = {"spark"}

@@ -97,20 +97,6 @@ def is_closed(client: socket.socket) -> bool:
         return True
 
 
-def test_bytes_pass_unchanged(proxy: TcpProxy) -> None:
-    """A calm network changes nothing, over several connections at once."""
-    with connect(proxy) as one, connect(proxy) as other:
-        big = bytes(range(256)) * 4_000
-        answers: list[bytes] = []
-        reader = threading.Thread(target=lambda: answers.append(read(one, len(big))))
-        reader.start()
-        one.sendall(big)
-        reader.join()
-        assert answers == [big]
-        assert ask(other, b"hello") == b"hello"
-        assert proxy.open_connections == proxy.accepted == 2
-
-
 def test_latency_delays_each_direction_and_keeps_the_order(proxy: TcpProxy) -> None:
     """Two delays of 50 to 60 ms make the round trip; random delays never swap bytes."""
     proxy.network = Network(latency_s=(0.05, 0.06))
@@ -143,30 +129,6 @@ def test_what_is_sent_is_torn_to_slices(proxy: TcpProxy, echo: Echo) -> None:
         assert ask(client, b"0123456789" * 60) == b"0123456789" * 60
     assert len(echo.pieces) >= 5
     assert max(echo.pieces) < 600
-
-
-def test_connections_live_as_long_as_they_were_given(proxy: TcpProxy) -> None:
-    """Busy or not, a connection ends after the life that was drawn for it."""
-    proxy.network = Network(life_s=(0.05, 0.1))
-    with connect(proxy) as client:
-        assert is_closed(client)
-    assert proxy.closed_by_age == 1
-    proxy.heal()
-    with connect(proxy) as client:
-        assert ask(client, b"x") == b"x"
-
-
-def test_new_connections_are_refused_and_old_ones_go_on(proxy: TcpProxy) -> None:
-    """`refuse` is about who comes; `cut` ends who is there."""
-    with connect(proxy) as old:
-        assert ask(old, b"x") == b"x"
-        proxy.network = Network(refuse=True)
-        with connect(proxy) as new:
-            assert is_closed(new)
-        assert proxy.refused == 1
-        assert ask(old, b"y") == b"y"
-        proxy.cut()
-        assert is_closed(old)
 
 
 def test_a_stopped_proxy_closes_everything(echo: Echo) -> None:

@@ -9,13 +9,6 @@ import pytest
 from tests.kit.waiting import must_stay, wait_until
 
 
-def test_a_wait_returns_the_first_true_value() -> None:
-    """It numbers again and again, and calls what is to happen meanwhile between two numbers."""
-    numbers, between = count(), []
-    assert wait_until(lambda: next(numbers) // 3, meanwhile=lambda: between.append(1)) == 1
-    assert len(between) == 3
-
-
 def test_a_wait_in_vain_says_what_for_and_what_was_there() -> None:
     """The condition's own words and the value of each of its parts, also beside another lambda."""
     seen, limit = [1, 2], {"records": 3}

@@ -108,22 +108,6 @@ def test_an_async_handler_passes_its_deadline_and_sleeps_by_the_clock() -> None:
         assert len(t.skipped) == 1
 
 
-def test_an_overdue_call_on_a_thread_is_seen() -> None:
-    """It cannot be ended, so health turns red."""
-    app, gate = _app(), threading.Event()
-
-    @app.handler("a", deadline_s=600.0)
-    def block(record: ehkafka.Record) -> None:
-        gate.wait(30)
-
-    with run(app) as t:
-        t.send("a", "x", key="k")
-        t.advance(601.0)
-        assert len(app.snapshot().overdue) == 1
-        gate.set()
-        t.wait()
-
-
 def test_a_process_is_killed_at_its_records_deadline() -> None:
     """The attempt has failed."""
     app = _app()
@@ -151,28 +135,6 @@ def test_a_batch_goes_when_its_time_is_over() -> None:
         t.advance(20.0)
         t.wait()
         assert sizes == [3]
-
-
-def test_a_letter_function_that_fails_is_called_again_by_the_clock() -> None:
-    """Ten calls, which are up to half a minute apart."""
-    app, calls = _app(), []
-
-    def keep(letter: Any) -> None:
-        calls.append(letter)
-        if len(calls) < 10:
-            raise ConnectionError("the store is away")
-
-    @app.handler("a", on_failure=ehkafka.DeadLetter(keep))
-    def fail(record: ehkafka.Record) -> None:
-        raise ValueError("never")
-
-    began_s = time.monotonic()
-    with run(app, partitions=1) as t:
-        t.send("a", "x", key="k")
-        while len(calls) < 10:
-            t.advance(30.0)
-        t.wait()
-    assert time.monotonic() - began_s < 60  # by the real clock it takes two minutes
 
 
 def test_a_rate_limit_goes_by_the_clock() -> None:

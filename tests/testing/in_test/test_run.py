@@ -7,11 +7,10 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
 
 import ehkafka
-from ehkafka.errors import ConfigurationError, EndpointError, HandlerFailedError, UnfinishedError
-from ehkafka.testing import ApiKey, run
+from ehkafka.errors import ConfigurationError, EndpointError, HandlerFailedError
+from ehkafka.testing import run
 from tests.kit.checker.history import MemoryHistory
 
 
@@ -161,21 +160,6 @@ def test_a_wait_in_vain_names_each_key_and_what_it_waits_for() -> None:
     assert "readings[0]: committed up to 0 of 1" in text
 
 
-def test_an_app_that_stops_itself_ends_the_wait() -> None:
-    """What is left is named."""
-    app = _app()
-
-    @app.handler("readings", order_by=ehkafka.by_partition, workers=1)
-    def watch(record: ehkafka.Record) -> None:
-        app.stop(drain=False)
-        raise ehkafka.RetryLater(after_s=60.0)
-
-    with run(app) as t:
-        t.send("readings", "x", partition=0)
-        with pytest.raises(UnfinishedError, match=r"readings\[0\]: committed up to 0 of 1"):
-            t.wait(30)
-
-
 def test_the_app_is_as_it_was_and_may_run_again() -> None:
     """Endpoint, settings, state and history are the app's own; a second run begins from nothing."""
     history = MemoryHistory()
@@ -203,37 +187,6 @@ def test_the_app_is_as_it_was_and_may_run_again() -> None:
         assert app.state == "new"
     assert history.events  # it heard of both
     app.handler("more")(watch)  # as for an app that never ran
-
-
-def test_an_app_without_an_endpoint_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment is not asked."""
-    for name in ("EHKAFKA_BOOTSTRAP", "EHKAFKA_CONNECTION_STRING"):
-        monkeypatch.delenv(name, raising=False)
-    app = _app()
-    app.handler("readings")(lambda record: None)
-    with run(app) as t:
-        t.send("readings", "x")
-        t.wait()
-    with pytest.raises(ConfigurationError):
-        _ = app.endpoint
-
-
-def test_a_batch_handler() -> None:
-    """Each of its records is seen, what it skipped as well."""
-    app = _app()
-
-    @app.batch_handler("readings", wait_s_max=0.0)
-    def store(batch: ehkafka.Batch) -> None:
-        for record in batch:
-            if record.value() == b"no":
-                batch.skip(record, "not wanted")
-
-    with run(app) as t:
-        for value in ("a", "no", "b"):
-            t.send("readings", value, key="k")
-        t.wait()
-    assert [one.value for one in t.handled] == ["a", "b"]
-    assert [one.value for one in t.skipped] == ["no"]
 
 
 def test_a_typed_handler_gets_what_was_sent_as_the_same_type() -> None:
@@ -294,17 +247,6 @@ def test_a_topic_that_no_handler_takes_is_not_waited_for() -> None:
             t.outputs("unknown")
     with pytest.raises(EndpointError, match="inside of the block"):
         t.outputs("unknown")
-
-
-def test_the_brokers_faults_are_at_hand() -> None:
-    """A refused commit is made again."""
-    app = _app()
-    app.handler("a")(lambda record: None)
-    with run(app) as t:
-        t.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE)
-        t.send("a", "x")
-        t.wait(30)
-        assert app.snapshot().counters["CommitFailed"] == 1
 
 
 def test_a_topic_that_a_test_deletes_is_missed_only_by_who_asks_for_it() -> None:
