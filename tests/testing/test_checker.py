@@ -1,4 +1,4 @@
-"""What no random history of `test_checker_oracle` has: the smallest history for each rule, and its verdict."""
+"""What no random history of the oracle has: the smallest history for each rule, and its verdict."""
 
 from __future__ import annotations
 

@@ -245,9 +245,7 @@ def is_zombie(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_a_port_that_is_taken_first_is_replaced(
-    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_that_is_taken_first_is_replaced(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Losing the race for a port costs one more start; a stop then leaves nothing of either."""
     taken = int(broker.bootstrap.rpartition(":")[2])
     answers = [[taken, *free_ports(1)]]
