@@ -9,7 +9,7 @@ and logs them and hands them to hooks. Pure values: importing this room starts n
 `record` and `steering`. `history` is the protocol of the checker's record of a run.
 
 Fields are named as in the vocabulary of `docs/concepts.md`; units come last. A new kind is a class in the
-file of its group, with its level and its `sentence`; the group's `__all__` makes it a name of this room.
+file of its group, with its level and its `sentence`: that makes it a name of this room.
 """
 
 from __future__ import annotations

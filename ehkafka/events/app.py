@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event
 from ehkafka.wording import counted, seconds
@@ -15,22 +14,6 @@ if TYPE_CHECKING:
 
     from ehkafka.settings import Drain
 
-__all__ = [
-    "AppCatchingUp",
-    "AppCaughtUp",
-    "AppStarted",
-    "AppStopped",
-    "AppStopping",
-    "BatchesFinished",
-    "Draining",
-    "GroupReset",
-    "GroupWatched",
-    "HttpServing",
-    "RecordsLeft",
-    "SettingAdvice",
-    "StateReport",
-]
-
 _FINISHED = {
     "started": "the records that have started, and those before them if time allows",
     "all": "all records that were received",
@@ -38,7 +21,6 @@ _FINISHED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class AppStarted(Event):
     """The consumer is subscribed and the workers wait for records."""
 
@@ -49,7 +31,6 @@ class AppStarted(Event):
         return f"Consuming {names(self.topics)} in group {plain(self.group)}."
 
 
-@dataclass(frozen=True, slots=True)
 class HttpServing(Event):
     """Probes, metrics, the page and actions are served there."""
 
@@ -61,7 +42,6 @@ class HttpServing(Event):
         return f"Serving the page, probes, metrics and actions on {plain(self.url)}, {who}."
 
 
-@dataclass(frozen=True, slots=True)
 class AppCatchingUp(Event):
     """A run that ends once it has caught up goes on; every 10 s.
 
@@ -86,7 +66,6 @@ class AppCatchingUp(Event):
         return f"Catching up: {left}, {self.records_per_s:,.0f} records/s{time_left}."
 
 
-@dataclass(frozen=True, slots=True)
 class AppCaughtUp(Event):
     """All up to where the logs ended is finished and committed, so the run ends.
 
@@ -105,11 +84,9 @@ class AppCaughtUp(Event):
         return f"Caught up with {counted(self.partitions, 'partition')}: {done}."
 
 
-@dataclass(frozen=True, slots=True)
-class GroupWatched(Event):
+class GroupWatched(Event, level=WARNING):
     """Before a reset the group's commits are watched: the service may not tell whether it has members."""
 
-    level: ClassVar[int] = logging.WARNING
     group: str
     watch_s: float
 
@@ -120,11 +97,9 @@ class GroupWatched(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupReset(Event):
+class GroupReset(Event, level=WARNING):
     """The group was taken back to `start` before the app joined it. `once_as` is the setting's name."""
 
-    level: ClassVar[int] = logging.WARNING
     group: str
     topics: tuple[str, ...]
     partitions: int
@@ -139,11 +114,9 @@ class GroupReset(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SettingAdvice(Event):
+class SettingAdvice(Event, level=WARNING, subject="property"):
     """A setting is permitted, but the service or the client library advises against it. Logged at start."""
 
-    level: ClassVar[int] = logging.WARNING
     property: str
     value: str
     advice: str
@@ -155,16 +128,11 @@ class SettingAdvice(Event):
             f"({plain(self.source)})."
         )
 
-    def subject(self) -> Hashable:
-        return self.property
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateReport(Event):
+class StateReport(Event, level=WARNING, kw_only=True):
     """An operator has asked what the app does: its snapshot in `lines`, and its busy workers' stacks."""
 
     # Who asks wants to see it, whatever the level.
-    level: ClassVar[int] = logging.WARNING
     why: str
     state: str
     partitions: int
@@ -190,7 +158,6 @@ class StateReport(Event):
         return f"{self.lines}\n{self.stacks}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
 class AppStopping(Event):
     """A stop began: intake ends; what is finished within the deadline says `drain` of the settings."""
 
@@ -205,7 +172,6 @@ class AppStopping(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class Draining(Event):
     """A drain goes on; emitted about once a second."""
 
@@ -216,7 +182,6 @@ class Draining(Event):
         return f"Draining: {records(self.unfinished_records)} unfinished, {self.remaining_s:.0f} s left."
 
 
-@dataclass(frozen=True, slots=True)
 class BatchesFinished(Event):
     """Batches on Spark that count by now: all their records have an outcome. Every few seconds at most.
 
@@ -238,7 +203,6 @@ class BatchesFinished(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class RecordsLeft(Event):
     """A stop left received records to the next owner. None of them was committed past.
 
@@ -269,7 +233,6 @@ class RecordsLeft(Event):
         return f"{begin}ehkafka handles no finished record again{others}."
 
 
-@dataclass(frozen=True, slots=True)
 class AppStopped(Event):
     """The run has ended, the consumer left the group. `returned_records` were received and have no outcome.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import DEBUG, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event
 from ehkafka.wording import counted, seconds
@@ -15,21 +14,10 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = [
-    "CommitAcknowledged",
-    "CommitFailed",
-    "CommitPaceBounded",
-    "ProgressIgnored",
-    "ProgressRestored",
-    "ProgressTruncated",
-]
 
-
-@dataclass(frozen=True, slots=True)
-class CommitAcknowledged(Event):
+class CommitAcknowledged(Event, level=DEBUG):
     """The broker stored these next_offsets."""
 
-    level: ClassVar[int] = logging.DEBUG
     next_offsets: tuple[tuple[TopicPartition, int], ...]
     took_s: float
 
@@ -38,11 +26,9 @@ class CommitAcknowledged(Event):
         return f"Committed {positions} in {seconds(self.took_s)}."
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFailed(Event):
+class CommitFailed(Event, level=WARNING):
     """A commit was refused; the partitions stay dirty unless they were lost."""
 
-    level: ClassVar[int] = logging.WARNING
     partitions: tuple[TopicPartition, ...]
     error: str
     retriable: bool
@@ -61,11 +47,9 @@ class CommitFailed(Event):
         return (frozenset(p.topic for p in self.partitions), self.retriable)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPaceBounded(Event):
+class CommitPaceBounded(Event, level=WARNING):
     """The settings ask for commits closer together than the service takes; logged once, at the start."""
 
-    level: ClassVar[int] = logging.WARNING
     interval_s: float
     every_records: int | None
     spacing_s: float
@@ -80,14 +64,12 @@ class CommitPaceBounded(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressTruncated(Event):
+class ProgressTruncated(Event, level=WARNING):
     """What is finished above a commit does not fit into its metadata; reported once until it fits again.
 
     After a crash the offsets dropped are handled again, should they still be above the commit.
     """
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     kept_offsets: int
     dropped_offsets: int
@@ -101,7 +83,6 @@ class ProgressTruncated(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class ProgressRestored(Event):
     """An epoch begins with offsets above the group's commit that an earlier one finished.
 
@@ -123,11 +104,9 @@ class ProgressRestored(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressIgnored(Event):
+class ProgressIgnored(Event, level=WARNING):
     """What is said to be finished above a commit is not believed, so those records are handled again."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     next_offset: int
     reason: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import DEBUG, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event, without_numbers
 from ehkafka.wording import seconds
@@ -13,18 +13,10 @@ from ehkafka.wording.line import ending, plain
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = [
-    "ClientLogged",
-    "ConnectionProblem",
-    "Throttled",
-]
 
-
-@dataclass(frozen=True, slots=True)
-class ConnectionProblem(Event):
+class ConnectionProblem(Event, level=WARNING, subject=("code", "fatal")):
     """librdkafka reported an error of the connection or group that it may or may not fix itself."""
 
-    level: ClassVar[int] = logging.WARNING
     code: str
     error: str
     fatal: bool
@@ -44,15 +36,10 @@ class ConnectionProblem(Event):
         name = "" if self.error.startswith(self.code) else f", {plain(self.code)}"
         return f"Connection problem{name}: {ending(self.error)} {step}"
 
-    def subject(self) -> Hashable:
-        return (self.code, self.fatal)
 
-
-@dataclass(frozen=True, slots=True)
-class Throttled(Event):
+class Throttled(Event, level=WARNING, subject="broker"):
     """A broker held its answers back by so much, because of a quota; empty fetches then prove nothing."""
 
-    level: ClassVar[int] = logging.WARNING
     broker: str
     throttle_s: float
 
@@ -62,15 +49,10 @@ class Throttled(Event):
             "lasts, raise the quota (on Event Hubs: throughput units) or read, commit and send less."
         )
 
-    def subject(self) -> Hashable:
-        return self.broker
 
-
-@dataclass(frozen=True, slots=True)
-class ClientLogged(Event):
+class ClientLogged(Event, level=DEBUG):
     """A log line of librdkafka's own. Only errors are shown by default: it fixes most of what it warns of."""
 
-    level: ClassVar[int] = logging.DEBUG
     severity: int
     text: str
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event
 from ehkafka.wording.line import records
@@ -12,13 +11,7 @@ from ehkafka.wording.line import records
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
-__all__ = [
-    "DropInDeviated",
-    "MarksMissing",
-]
 
-
-@dataclass(frozen=True, slots=True)
 class DropInDeviated(Event):
     """The drop-in consumer does something in its own way; reported once per consumer and `deviation`."""
 
@@ -32,11 +25,9 @@ class DropInDeviated(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MarksMissing(Event):
+class MarksMissing(Event, level=WARNING):
     """A contiguous drop-in has paused a partition, and for `quiet_s` no record was marked done."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     oldest_offset: int
     unmarked_records: int

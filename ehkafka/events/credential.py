@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import DEBUG, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event, without_numbers
 from ehkafka.wording import counted, seconds
@@ -13,15 +12,7 @@ from ehkafka.wording.line import ending, plain
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = [
-    "CredentialRotated",
-    "CredentialUnusable",
-    "TokenRefreshFailed",
-    "TokenRefreshed",
-]
 
-
-@dataclass(frozen=True, slots=True)
 class CredentialRotated(Event):
     """A changed key was taken up: the client uses it for its next authentication. Never holds the key."""
 
@@ -31,14 +22,12 @@ class CredentialRotated(Event):
         return f"Read a new key from {plain(self.source)}; the client uses it at its next authentication."
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialUnusable(Event):
+class CredentialUnusable(Event, level=WARNING):
     """Reading the credential again gave nothing usable; the old one stays in use.
 
     Reported when it begins, when the reason changes, and about twice a minute while it lasts.
     """
 
-    level: ClassVar[int] = logging.WARNING
     source: str
     reason: str
     # In a row.
@@ -55,11 +44,9 @@ class CredentialUnusable(Event):
         return (self.source, without_numbers(self.reason))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRefreshed(Event):
+class TokenRefreshed(Event, level=DEBUG):
     """A new Entra ID token is in use. `failures` is how many attempts in a row had failed before it."""
 
-    level: ClassVar[int] = logging.DEBUG
     endpoint: str
     life_s: float
     took_s: float
@@ -73,11 +60,9 @@ class TokenRefreshed(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRefreshFailed(Event):
+class TokenRefreshFailed(Event, level=WARNING):
     """The credential gave no usable token. `valid_s` is what the one in use has left; 0: none is valid."""
 
-    level: ClassVar[int] = logging.WARNING
     endpoint: str
     # In a row.
     failures: int

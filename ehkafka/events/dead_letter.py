@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import ERROR, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event, Failure
 from ehkafka.wording import seconds
@@ -15,19 +14,10 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = [
-    "DeadLetterFailed",
-    "DeadLetterProducerPlain",
-    "DeadLetterProducerReplaced",
-    "RecordDeadLettered",
-]
 
-
-@dataclass(frozen=True, slots=True)
-class RecordDeadLettered(Event):
+class RecordDeadLettered(Event, level=WARNING):
     """A record's dead letter is safe, and the record has the outcome *dead-lettered*."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     offset: int
     key: str
@@ -43,14 +33,12 @@ class RecordDeadLettered(Event):
         return (self.partition.topic, self.to)
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterFailed(Failure):
+class DeadLetterFailed(Failure, level=ERROR):
     """A dead letter could not be written. It is retried after `retry_s`; `None`: its record is held.
 
     `retry_s` is 0 where the broker has not refused it: no acknowledgement for 10 s, and it is waited for.
     """
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     offset: int
     key: str
@@ -70,11 +58,9 @@ class DeadLetterFailed(Failure):
         return (self.to, self.retry_s is None, self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterProducerReplaced(Event):
+class DeadLetterProducerReplaced(Event, level=WARNING):
     """The dead letters' producer was given up; another one is opened after `wait_s`. No letter is lost."""
 
-    level: ClassVar[int] = logging.WARNING
     reason: str
     wait_s: float
 
@@ -85,14 +71,12 @@ class DeadLetterProducerReplaced(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterProducerPlain(Event):
+class DeadLetterProducerPlain(Event, level=WARNING):
     """The broker gives no producer ids, so dead letters are written without one.
 
     Their order is kept. One whose acknowledgement is lost on the way may stand in the topic twice.
     """
 
-    level: ClassVar[int] = logging.WARNING
     reason: str
 
     def sentence(self) -> str:

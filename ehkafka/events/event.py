@@ -1,17 +1,18 @@
 """What every event is, what takes them, and the counters beside them.
 
 An event knows how it is logged: `level`, `sentence`, what stands below it (`attachment`), and `subject`, by
-which repetitions are found. Telemetry asks it, so a new kind is a class in the file of its group and no more.
+which repetitions are found. Telemetry asks it, so a new kind is a class in the file of its group and no more:
+`class Throttled(Event, level=WARNING, subject="broker")`.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from dataclasses import dataclass, field, replace
+from logging import INFO
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, dataclass_transform
 
 from ehkafka.wording.error_stack import place_of
 from ehkafka.wording.line import plain
@@ -20,11 +21,28 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Base of every event. `level` is the severity that the log line gets, `at_s` when it happened (1970)."""
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class _Declared:
+    """Makes each class below a frozen dataclass, by what stands in its class line."""
 
-    level: ClassVar[int] = logging.INFO
+    level: ClassVar[int] = INFO
+    _subject: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(
+        cls, *, level: int | None = None, subject: str | tuple[str, ...] = (), kw_only: bool = False
+    ) -> None:
+        """Take the severity that the log line gets, and the fields that are its `subject()`."""
+        super().__init_subclass__()
+        if level is not None:
+            cls.level = level
+        if subject:
+            cls._subject = (subject,) if isinstance(subject, str) else subject
+        dataclass(frozen=True, kw_only=kw_only)(cls)
+
+
+class Event(_Declared):
+    """Base of every event. `at_s` is when it happened (1970)."""
+
     at_s: float = field(default_factory=time.time, kw_only=True, compare=False, repr=False)
 
     @classmethod
@@ -43,16 +61,15 @@ class Event:
         """Return what two warnings of this kind must share to be repetitions of each other.
 
         Never an error's text as it is: a broker's id or milliseconds in it would make each one new.
-        Without a method of its own, a kind repeats itself whatever it says.
+        A kind that names no `subject` repeats itself, whatever its sentence is.
         """
-        return None
+        return tuple(getattr(self, name) for name in self._subject)
 
     def attachment(self) -> str:
         """Return what the log shows below the sentence, such as the stacks of threads; mostly nothing."""
         return ""
 
 
-@dataclass(frozen=True, slots=True)
 class Failure(Event):
     """Base of what tells of an error in the user's code.
 

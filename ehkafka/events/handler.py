@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from logging import ERROR, WARNING
+from typing import TYPE_CHECKING, Self
 
 from ehkafka.errors import describe
 from ehkafka.events.event import Event, Failure, raised
@@ -17,20 +16,7 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = [
-    "AttemptOverdue",
-    "HandlerReport",
-    "HandlerResized",
-    "StuckReport",
-    "UserCodeFailed",
-    "UserCodeHangs",
-    "UserCodeLeft",
-    "WorkerProcessDied",
-    "WorkersLogNothing",
-]
 
-
-@dataclass(frozen=True, slots=True)
 class HandlerResized(Event):
     """A handler's number of workers was changed while it ran."""
 
@@ -46,8 +32,7 @@ class HandlerResized(Event):
         return f"Handler {plain(self.handler)} has {self.workers} workers now, {before}{why}."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerReport(Event):
+class HandlerReport(Event, kw_only=True):
     """What a handler does, every `report_interval_s`, also while it has nothing to do.
 
     `records_per_s` is the mean since the last one. `lag_records` is None where it is not known of each
@@ -78,14 +63,12 @@ def _rate(per_s: float) -> str:
     return f"{per_s:.2g}" if 0 < per_s < 10 else f"{per_s:,.0f}"
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptOverdue(Event):
+class AttemptOverdue(Event, level=ERROR):
     """A handler on a thread has run for longer than its `deadline_s`; reported once, with the thread's stack.
 
     A thread cannot be ended: the record's key and the worker wait, and what the handler does later counts.
     """
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     offset: int
     key: str
@@ -113,11 +96,9 @@ class AttemptOverdue(Event):
         return self.stack
 
 
-@dataclass(frozen=True, slots=True)
-class StuckReport(Event):
+class StuckReport(Event, level=ERROR):
     """Lag, but nothing finished for a while: which records run and where their threads are."""
 
-    level: ClassVar[int] = logging.ERROR
     idle_s: float
     running: tuple[str, ...]
     stacks: str
@@ -133,11 +114,9 @@ class StuckReport(Event):
         return self.stacks
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerProcessDied(Event):
+class WorkerProcessDied(Event, level=ERROR):
     """A worker process ended by itself and is replaced. `was_running`: a record is charged for it."""
 
-    level: ClassVar[int] = logging.ERROR
     worker: str
     pid: int
     how: str
@@ -154,11 +133,9 @@ class WorkerProcessDied(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkersLogNothing(Event):
+class WorkersLogNothing(Event, level=WARNING):
     """Logging is set up here but not in the processes of `worker`: what handlers log at INFO vanishes."""
 
-    level: ClassVar[int] = logging.WARNING
     worker: str
 
     def sentence(self) -> str:
@@ -169,11 +146,9 @@ class WorkersLogNothing(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class UserCodeFailed(Failure):
+class UserCodeFailed(Failure, level=ERROR, subject=("where", "place")):
     """A hook of the user (`on_assigned`, `open`, `on_error`, …) raised."""
 
-    level: ClassVar[int] = logging.ERROR
     where: str
     error: str
 
@@ -185,15 +160,10 @@ class UserCodeFailed(Failure):
     def sentence(self) -> str:
         return f"Your code in {plain(self.where)} raised {clause(self.error)}{self.at_place}. Fix it there."
 
-    def subject(self) -> Hashable:
-        return (self.where, self.place)
 
-
-@dataclass(frozen=True, slots=True)
-class UserCodeHangs(Event):
+class UserCodeHangs(Event, level=ERROR):
     """A hook of the user has not returned for `running_s`. Those of other partitions go on without it."""
 
-    level: ClassVar[int] = logging.ERROR
     where: str
     running_s: float
 
@@ -204,11 +174,9 @@ class UserCodeHangs(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class UserCodeLeft(Event):
+class UserCodeLeft(Event, level=WARNING):
     """The time of a stop was over while hooks or tear-downs of the user still ran; they are left running."""
 
-    level: ClassVar[int] = logging.WARNING
     running: tuple[str, ...]
 
     def sentence(self) -> str:

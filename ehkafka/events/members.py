@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import ERROR, WARNING
 
 from ehkafka.events.event import Event
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import clause, ending, plain
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
-__all__ = [
-    "MemberDone",
-    "MemberEnded",
-    "MemberHung",
-    "MemberLoops",
-    "MemberReady",
-    "MembersAdvice",
-    "MembersReplaced",
-    "MembersReplacing",
-    "MembersStarting",
-]
-
-
-@dataclass(frozen=True, slots=True)
 class MembersStarting(Event):
     """A supervisor starts its members. It consumes nothing itself."""
 
@@ -37,21 +19,15 @@ class MembersStarting(Event):
         return f"Starting {counted(self.members, 'member')} of group {plain(self.group)}."
 
 
-@dataclass(frozen=True, slots=True)
-class MembersAdvice(Event):
+class MembersAdvice(Event, level=WARNING, subject="advice"):
     """The supervisor's options work, but not as a user may expect. Reported at the start."""
 
-    level: ClassVar[int] = logging.WARNING
     advice: str
 
     def sentence(self) -> str:
         return ending(self.advice)
 
-    def subject(self) -> Hashable:
-        return self.advice
 
-
-@dataclass(frozen=True, slots=True)
 class MemberReady(Event):
     """A member has joined the group."""
 
@@ -67,11 +43,9 @@ class MemberReady(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MemberEnded(Event):
+class MemberEnded(Event, level=WARNING, subject="number"):
     """A member's process has ended unasked, and is started again after `wait_s` seconds."""
 
-    level: ClassVar[int] = logging.WARNING
     number: int
     how: str
     wait_s: float
@@ -81,11 +55,7 @@ class MemberEnded(Event):
             f"Member {self.number} ended ({clause(self.how)}). It is started again in {seconds(self.wait_s)}."
         )
 
-    def subject(self) -> Hashable:
-        return self.number
 
-
-@dataclass(frozen=True, slots=True)
 class MemberDone(Event):
     """A member has caught up, in a run that ends when all have. It is not started again."""
 
@@ -95,11 +65,9 @@ class MemberDone(Event):
         return f"Member {self.number} has caught up."
 
 
-@dataclass(frozen=True, slots=True)
-class MemberLoops(Event):
+class MemberLoops(Event, level=ERROR, subject="number"):
     """A member ends again and again."""
 
-    level: ClassVar[int] = logging.ERROR
     number: int
     ends: int
     how: str
@@ -111,15 +79,10 @@ class MemberLoops(Event):
             "longer intervals."
         )
 
-    def subject(self) -> Hashable:
-        return self.number
 
-
-@dataclass(frozen=True, slots=True)
-class MemberHung(Event):
+class MemberHung(Event, level=ERROR, subject="number"):
     """A member was not live for `hung_s` and is killed; it is started again."""
 
-    level: ClassVar[int] = logging.ERROR
     number: int
     pid: int
     for_s: float
@@ -131,11 +94,7 @@ class MemberHung(Event):
             f"({clause(self.reason)}). It is killed, and started again."
         )
 
-    def subject(self) -> Hashable:
-        return self.number
 
-
-@dataclass(frozen=True, slots=True)
 class MembersReplacing(Event):
     """A rolling restart begins: one member after another."""
 
@@ -149,7 +108,6 @@ class MembersReplacing(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class MembersReplaced(Event):
     """A rolling restart is over."""
 

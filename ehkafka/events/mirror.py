@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from logging import DEBUG, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event
 from ehkafka.wording import counted, seconds
@@ -14,22 +13,10 @@ from ehkafka.wording.line import ending, names
 if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
-__all__ = [
-    "MirrorBehind",
-    "MirrorContested",
-    "MirrorForeign",
-    "MirrorRecovered",
-    "MirrorUnavailable",
-    "MirrorUsed",
-    "MirrorWritten",
-]
 
-
-@dataclass(frozen=True, slots=True)
-class MirrorWritten(Event):
+class MirrorWritten(Event, level=DEBUG):
     """These next_offsets, acknowledged by the broker before, are in the mirror."""
 
-    level: ClassVar[int] = logging.DEBUG
     next_offsets: tuple[tuple[TopicPartition, int], ...]
     took_s: float
 
@@ -38,11 +25,9 @@ class MirrorWritten(Event):
         return f"Mirrored {positions} in {seconds(self.took_s)}."
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorUnavailable(Event):
+class MirrorUnavailable(Event, level=WARNING):
     """The mirror's store does not take writes. Reported once; consumption and commits go on without it."""
 
-    level: ClassVar[int] = logging.WARNING
     store: str
     error: str
 
@@ -53,7 +38,6 @@ class MirrorUnavailable(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class MirrorRecovered(Event):
     """The mirror's store takes writes again."""
 
@@ -68,11 +52,9 @@ class MirrorRecovered(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorContested(Event):
+class MirrorContested(Event, level=WARNING):
     """Another program wrote the mirror of our partition. Reported once for each owner and epoch."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     blob: str
     owner: str
@@ -89,11 +71,9 @@ class MirrorContested(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorForeign(Event):
+class MirrorForeign(Event, level=WARNING):
     """Another program wrote the blob of a partition, so it is neither used nor written. Once an epoch."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     blob: str
     # What was seen there.
@@ -106,11 +86,9 @@ class MirrorForeign(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorUsed(Event):
+class MirrorUsed(Event, level=WARNING):
     """The group had no commit for a partition, so it begins where the mirror says."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     next_offset: int
     # Since 1970, by the clock of who wrote it.
@@ -128,11 +106,9 @@ class MirrorUsed(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorBehind(Event):
+class MirrorBehind(Event, level=WARNING):
     """The app stopped before the mirror had the last commits of these partitions."""
 
-    level: ClassVar[int] = logging.WARNING
     partitions: tuple[TopicPartition, ...]
     error: str
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import ERROR, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event, without_numbers
 from ehkafka.wording import counted, seconds
@@ -15,26 +14,10 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = [
-    "MessageNotDelivered",
-    "MessageProblem",
-    "MessageProducerReplaced",
-    "OutputKindsDiffer",
-    "OutputProblem",
-    "OutputProducerReplaced",
-    "OutputRefused",
-    "OutputThrottled",
-    "OutputsWait",
-    "TransactionAborted",
-    "TransactionProducerReplaced",
-]
 
-
-@dataclass(frozen=True, slots=True)
-class OutputRefused(Event):
+class OutputRefused(Event, level=ERROR):
     """The broker refuses an output for good. It is sent again after `retry_s`; `None`: see `decision`."""
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     offset: int
     to: str
@@ -54,11 +37,9 @@ class OutputRefused(Event):
         return (self.to, self.retry_s is None)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputProducerReplaced(Event):
+class OutputProducerReplaced(Event, level=WARNING):
     """The outputs' producer was given up; another one is opened after `wait_s`. No output is lost."""
 
-    level: ClassVar[int] = logging.WARNING
     reason: str
     wait_s: float
 
@@ -69,11 +50,9 @@ class OutputProducerReplaced(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OutputKindsDiffer(Event):
+class OutputKindsDiffer(Event, level=ERROR, subject="to"):
     """Two handlers send values of different kinds to one topic. Nothing is refused; once for each topic."""
 
-    level: ClassVar[int] = logging.ERROR
     to: str
     handler: str
     kind: str
@@ -87,15 +66,10 @@ class OutputKindsDiffer(Event):
             "of them. Give each a topic of its own, or let both send the same kind."
         )
 
-    def subject(self) -> Hashable:
-        return self.to
 
-
-@dataclass(frozen=True, slots=True)
-class OutputThrottled(Event):
+class OutputThrottled(Event, level=WARNING, subject="to"):
     """The broker takes no output at the moment, to throttle. It is sent again after `retry_s`."""
 
-    level: ClassVar[int] = logging.WARNING
     to: str
     error: str
     retry_s: float
@@ -106,15 +80,10 @@ class OutputThrottled(Event):
             f"counts as no attempt: {ending(self.error)}"
         )
 
-    def subject(self) -> Hashable:
-        return self.to
 
-
-@dataclass(frozen=True, slots=True)
-class OutputProblem(Event):
+class OutputProblem(Event, level=ERROR):
     """No producer of outputs could be opened. The next try is in `retry_s`."""
 
-    level: ClassVar[int] = logging.ERROR
     error: str
     retry_s: float
 
@@ -125,11 +94,9 @@ class OutputProblem(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MessageNotDelivered(Event):
+class MessageNotDelivered(Event, level=ERROR):
     """A message of `app.producer` was refused, or was not taken in time. Its future has the same error."""
 
-    level: ClassVar[int] = logging.ERROR
     to: str
     error: str
 
@@ -140,11 +107,9 @@ class MessageNotDelivered(Event):
         return (self.to, without_numbers(self.error))
 
 
-@dataclass(frozen=True, slots=True)
-class MessageProducerReplaced(Event):
+class MessageProducerReplaced(Event, level=WARNING):
     """The producer behind `app.producer` was given up; another one is opened after `wait_s`."""
 
-    level: ClassVar[int] = logging.WARNING
     reason: str
     wait_s: float
 
@@ -155,11 +120,9 @@ class MessageProducerReplaced(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MessageProblem(Event):
+class MessageProblem(Event, level=ERROR):
     """No producer could be opened for `app.producer`. The next try is in `retry_s`."""
 
-    level: ClassVar[int] = logging.ERROR
     error: str
     retry_s: float
 
@@ -170,11 +133,9 @@ class MessageProblem(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OutputsWait(Event):
+class OutputsWait(Event, level=ERROR):
     """None of `count` outputs was acknowledged for `waited_s`, and their task on Spark waits for that."""
 
-    level: ClassVar[int] = logging.ERROR
     count: int
     waited_s: float
 
@@ -185,11 +146,9 @@ class OutputsWait(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionAborted(Event):
+class TransactionAborted(Event, level=WARNING):
     """A transaction was aborted. The next one has all of it again, of partitions that are still ours."""
 
-    level: ClassVar[int] = logging.WARNING
     partitions: tuple[TopicPartition, ...]
     outputs: int
     reason: str
@@ -206,11 +165,9 @@ class TransactionAborted(Event):
         return without_numbers(self.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionProducerReplaced(Event):
+class TransactionProducerReplaced(Event, level=WARNING):
     """The transactions' producer was given up, and with it its transaction. No output is lost or repeated."""
 
-    level: ClassVar[int] = logging.WARNING
     reason: str
 
     def sentence(self) -> str:

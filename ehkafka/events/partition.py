@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import DEBUG, ERROR, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event
 from ehkafka.wording import seconds
@@ -14,18 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ehkafka.records import TopicPartition
-
-__all__ = [
-    "LogReplaced",
-    "OffsetGap",
-    "ParkedBudgetFull",
-    "PartitionPaused",
-    "PartitionReadable",
-    "PartitionResumed",
-    "PartitionUnreadable",
-    "RetentionNear",
-    "UnreadDeleted",
-]
 
 
 def way_past(partition: TopicPartition, offset: int, group: str = "…") -> str:
@@ -41,11 +28,9 @@ def cannot_read(partition: TopicPartition, offset: int, reason: str, *, is_batch
     return f"{what}: {ending(reason)}"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionPaused(Event):
+class PartitionPaused(Event, level=DEBUG):
     """Fetching of a partition was paused because its backlog is over its share."""
 
-    level: ClassVar[int] = logging.DEBUG
     partition: TopicPartition
     backlog_records: int
     backlog_bytes: int
@@ -60,11 +45,9 @@ class PartitionPaused(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResumed(Event):
+class PartitionResumed(Event, level=DEBUG):
     """Fetching of a partition goes on: its backlog fell below the low mark."""
 
-    level: ClassVar[int] = logging.DEBUG
     partition: TopicPartition
     paused_s: float
 
@@ -72,15 +55,13 @@ class PartitionResumed(Event):
         return f"Resumed {self.partition} after {seconds(self.paused_s)}."
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionUnreadable(Event):
+class PartitionUnreadable(Event, level=ERROR, subject=("partition", "offset", "code")):
     """Nothing of a partition can be read from an offset on.
 
     `is_batch`: the batch there is broken, or in a format that this client does not know; else the broker
     answers fetches of this partition with an error.
     """
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     offset: int
     code: str
@@ -97,11 +78,7 @@ class PartitionUnreadable(Event):
             f"{way_past(self.partition, self.offset)}, and start it."
         )
 
-    def subject(self) -> Hashable:
-        return (self.partition, self.offset, self.code)
 
-
-@dataclass(frozen=True, slots=True)
 class PartitionReadable(Event):
     """A partition that could not be read from an offset on is read again."""
 
@@ -115,11 +92,9 @@ class PartitionReadable(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedBudgetFull(Event):
+class ParkedBudgetFull(Event, level=WARNING, subject="partition"):
     """A partition's share of the parked budget is full. `action` is what was declared for it."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     parked_records: int
     parked_bytes: int
@@ -139,12 +114,8 @@ class ParkedBudgetFull(Event):
             f"{action.get(self.action, self.action)}."
         )
 
-    def subject(self) -> Hashable:
-        return self.partition
 
-
-@dataclass(frozen=True, slots=True)
-class OffsetGap(Event):
+class OffsetGap(Event, level=ERROR, subject=("partition", "wanted_offset", "log_start", "log_end")):
     """The log no longer holds, or does not hold yet, the offset that was to be read next.
 
     `log_start` and `log_end` are what the log holds now; a wanted offset above the end means that the log
@@ -153,7 +124,6 @@ class OffsetGap(Event):
     `on_out_of_range`; `resumed_at` is None when it stops the app.
     """
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     wanted_offset: int
     log_start: int
@@ -178,19 +148,14 @@ class OffsetGap(Event):
             f"(on_out_of_range={plain(self.action)})."
         )
 
-    def subject(self) -> Hashable:
-        return (self.partition, self.wanted_offset, self.log_start, self.log_end)
 
-
-@dataclass(frozen=True, slots=True)
-class RetentionNear(Event):
+class RetentionNear(Event, level=WARNING, subject="partition"):
     """Retention will soon delete records of a partition that are not read, because it is paused or slow.
 
     The log begins at `log_start` now. `step_records` is the most that was deleted at once, `left_s` the time
     left at the mean speed since the partition was first looked at.
     """
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     next_offset: int
     log_start: int
@@ -206,19 +171,14 @@ class RetentionNear(Event):
             "Resume the partition, make its handler faster, or raise the topic's retention."
         )
 
-    def subject(self) -> Hashable:
-        return self.partition
 
-
-@dataclass(frozen=True, slots=True)
-class UnreadDeleted(Event):
+class UnreadDeleted(Event, level=ERROR, subject=("partition", "log_start")):
     """Retention has deleted records of a partition before they were read.
 
     Reported while the partition is paused. What becomes of it is decided by `on_out_of_range` when it is
     fetched again: then there is an `OffsetGap`, which counts what is lost.
     """
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     next_offset: int
     log_start: int
@@ -231,12 +191,8 @@ class UnreadDeleted(Event):
             "Resume the partition before more is deleted, or raise the topic's retention."
         )
 
-    def subject(self) -> Hashable:
-        return (self.partition, self.log_start)
 
-
-@dataclass(frozen=True, slots=True)
-class LogReplaced(Event):
+class LogReplaced(Event, level=ERROR):
     """A partition's log is another one than its position belongs to: its topic was recreated.
 
     `reason` says what tells them apart: the topic's id, or the timestamp of a record. `next_offset` is the
@@ -246,7 +202,6 @@ class LogReplaced(Event):
     it is `auto.offset.reset`, and `action` is `none` where its position stays.
     """
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     next_offset: int
     reason: str

@@ -6,30 +6,21 @@
 from __future__ import annotations
 
 import itertools
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from logging import WARNING
+from typing import TYPE_CHECKING, Self
 
 from ehkafka.events.event import Event
 from ehkafka.wording import seconds
 from ehkafka.wording.line import clause, ending, names, plain, returned
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ehkafka.records import TopicPartition
-
-__all__ = [
-    "PartitionAssigned",
-    "PartitionLost",
-    "PartitionRevoked",
-    "PartitionsWaiting",
-]
 
 _NEW = "new in its topic, so it is read from its beginning, whatever start= says"
 
 
-@dataclass(frozen=True, slots=True)
 class Rebalanced(Event):
     """Base of the events that come for each partition of an assignment: the log has one line for all."""
 
@@ -59,11 +50,9 @@ class Rebalanced(Event):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsWaiting(Event):
+class PartitionsWaiting(Event, level=WARNING):
     """It is not known yet where partitions of ours begin, since broker or mirror do not answer."""
 
-    level: ClassVar[int] = logging.WARNING
     partitions: tuple[TopicPartition, ...]
     reason: str
     waited_s: float = 0.0
@@ -79,7 +68,6 @@ class PartitionsWaiting(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class PartitionAssigned(Rebalanced):
     """A new epoch of a partition began. `position` is an offset or a start position in words.
 
@@ -116,7 +104,6 @@ class PartitionAssigned(Rebalanced):
         return f"{self.position} ({_NEW})" if self.is_new else self.position
 
 
-@dataclass(frozen=True, slots=True)
 class PartitionRevoked(Rebalanced):
     """An epoch ended with a drain. `next_offset` is what was committed last, `None` if nothing was."""
 
@@ -150,22 +137,17 @@ class PartitionRevoked(Rebalanced):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLost(Rebalanced):
+class PartitionLost(Rebalanced, level=WARNING, subject="partition"):
     """An epoch ended without our consent; nothing was committed, another member may own it already.
 
     `silence_s`: for how long no broker had answered, where that is the cause.
     """
 
-    level: ClassVar[int] = logging.WARNING
     returned_records: int
     silence_s: float | None = None
 
     def sentence(self) -> str:
         return _lost(f"{self.partition}, epoch {self.epoch}", self.returned_records, self.silence_s)
-
-    def subject(self) -> Hashable:
-        return self.partition
 
     @classmethod
     def sentence_of(cls, gathered: Sequence[Self]) -> str:

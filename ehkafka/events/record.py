@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from logging import ERROR, WARNING
+from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event, Failure, kind_in, without_numbers
 from ehkafka.wording import seconds
@@ -15,22 +14,10 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = [
-    "BatchRaised",
-    "DeferredAnswerDropped",
-    "HandlerFailed",
-    "RecordRetried",
-    "RecordSkipped",
-    "RecordsTooOld",
-    "StaleResult",
-]
 
-
-@dataclass(frozen=True, slots=True)
-class HandlerFailed(Failure):
+class HandlerFailed(Failure, level=ERROR):
     """A handler raised. `decision` says what becomes of the record."""
 
-    level: ClassVar[int] = logging.ERROR
     partition: TopicPartition
     offset: int
     key: str
@@ -47,19 +34,12 @@ class HandlerFailed(Failure):
 
     def subject(self) -> Hashable:
         # The attempts of one record; its final decision differs and is thus always written.
-        return (
-            self.partition,
-            self.offset,
-            without_numbers(self.decision),
-            self.place,
-        )
+        return (self.partition, self.offset, without_numbers(self.decision), self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRetried(Failure):
+class RecordRetried(Failure, level=WARNING):
     """An attempt failed and the record is parked until its next one."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     offset: int
     key: str
@@ -79,14 +59,12 @@ class RecordRetried(Failure):
         return (self.partition.topic, kind_in(self.error), self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRaised(Failure):
+class BatchRaised(Failure, level=WARNING):
     """A batch handler raised without naming a record: they are retried in smaller batches.
 
     That is no attempt for any of them. A batch of one record that fails is a `HandlerFailed`, as ever.
     """
 
-    level: ClassVar[int] = logging.WARNING
     handler: str
     records: int
     error: str
@@ -103,11 +81,9 @@ class BatchRaised(Failure):
         return (self.handler, kind_in(self.error), self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSkipped(Failure):
+class RecordSkipped(Failure, level=WARNING):
     """A record got the outcome *skipped*: its handler or the failure policy asked for it."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     offset: int
     key: str
@@ -124,11 +100,9 @@ class RecordSkipped(Failure):
         return (self.partition.topic, kind_in(self.reason), self.place)
 
 
-@dataclass(frozen=True, slots=True)
-class DeferredAnswerDropped(Event):
+class DeferredAnswerDropped(Event, level=WARNING):
     """A deferred record was answered, but that came too late to count; `reason` says for what. Once each."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     offset: int
     key: str
@@ -145,11 +119,9 @@ class DeferredAnswerDropped(Event):
         return (self.partition.topic, self.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class StaleResult(Event):
+class StaleResult(Event, level=WARNING, subject="partition"):
     """A record of an ended epoch finished late; its outcome was dropped, it will be redelivered."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     epoch: int
     records: int
@@ -161,15 +133,10 @@ class StaleResult(Event):
             "drain_s."
         )
 
-    def subject(self) -> Hashable:
-        return self.partition
 
-
-@dataclass(frozen=True, slots=True)
-class RecordsTooOld(Event):
+class RecordsTooOld(Event, level=WARNING, subject="partition"):
     """Records older than `max_age` were skipped: one event for each burst of a partition."""
 
-    level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
     records: int
     first_offset: int
@@ -183,6 +150,3 @@ class RecordsTooOld(Event):
             f"{self.last_offset}: older than max_age={seconds(self.max_age_s)}; the oldest is "
             f"{self.oldest_age_s:.0f} s old."
         )
-
-    def subject(self) -> Hashable:
-        return self.partition

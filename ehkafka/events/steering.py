@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import ClassVar
+from logging import WARNING
 
 from ehkafka.events.event import Event
 from ehkafka.wording.line import ending, plain
 
-__all__ = ["ActionRefused", "ActionTaken"]
 
-
-@dataclass(frozen=True, slots=True)
-class ActionTaken(Event):
+class ActionTaken(Event, level=WARNING):
     """An action was carried out by hand. `changed` is False where all was so already."""
 
     # What was done (`pause`, `resume`, `retry`, `skip`, `dead_letter`, `start`, `stop`), to a `key`, a
@@ -26,14 +21,11 @@ class ActionTaken(Event):
     changed: bool
     result: str
 
-    level: ClassVar[int] = logging.WARNING
-
     def sentence(self) -> str:
         return f"By hand: {ending(self.result)} Asked for by {ending(self.by)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ActionRefused(Event):
+class ActionRefused(Event, level=WARNING):
     """An operator's action was refused; nothing changed."""
 
     action: str
@@ -42,8 +34,6 @@ class ActionRefused(Event):
     by: str
     reason: str
     text: str
-
-    level: ClassVar[int] = logging.WARNING
 
     def sentence(self) -> str:
         return (

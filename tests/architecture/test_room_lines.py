@@ -22,7 +22,7 @@ BUDGETS = {
     "embedded": 1170,
     "endpoint": 4330,
     "errors.py": 140,
-    "events": 2490,
+    "events": 2150,
     "handlers": 1630,
     "headers": 830,
     "http": 2370,

@@ -7,17 +7,14 @@ source has values for the names that `samples` knows, and the code itself betwee
 from __future__ import annotations
 
 import ast
-import inspect
 import logging
 import re
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from ehkafka import errors, events
+from ehkafka import errors
 from ehkafka.errors import EhkafkaError
-from ehkafka.events import Event
-from ehkafka.events.event import Failure
-from ehkafka.events.rebalance import Rebalanced
+from tests.kit.events import event_kinds
 from tests.prose.samples import ERROR, filled, value_of
 from tests.prose.texts import ROOT, strings_of
 
@@ -25,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ehkafka.events import Event
+
 FILE = ROOT / "docs" / "messages.md"
-# They share fields and parts of sentences; none is emitted.
-BASES = {Event, Failure, Rebalanced}
 # Messages of the test kit, whose readers develop ehkafka.
 LEFT_OUT = ("ehkafka/testing", "ehkafka/events")
 WORDS_MIN = 4
@@ -46,12 +43,6 @@ def page() -> str:
     return "\n".join([INTRODUCTION, *_events(), "", *_errors(), "", *_messages()]) + "\n"
 
 
-def event_kinds() -> list[type[Event]]:
-    """Return each kind of event that is emitted, by its name."""
-    found = (kind for _, kind in inspect.getmembers(events, inspect.isclass) if issubclass(kind, Event))
-    return [kind for kind in found if kind not in BASES]
-
-
 def made(kind: type[Event], *, is_sparse: bool) -> Event:
     """Return an event with a value in each field; a sparse one without what may be missing."""
     values = {}
@@ -68,7 +59,7 @@ def made(kind: type[Event], *, is_sparse: bool) -> Event:
 
 def _events() -> Iterator[str]:
     yield "## Events\n"
-    for kind in event_kinds():
+    for kind in sorted(event_kinds(), key=lambda kind: kind.__name__):
         sentences = [made(kind, is_sparse=sparse).sentence() for sparse in (False, True)]
         level = logging.getLevelName(kind.level)
         yield f"### {kind.__name__}, {level}\n"

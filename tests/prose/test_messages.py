@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import EhkafkaError
-from tests.prose.messages import FILE, an_error, error_kinds, event_kinds, made, page
+from tests.kit.events import event_kinds
+from tests.prose.messages import FILE, an_error, error_kinds, made, page
 from tests.prose.samples import filled
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def test_the_page_is_what_the_package_says_now() -> None:
     assert FILE.read_text() == page(), "run `python -m tests.prose.messages`"
 
 
-@pytest.mark.parametrize("kind", event_kinds(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", sorted(event_kinds(), key=str), ids=lambda kind: kind.__name__)
 def test_each_event_makes_a_sentence_of_real_values(kind: type[Event]) -> None:
     """Whole or sparse: one line that ends once and shows neither None nor the code of a value."""
     for is_sparse in (False, True):

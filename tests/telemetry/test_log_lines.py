@@ -9,6 +9,7 @@ import pytest
 from ehkafka import events
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.log_lines import fields
+from tests.kit.events import event_kinds
 
 if TYPE_CHECKING:
     from ehkafka.telemetry.log_lines import LogLines
@@ -344,14 +345,8 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
 
 def test_every_kind_of_event_has_a_sentence_and_an_example() -> None:
     """No event is logged as its repr: each class of the catalogue has its own sentence."""
-    catalogue = {
-        kind
-        for kind in vars(events).values()
-        if isinstance(kind, type) and issubclass(kind, events.Event) and kind is not events.Event
-    }
-
-    assert {type(event) for event, _ in EXAMPLES} == catalogue
-    assert all(kind.sentence is not events.Event.sentence for kind in catalogue)
+    assert {type(event) for event, _ in EXAMPLES} == event_kinds()
+    assert all(kind.sentence is not events.Event.sentence for kind in event_kinds())
 
 
 @pytest.mark.parametrize(("event", "parts"), EXAMPLES, ids=lambda value: type(value).__name__)
