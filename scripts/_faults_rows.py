@@ -32,7 +32,7 @@ _TABLE = """
     contract/test_app_commit_refusals.py::test_a_member_that_the_group_forgot_rejoins_and_goes_on
     contract/test_app_commit_refusals.py::test_a_fenced_member_stops_and_says_what_to_do
 12 | records are deleted before they are read | embedded
-    integration/test_positions.py
+    contract/test_app_positions.py::test_row_12_ten_deletions_under_load_are_reported_to_the_record
 13 | the token endpoint fails or hangs | Kafka
     integration/test_entra.py
 14 | a handler three times as long as max.poll.interval | embedded

@@ -16,7 +16,6 @@ from confluent_kafka import KafkaError
 
 from ehkafka.events import OutputRefused, TransactionAborted
 from tests.integration.answering import KEYS, MARK, MODES, TIMEOUT_S
-from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.kit.answering_proxy import Produced
@@ -167,27 +166,3 @@ def test_what_a_quota_refuses_goes_again_and_counts_as_no_attempt(answering: Any
     assert len(one.replaced()) <= refused, one.replaced()
     assert len(one.events.of(TransactionAborted)) <= (ABORTS_MAX * refused if one.is_exact else 0)
     one.judge(without=set(), repeats_max=1)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_refusal_for_a_while_holds_outputs_and_loses_none(answering: Any, mode: str) -> None:
-    """All requests are refused, until the namespace is below its quota again."""
-    one = answering(mode)
-    app = one.app(is_event_hubs=True)
-    app.start()
-    one.produce(KEYS)
-    one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
-    committed = one.stage.committed()
-    one.proxy.code_of = lambda request: EXCESS if request.topic == one.out else 0
-    one.produce(RECORDS)
-    wait_until(lambda: one.proxy.refused_requests >= 4, timeout_s=TIMEOUT_S)
-    assert one.stage.committed() == committed
-    assert app.state == "running"
-    refused = one.proxy.refused_requests
-    one.proxy.code_of = lambda _request: 0
-    one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
-    app.stop()
-    assert one.events.of(OutputRefused) == []
-    assert one.letters() == []
-    assert len(one.replaced()) <= refused + 1, one.replaced()
-    one.judge(without=set(), repeats_max=0)

@@ -15,7 +15,6 @@ from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.progress.metadata import decode, facts_of
-from tests.kit.faults.network import Network
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -218,31 +217,6 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
         "FACT: a thread still runs",
         timeout_s=8.0,
     )
-
-
-def test_one_that_was_cut_off_begins_anew(stage_on: Callable[..., Any], far_kafka: tuple[Any, Any]) -> None:
-    """No broker answers while the topic is made anew; no refresh is near."""
-    broker, proxy = far_kafka
-    stand = Stand(stage_on(broker, 1))
-    errors: list[Any] = []
-    consumer = stand.open(
-        bootstrap=proxy.address,
-        choices={"contiguous": True},
-        error_cb=errors.append,
-        **{"session.timeout.ms": 30_000, "reconnect.backoff.max.ms": 500},
-    )
-    work_off_old(stand, consumer)
-    proxy.network = Network(refuse=True)
-    proxy.cut()
-    wait_until(
-        lambda: "_ALL_BROKERS_DOWN" in [error.name() for error in errors],
-        timeout_s=LIMIT_S,
-        meanwhile=lambda: consumer.poll(0.1),
-    )
-    stand.make_anew()
-    proxy.heal()
-    read(consumer, has_all, "it went on in the middle of another log")
-    consumer.close()
 
 
 def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:

@@ -54,34 +54,6 @@ def test_sigterm_under_load_repeats_nothing(stage: Any, eventually: Callable[...
     assert verdict.processes == 6
 
 
-def test_a_frozen_member_rejoins_and_commits_nothing_old(stage: Any, eventually: Callable[..., None]) -> None:
-    """A member frozen for longer than its session loses its partitions, rejoins, and harms nobody."""
-    load = stage.load(1000.0)
-    session = {"session.timeout.ms": 1000, "max.poll.interval.ms": 1500}
-    frozen = stage.member("frozen", *WORK, consumer=session)
-    other = stage.member("other", *WORK, consumer=session)
-    for member in (frozen, other):
-        member.start()
-    eventually(lambda: len(frozen.assigned()) == len(other.assigned()) == 4, stage.logs)
-    load.start()
-    for _ in range(2):
-        time.sleep(1.0)
-        frozen.suspend()
-        eventually(lambda: len(other.assigned()) == 8, lambda: f"the other takes over\n{stage.logs()}")
-        time.sleep(0.5)
-        frozen.resume()
-        eventually(lambda: len(other.assigned()) == 4, lambda: f"the member rejoins\n{stage.logs()}")
-        eventually(lambda: len(frozen.assigned()) == 4, lambda: f"the member rejoins\n{stage.logs()}")
-    load.stop()
-    stage.wait_until_committed(load.ends)
-    stopped(frozen, other)
-    lost = [e for e in frozen.events() if isinstance(e, events.Revoked) and e.reason == "lost"]
-    assert len(lost) >= 8
-    verdict = stage.verdict()
-    assert not verdict.violations, verdict.report()
-    assert verdict.stale_commits == 0
-
-
 def test_a_static_member_restarts_without_a_rebalance(stage: Any, eventually: Callable[..., None]) -> None:
     """With an instance id, a restart within the session time-out moves no partition."""
     load = stage.load(1000.0)

@@ -142,33 +142,6 @@ def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
     assert used == begins
 
 
-def test_a_topic_made_anew_is_not_resumed_by_number(
-    stage: Any, storage: Storage, eventually: Callable[..., None]
-) -> None:
-    """The same names over another log: refused with both timestamps, nothing is skipped."""
-    load = stage.load()
-    load.produce(100)
-    first = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)
-    first.start()
-    stage.wait_until_committed(load.ends)
-    first.stop()
-    stage.broker.delete_topic(stage.topic)
-    stage.broker.create_topic(stage.topic, 8)
-    produce(stage.broker.bootstrap, stage.topic, [(b"k", b"x")] * 200, partition=0)
-    for partition in range(1, 8):
-        produce(stage.broker.bootstrap, stage.topic, [(b"k", b"x")] * 200, partition=partition)
-    eventually(lambda: set(stage.committed().values()) == {None}, "the commits of the deleted topic are gone")
-    handled: list[int] = []
-    second = stage.app(lambda record: handled.append(record.offset()), mirror=storage.mirror())
-    second.start()
-    assert second.wait(30.0)
-    # By its id or by the record's time, whichever is looked at first.
-    other = r"(the record at \d+ was of .* and is of|its topic had the id .* and has)"
-    with pytest.raises(ehkafka.errors.EndpointError, match=f"of another log: {other}"):
-        second.stop()
-    assert handled == []
-
-
 def test_a_rebalance_that_gives_a_partition_back_leaves_no_mirror_behind(
     stage: Any, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

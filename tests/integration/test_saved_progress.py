@@ -61,17 +61,6 @@ def narrow(kafka: Any, stage_on: Callable[..., Any]) -> Any:
     return stage_on(kafka, 1)
 
 
-def test_only_what_had_no_outcome_is_handled_again(narrow: Any, eventually: Callable[..., None]) -> None:
-    """The broker gives the metadata back as it was; the next app handles two records."""
-    first = leave_stuck(narrow, eventually)
-    assert saved(narrow) == (7, ((8, 9), (10, 20)))
-    second = Blocking()
-    narrow.app(second, commit_interval_s=0.1).start()
-    narrow.wait_until_committed({0: 20})
-    first.go.set()
-    assert sorted(second.started) == [7, 9]
-
-
 @pytest.mark.parametrize("keeps_text", [True, False])
 def test_a_rewind_drops_what_was_finished_above(
     narrow: Any, eventually: Callable[..., None], keeps_text: bool
@@ -88,23 +77,3 @@ def test_a_rewind_drops_what_was_finished_above(
     narrow.wait_until_committed({0: 20})
     first.go.set()
     assert sorted(second.started) == list(range(3, 20))
-
-
-def test_the_last_commit_of_a_stop_tells_the_next_owner(narrow: Any, eventually: Callable[..., None]) -> None:
-    """No commit tick came: what was finished above the stuck records goes with the very last commit."""
-    produce(narrow.broker.bootstrap, narrow.topic, [(b"k%d" % n, b"x") for n in range(20)], partition=0)
-    first, second = Blocking(7, 9), Blocking(7, 9)
-    # Nothing but the last commit of an epoch can tell.
-    options = {"commit_interval_s": 600.0, "drain_s": 0.2}
-    apps = [narrow.app(handler, **options) for handler in (first, second)]
-    apps[0].start()
-    eventually(lambda: len(first.finished) == 18, "all but the stuck")
-    with pytest.raises(ehkafka.errors.UnfinishedError):
-        apps[0].stop(timeout_s=0.3)
-    second.go.set()
-    apps[1].start()
-    eventually(lambda: len(second.finished) == 2, lambda: second.finished)
-    assert sorted(second.finished) == [7, 9]
-    first.go.set()
-    apps[1].stop()
-    assert narrow.committed() == {0: 20}

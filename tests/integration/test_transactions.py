@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
-from ehkafka import DeadLetter, Retry, Skip
+from ehkafka import DeadLetter, Retry
 from ehkafka.errors import FencedError, HandlerFailedError
-from ehkafka.events import OutputRefused, RecordDeadLettered, TransactionAborted
+from ehkafka.events import RecordDeadLettered
 from tests.kit.events import Events
 from tests.kit.waiting import wait_until
 
@@ -282,75 +281,6 @@ def test_dead_letters_are_committed_with_their_records(sent: Sent) -> None:
     wanted = [offset for end in sent.load.ends.values() for offset in range(end) if offset % 10 == 3]
     assert sorted(sent.letters()) == sorted(wanted)
     assert len(heard.of(RecordDeadLettered)) == len(wanted)
-
-
-@pytest.mark.parametrize("policy", ["skip", "letter", "retry"])
-def test_a_refused_output_goes_the_way_of_its_handlers_rules(sent: Sent, policy: str) -> None:
-    """The others of its transaction are seen once, in order."""
-    large = os.urandom(150_000)
-    at = {"0:1", "1:2", "2:0"}
-
-    def handler(record: Any) -> Any:
-        place = place_of(record)
-        return place.encode() + large if place in at else place
-
-    options: dict[str, Any] = {
-        "skip": {"on_failure": Skip()},
-        "letter": {"on_failure": DeadLetter(sent.dead)},
-        "retry": {"on_failure": Skip(), "retry": Retry(attempts=2, first_s=0.1)},
-    }[policy]
-    heard = Events()
-    app = sent.app(handler, workers=8, **options)
-    app.add_hook(heard)
-    sent.run(app)
-    sent.check(tuple(at))
-    assert heard.of(TransactionAborted)
-    assert sorted(sent.letters()) == ([0, 1, 2] if policy == "letter" else [])
-
-
-def test_a_topic_may_take_less_than_a_clients_batch(sent: Sent) -> None:
-    """No output is refused alone: batches become smaller, and no handler hears of it."""
-    sent.out = f"{sent.stage.topic}-small"
-    sent.stage.broker.create_topic(sent.out, 2, {"max.message.bytes": "2000"})
-    heard = Events()
-    app = sent.app(plain, workers=8, on_failure=DeadLetter(sent.dead))
-    app.add_hook(heard)
-    sent.run(app, 2_000)
-    sent.check()
-    assert heard.of(TransactionAborted)
-    assert heard.of(OutputRefused) == []
-    assert sent.letters() == []
-
-
-def test_what_waits_for_its_transaction_counts_as_lag(
-    sent: Sent, metadata_room: Callable[[int], None]
-) -> None:
-    """A record that is finished is not committed while one below it runs, where ranges have no room."""
-    sent.load.put_all(b"slow")
-    (slow,) = sent.load.ends
-    waits = True
-
-    def handler(record: Any) -> str:
-        while record.key() == b"slow" and waits:
-            time.sleep(0.01)
-        return place_of(record)
-
-    metadata_room(0)
-    app = sent.app(handler, workers=8)
-    app.start()
-    sent.load.put_all(*[b"key-%d" % number for number in range(50)])
-    end = sent.load.ends[slow]
-
-    def lag() -> int:
-        return next(one.lag_records or 0 for one in app.snapshot().partitions if one.partition[1] == slow)
-
-    # Those of other partitions are committed.
-    wait_until(lambda: app.snapshot().unacknowledged_outputs == end - 1, timeout_s=TIMEOUT_S)
-    wait_until(lambda: lag() == end, timeout_s=TIMEOUT_S)
-    waits = False
-    sent.stage.wait_until_committed(sent.load.ends)
-    wait_until(lambda: lag() == app.snapshot().unacknowledged_outputs == 0, timeout_s=TIMEOUT_S)
-    app.stop()
 
 
 def test_what_is_aborted_is_never_seen_and_nothing_is_lost_by_a_stop(sent: Sent) -> None:

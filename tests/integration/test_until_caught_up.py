@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from ehkafka.events import Throttled
 from tests.integration.test_control_records import RECORDS, TAKEN, transact
-from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.broker
-
-QUOTA_BYTES_PER_S = 100_000
 
 
 @pytest.fixture
@@ -71,19 +67,3 @@ def test_an_end_that_retention_has_passed_is_reached(narrow: Any) -> None:
     app = narrow.app(on_out_of_range="earliest")
     app.run(until="caught_up", settle_s=20.0)
     assert app.snapshot().finished_records == 0
-
-
-def test_a_throttled_run_ends_when_everything_is_there(far_kafka: Any, stage_on: Callable[..., Any]) -> None:
-    """Empty fetches of a real quota are no end of a log."""
-    broker, _proxy = far_kafka  # its quotas count over seconds
-    stage = stage_on(broker, 4)
-    load, events = stage.load(), Events()
-    broker.set_quota(stage.group, fetch_bytes_per_s=QUOTA_BYTES_PER_S)
-    for _ in range(30):  # in batches well below the quota: a larger one comes whole or not at all
-        load.produce(100)
-    app = stage.app(consumer={"client.id": stage.group, "session.timeout.ms": 20_000})
-    app.add_hook(events)
-    app.run(until="caught_up", settle_s=1.0)
-    assert events.of(Throttled)
-    assert app.snapshot().finished_records == load.count
-    assert stage.committed() == load.ends
