@@ -1,4 +1,4 @@
-"""What a command line may hold, however hostile: one line on stderr, exit code 2, and nobody was asked.
+"""What a command line may hold, however hostile: one line on stderr, exit code 2, and no broker was asked.
 
 The commands are found in the command line's own tree: a new one without a good line of its own fails here.
 """
@@ -49,6 +49,13 @@ GOOD: dict[str, list[str]] = {
 NO_UTF8 = "caf\udce9"
 TEXTS = ["", " ", "\t\n", "a\0b", "x" * (TEXT_BYTES_MAX + 1), "x" * 100_000, NO_UTF8]
 NUMBERS = ["x", "", "nan", "inf", "-inf", "-1", "1e999", "9" * 5_000, "1;2", "[red]1[/]", "\x1b[31m1", "0x10"]
+# A SAS or a key, in whatever form it was pasted, is refused where a container or a folder is to be named.
+SECRET_PLACES = [
+    *(f"https://h/c?sig={SECRET}", f"https://u:{SECRET}@h/c", f"me.blob.core.windows.net/c?sig={SECRET}"),
+    *(f"HTTPS://h/c?sig={SECRET}", f"sv=1&sig={SECRET}{'x' * 300}", f"AccountName=me;AccountKey={SECRET}"),
+    f"BlobEndpoint=https://me.blob.core.windows.net;SharedAccessSignature=sv=1&sig={SECRET}",
+]
+PLACES = ["no/such/place", "no-such", "a\nb", *SECRET_PLACES]
 # What one option alone makes wrong.
 VALUES: dict[str, list[str]] = {
     "topic": [
@@ -72,6 +79,7 @@ VALUES: dict[str, list[str]] = {
     "url": [
         *("ftp://h", "http://", "http://h:99999", "http://h/?x=1", "http://h/#x", "http://h h", "http://h\n"),
         *(f"http://u:{SECRET}@h", f"https://h/?token={SECRET}", "[red]://h", "http://" + "x" * 64),
+        *("http://[::1", "http://a/\x1b[2J", "http://a/\r\nhost: b", "http://" + "ä" * 300),
     ],
     "where": [
         *("ftp://h", "http://", "http://h:99999", "http://h/?x=1", "http://h h", f"http://u:{SECRET}@h"),
@@ -132,8 +140,8 @@ VALUES: dict[str, list[str]] = {
     "place": ["3", "@", "3@", "@7", "-1@7", "3@-7", "3@7@9", "x@y", "3@1.5", "[red]3@7", "9" * 30 + "@1"],
     "partition": ["3000000000"],
     "form": ["SDK", "parquet", "[red]", "\x1b[2J", "two\nlines"],
-    "source": ["no/such/place", "no-such", f"https://h/c?sig={SECRET}", f"https://u:{SECRET}@h/c", "a\nb"],
-    "mirror": ["no/such/place", "no-such", f"https://h/c?sig={SECRET}", f"https://u:{SECRET}@h/c", "a\nb"],
+    "source": PLACES,
+    "mirror": PLACES,
     "spark_conf": ["x", "=", "no.spark=1", "spark.x", "\x1b[2J=1"],
     "log_level": ["loud", "[red]", "\x1b[2J"],
     "engine": ["flink", "[red]", "\x1b[2J"],
@@ -145,8 +153,12 @@ OF_COMMANDS: dict[str, list[list[str]]] = {
         ["--engine", "spark", "--new-checkpoint"],
         ["--engine", "spark", "--available-now", "--batch-interval", "1", "--checkpoint", "c"],
         ["--reset", ""],
+        ["--reload", "--members", "2"],
+        ["--settle-for", "5"],
+        ["--until-caught-up", "--settle-for", "0"],
+        ["--until-caught-up", "--engine", "spark"],
     ],
-    "check": [["--app", "x"], ["--mirror", "https://h/c", "--credential", "none-of-them"]],
+    "check": [["--app", "x"], ["--mirror", "https://h/c", "--credential", SECRET]],
     "tail": [["--app", "shop:app"], ["--count", "0"], ["--from", "1", "--from", "x"]],
     "lag": [["--app", "shop:app"], ["--fail-over", "1.5"], ["--every", "0"]],
     "owners": [["--app", "shop:app"]],
@@ -158,8 +170,8 @@ OF_COMMANDS: dict[str, list[list[str]]] = {
         ),
         *(["--dry-run", "--yes"], ["--partition", "0", "--to", "1=5"], ["--to", "1=5", "--to", "1=6"]),
     ],
-    "offsets import": [["--yes", "--dry-run"]],
-    "offsets export": [["--yes", "--dry-run"], ["--to", f"https://h/c?sig={SECRET}"]],
+    "offsets import": [["--yes", "--dry-run"], ["--from", "https://h/c", "--credential", SECRET]],
+    "offsets export": [["--yes", "--dry-run"], *(["--to", place] for place in SECRET_PLACES)],
 }
 
 
@@ -249,8 +261,9 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TREE)
-def test_a_hostile_line_ends_in_one_sentence(name: str, asked: list[str]) -> None:
-    """Whatever stands there: one line that names no secret, exit code 2, no traceback, nobody asked."""
+def test_a_hostile_line_ends_in_one_sentence(name: str, asked: list[str], tmp_path: Path) -> None:
+    """Each line ends in one sentence and exit code 2: no secret, traceback or new folder, no broker asked."""
+    there = set(tmp_path.iterdir())
     lines = list(hostile_lines(name, TREE[name]))
     assert len(lines) >= 20
     wrong = []
@@ -263,6 +276,7 @@ def test_a_hostile_line_ends_in_one_sentence(name: str, asked: list[str]) -> Non
         if problems:
             wrong.append(f"{[word[:60] for word in line]}: {', '.join(problems)}: {ended.stderr[:300]!r}")
     assert wrong == [], "\n".join([f"{len(wrong)} of {len(lines)} lines", *wrong])
+    assert {path for path in tmp_path.iterdir() if path.name != "__pycache__"} == there
 
 
 def _problems(ended: Any) -> Iterator[str]:

@@ -10,7 +10,6 @@ import typer
 from typer.testing import CliRunner
 
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.commands import cli
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,24 +49,3 @@ def test_what_must_be_given_or_is_out_of_bounds_is_refused(arguments: list[str])
     found, calls = program()
     assert CliRunner().invoke(found, arguments).exit_code == 2
     assert calls == []
-
-
-@pytest.mark.parametrize(
-    ("command", "options"),
-    [
-        (
-            ["offsets", "show"],
-            {"--group", "--app", "--endpoint", "--timeout", "--config"},
-        ),
-        (["offsets", "import"], {"--from", "--from-hub", "--format", "--clamp", "--yes", "--watch-for"}),
-        (["offsets", "export"], {"--to", "--to-group", "--partition", "--yes", "--credential"}),
-        (["lag"], {"--watch", "--every", "--fail-over", "--group", "--json"}),
-        (["owners"], {"--mirror", "--namespace", "--client-id", "--group"}),
-        (["dlq", "redrive"], {"--key", "--since", "--to", "--group", "--yes", "--app"}),
-    ],
-)
-def test_help_names_every_option(command: list[str], options: set[str]) -> None:
-    """A group's, too."""
-    ended = CliRunner().invoke(cli, [*command, "--help"], env={"COLUMNS": "200"})
-    assert ended.exit_code == 0
-    assert {option for option in options if option not in ended.stdout} == set()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from ehkafka import Endpoint
@@ -185,30 +184,6 @@ def test_show_tells_one_letter_whole_and_escapes_it(broker: EmbeddedBroker) -> N
     assert orjson.loads(text)["headers"][0] == {"name": f"h{HOSTILE}", "value": HOSTILE}
 
 
-def test_the_list_stands_in_columns_whatever_the_letters_hold(broker: EmbeddedBroker) -> None:
-    """Wide, long and control characters move no column and steer no terminal."""
-    wide = "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 5
-    bury(broker, 5, key="k", error="E")
-    bury(broker, 123_456, key=wide, origin=f"o{HOSTILE}", error=wide)
-    bury(
-        broker, 7, key="e\N{COMBINING ACUTE ACCENT}", origin="o" * 5_000, error=f"Bad{HOSTILE}" + "x" * 5_000
-    )
-    code, text, _ = dlq(broker, "list", "dead")
-    assert code == 0
-    assert all(line.isprintable() for line in text.splitlines())
-    counts, newest = (part.splitlines() for part in text.split("\n\n"))
-    for header, *rows in (counts[1:], newest):
-        starts = [header.index(name) for name in header.split()][1:]
-        assert len(rows) == 3
-        for row in rows:
-            columns = "".join(one + " " * (cell_len(one) - 1) for one in row if cell_len(one))
-            assert {columns[start - 1] for start in starts} == {" "}, row
-            assert " " not in {
-                columns[start] for start in starts if header[start:].split()[0] != "ATTEMPTS"
-            }, row
-        assert max(map(len, rows)) < 1_500
-
-
 def test_a_key_of_any_bytes_is_found(broker: EmbeddedBroker) -> None:
     """What is typed reaches Python as bytes that are no UTF-8."""
     bury(broker, 5)
@@ -269,19 +244,6 @@ def test_a_redrive_brings_letters_home_as_they_were(broker: EmbeddedBroker, tmp_
     assert len(at_home(broker, "t")) == 1
 
 
-def test_the_order_of_a_partition_is_kept_over_all_partitions_of_letters(broker: EmbeddedBroker) -> None:
-    """Letters of one partition that lie in two come back in the order in which they were written."""
-    for offset in range(12):
-        bury(broker, offset, f"k{offset}", partition=offset % 2, dead=(offset // 3) % 2)
-        time.sleep(0.002)  # a time-stamp's grain
-    count = redrive_of(broker).run()
-    assert count.redriven == 12
-    values = [(m.partition(), m.value()) for m in at_home(broker)]
-    for partition in range(2):
-        ours = [value for number, value in values if number == partition]
-        assert ours == [b"value %d" % offset for offset in range(partition, 12, 2)]
-
-
 def test_a_filter_passes_letters_over_and_counts_them(broker: EmbeddedBroker) -> None:
     """Another group has them all again."""
     for offset, key in enumerate("abab"):
@@ -333,37 +295,6 @@ def test_ctrl_c_commits_what_is_at_home_by_then(
     assert [m.value() for m in at_home(broker)] == [b"value %d" % offset for offset in range(10)]
 
 
-def test_nothing_is_committed_above_what_is_acknowledged(
-    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the broker holds its answer back, the group stays where it is."""
-    monkeypatch.setattr("ehkafka.redrive.redrive.COMMIT_S", 0.05)
-    bury(broker, 0)
-    broker.delay_next(ApiKey.PRODUCE, 3.0)
-    seen: list[Any] = []
-    running = threading.Thread(target=lambda: seen.append(redrive_of(broker).run()), daemon=True)
-    running.start()
-    while not at_home(broker):
-        time.sleep(0.01)
-    assert progress(broker) in ({}, {0: 0})
-    running.join(20.0)
-    assert progress(broker)[0] == 1
-
-
-def test_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBroker) -> None:
-    """Also one that nobody planned: without one of the homes, the letters for the others stay too."""
-    bury(broker, 0)
-    bury(broker, 1, partition=5)
-    bury(broker, 2, origin="gone")
-    with pytest.raises(TopicNotFoundError, match=r"no gone\[0\]"):
-        redrive_of(broker).run()
-    with pytest.raises(ConfigurationError, match="another --to"):
-        redrive_of(broker, to="dead").run()
-    assert at_home(broker) == []
-    assert progress(broker) in ({}, {0: 0})
-    assert redrive_of(broker, choose=LetterFilter(error="with 0")).run().to == {("t", 0): 1}
-
-
 def test_progress_in_a_topic_that_was_made_anew_is_refused(broker: EmbeddedBroker) -> None:
     """The letters below it would be passed over in silence; another group begins at the first."""
     bury(broker, 0)
@@ -377,11 +308,19 @@ def test_progress_in_a_topic_that_was_made_anew_is_refused(broker: EmbeddedBroke
 
 
 def test_to_names_another_topic(broker: EmbeddedBroker) -> None:
-    """The partition stays; a home that is not there is refused before anything is written."""
+    """The partition stays; a letter without a home, or a home among the letters, stops all before a write."""
     bury(broker, 0, partition=1)
     bury(broker, 1, partition=5)
-    with pytest.raises(TopicNotFoundError, match=r"no u\[5\]"):
-        redrive_of(broker, to="u").run()
+    bury(broker, 2, origin="gone")
+    for to, error, words in (
+        ("u", TopicNotFoundError, r"no u\[5\]"),
+        (None, TopicNotFoundError, r"no gone\[0\]"),
+        ("dead", ConfigurationError, "another --to"),
+    ):
+        with pytest.raises(error, match=words):
+            redrive_of(broker, to=to).run()
+    assert at_home(broker) == at_home(broker, "u") == []
+    assert progress(broker) in ({}, {0: 0})
     assert redrive_of(broker, to="u", choose=LetterFilter(error="with 0")).run().to == {("u", 1): 1}
     assert [m.partition() for m in at_home(broker, "u")] == [1]
 
@@ -405,14 +344,6 @@ def test_a_second_redrive_is_refused(broker: EmbeddedBroker) -> None:
     finally:
         member.close()
     assert at_home(broker) == []
-
-
-def test_a_topic_that_is_not_there_is_reported(broker: EmbeddedBroker) -> None:
-    """Exit code 3, as with every command."""
-    for command in (["list", "nowhere"], ["show", "nowhere", "0@0"], ["redrive", "nowhere"]):
-        code, _, error = dlq(broker, *command)
-        assert code == 3
-        assert "no such topic" in error or "There is no topic 'nowhere'" in error
 
 
 def test_list_names_the_line_that_failed_and_show_has_the_stack(broker: EmbeddedBroker) -> None:

@@ -18,9 +18,6 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.tasks.shipment import Shipment
 
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-
     from ehkafka.handlers.spec import HandlerSpec
 
 KEY = "Zk9xQ0vR3t7pLmW2dYhB8sJc5uNe1aXg"
@@ -310,22 +307,6 @@ def test_a_program_lays_options_over_its_own_handlers() -> None:
         with pytest.raises(ConfigurationError):
             app.configure(handlers=wrong)
     assert spec_of(app, "readings") == spec
-
-
-def test_the_command_shows_them_and_refuses_a_bad_one(
-    ehkafka_command: Callable[..., subprocess.CompletedProcess[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`config` has a line for each with its origin; `run` ends with 2 before anything is reached."""
-    Path("shop.py").write_text(SHOP)
-    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "32")
-    shown = ehkafka_command("config", "shop", "--set", "readings.rate_limit=5")
-    lines = {line.split()[0]: line.split() for line in shown.stdout.splitlines()}
-    assert lines["handlers.readings.workers"][1:3] == ["32", "EHKAFKA_HANDLER_READINGS_WORKERS"]
-    assert lines["handlers.readings.rate_limit"][1:4] == ["5.0", "--set", "readings.rate_limit"]
-    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "-1")
-    ended = ehkafka_command("run", "shop")
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "EHKAFKA_HANDLER_READINGS_WORKERS: handler 'readings': workers=-1" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -116,26 +116,6 @@ def test_an_app_that_does_not_answer_is_named_beside_those_without_the_key(held:
     assert "http://127.0.0.1:9 does not answer" in unknown.stderr.replace("\n", " ")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        *("ftp://a", "http://", "http://a:99999", "http://user:password@a", "http://a/?x=1", "http://[::1"),
-        *(
-            "http://a b",
-            "http://a/\x1b[2J",
-            "http://a/\r\nhost: b",
-            "http://" + "a" * 300,
-            "http://" + "ä" * 300,
-        ),
-    ],
-)
-def test_what_is_no_address_is_refused(url: str) -> None:
-    """Before anything is asked; a password in it is not shown."""
-    ended = run("list", "--url", url)
-    assert ended.exit_code == 2
-    assert "password@" not in ended.stderr
-
-
 def test_who_does_not_answer_is_named() -> None:
     """With what to look at."""
     ended = run("list", "--url", "http://127.0.0.1:9", "--timeout", "2")

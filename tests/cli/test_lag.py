@@ -131,15 +131,6 @@ def test_who_is_not_behind_is_blocked_by_nothing(broker: EmbeddedBroker) -> None
     assert broker.requests(ApiKey.FETCH) == []
 
 
-def test_no_group_is_joined_and_nothing_committed(broker: EmbeddedBroker) -> None:
-    """The records are read by a client that is given its partitions."""
-    broker.track_requests()
-    assert [one["blocked_by"]["offset"] for one in lag_of(broker)["partitions"][:2]] == [0, 0]
-    assert broker.requests(ApiKey.FETCH)
-    for api in (ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT):
-        assert broker.requests(api) == []
-
-
 @pytest.mark.parametrize("listed", [["h", "g1"], ["g"], None])
 def test_a_group_that_commits_nothing_here_is_said_so(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, listed: list[str] | None
@@ -234,44 +225,3 @@ def test_the_record_is_one_that_the_group_would_be_given() -> None:
     assert module.reading_properties({})["isolation.level"] == "read_committed"
     uncommitted = {"isolation.level": "read_uncommitted"}
     assert module.reading_properties(uncommitted)["isolation.level"] == "read_uncommitted"
-
-
-def test_a_topic_that_may_not_be_read_is_not_waited_for() -> None:
-    """Lag needs no right to read records; the log's end is no record."""
-    from confluent_kafka import KafkaError  # noqa: PLC0415 - this test alone has errors of the client
-
-    class Refused:
-        """A message that is none."""
-
-        def __init__(self, partition: int, code: int) -> None:
-            self._partition, self._code = partition, code
-
-        def topic(self) -> str:
-            return "t"
-
-        def partition(self) -> int:
-            return self._partition
-
-        def offset(self) -> int:
-            return -1001
-
-        def error(self) -> KafkaError:
-            return KafkaError(self._code)
-
-    class Reader:
-        """A consumer that may read nothing of one partition, and finds nothing in another one."""
-
-        def assign(self, _partitions: Any) -> None: ...
-
-        def pause(self, _partitions: Any) -> None: ...
-
-        def consume(self, _number: int, _timeout_s: float) -> list[Refused]:
-            codes = (KafkaError._TRANSPORT, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._PARTITION_EOF)
-            return [Refused(max(0, number - 1), code) for number, code in enumerate(codes)]
-
-    reader: Any = Reader()
-    asked = {ehkafka.TopicPartition("t", number): 5 for number in range(2)}
-    found = module.blocking_records(reader, asked, timeout_s=30.0)
-    assert found == {
-        ehkafka.TopicPartition("t", 0): Blocking(5, problem="not read: TOPIC_AUTHORIZATION_FAILED")
-    }

@@ -83,17 +83,6 @@ def test_the_environment_says_the_level(
     assert "INFO" not in quiet.stderr
 
 
-def test_a_level_that_is_none_is_refused(
-    tmp_path: Path, ehkafka_command: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the name of the variable."""
-    monkeypatch.setenv("EHKAFKA_LOG_LEVEL", "loud")
-    (tmp_path / "shop.py").write_text(SOURCE)
-    ended = ehkafka_command("run", "shop")
-    assert ended.returncode == 2
-    assert "loud" in ended.stderr
-
-
 MEMBERS = """
     import logging
     import ehkafka

@@ -133,24 +133,3 @@ def test_an_identity_that_is_refused_is_reported_in_a_line(place: Place) -> None
     assert "Storage Blob Data Contributor" in error
     assert len(error.splitlines()) == 1
     assert time.monotonic() - began_s < 30.0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("{url}?sv=1&sig=c2VjcmV0", *ENTRA), "the command line is not a place for it"),
-        (("{url}", "--credential", "c2VjcmV0"), "none of default, managed_identity"),
-        (("https://user:c2VjcmV0@me.blob.core.windows.net/checkpoints",), "a '?' or an '@'"),
-    ],
-)
-def test_a_secret_on_the_command_line_is_refused_and_not_repeated(
-    place: Place, arguments: tuple[str, ...], words: str
-) -> None:
-    """Exit code 2, before anything is asked for."""
-    given = [argument.format(url=place.url) for argument in arguments]
-    for command in (("offsets", "import", "t", "--from"), ("check", "--topic", "t", "--mirror")):
-        code, text, error = place.ehkafka(*command, *given)
-        assert code == 2
-        assert words in error
-        assert "c2VjcmV0" not in text + error
-    assert place.identity.requests == []

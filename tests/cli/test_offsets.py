@@ -10,18 +10,15 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
-from ehkafka import App, Endpoint
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
 from ehkafka.checkpoints.formats.folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, ownership_metadata
-from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.embedded.topics import commits
-from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,24 +126,6 @@ def test_a_position_outside_of_the_log_is_named_and_nothing_moves(broker: Embedd
     assert committed(broker) == {0: 2, 1: 2, 2: 2}
 
 
-def test_a_live_group_is_refused(broker: EmbeddedBroker) -> None:
-    """It keeps its offsets; the message says what to do."""
-    reset(broker, "--to", "2", "--yes")
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", **MEMBER})
-    try:
-        consumer.subscribe(["t"])
-        while not consumer.assignment():
-            consumer.poll(0.05)
-        code, _text, error = reset(broker, "--to", "5", "--yes")
-    finally:
-        consumer.close()
-    assert code == 5
-    assert "partitions 0, 1, 2" in error
-    assert "UNKNOWN_MEMBER_ID" in error
-    assert "Stop all consumers of the group" in error
-    assert committed(broker) == {0: 2, 1: 2, 2: 2}
-
-
 def test_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """A partition without a checkpoint is kept and said to be."""
     folder = sdk_folder(tmp_path, {0: "4", 2: "0"})
@@ -201,20 +180,6 @@ def test_some_partitions_can_be_imported_beside_broken_ones(broker: EmbeddedBrok
     assert code == 0
     assert "clamped: 100 is 90 ahead" in text
     assert committed(broker) == {0: 5, 2: 10}
-
-
-def test_commits_that_move_while_watched_refuse(
-    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Somebody consumes, whatever the broker says of members; nothing is moved."""
-    reset(broker, "--to", "2", "--yes")
-
-    monkeypatch.setattr("ehkafka.offsets.moving._pause", lambda _s: commit_from_outside(broker, 1, 3))
-    code, _text, error = ehkafka(broker, "offsets", "reset", "t", "--to", "5", "--yes")
-    assert code == 5
-    assert "watching for 65 s whether somebody commits: the broker does not report" in " ".join(error.split())
-    assert "the commit of partition 1 moved from 2 to 3 while it was watched" in error
-    assert committed(broker) == {0: 2, 1: 3, 2: 2}
 
 
 @pytest.mark.parametrize("form", ["sdk", "eph", "functions"])
@@ -318,27 +283,6 @@ def test_a_commit_outside_of_its_log_is_no_lag_of_nothing(broker: EmbeddedBroker
     assert text.splitlines()[-1] == "total lag 0"
 
 
-def test_lag_watched_ends_when_it_is_too_much(broker: EmbeddedBroker) -> None:
-    """Each look is printed where there is no terminal to redraw."""
-    reset(broker, "--to", "latest", "--yes")
-    checks: list[float] = []
-
-    def produce(seconds: float) -> None:
-        checks.append(seconds)
-        broker.produce("t", [(b"k", b"v")] * 2, partition=0)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ehkafka.cli.lag._pause", produce)
-        code, text, _ = ehkafka(broker, "lag", "t", "--watch", "--fail-over", "3", "--every", "0.5")
-    assert code == 6
-    assert checks == [0.5, 0.5]
-    assert [line for line in text.splitlines() if line.startswith("total")] == [
-        "total lag 0",
-        "total lag 2",
-        "total lag 4",
-    ]
-
-
 def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Who has which partition and when he said so, with the lag; idle partitions included."""
     reset(broker, "--to", "0=10", "--to", "1=7", "--yes")
@@ -364,31 +308,6 @@ def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Pat
     code, text, _ = ehkafka(broker, "owners", "t", "--mirror", str(tmp_path), "--namespace", HOST)
     assert "idle" in text
     assert "1 owner, 3 partitions, total lag 13" in text
-
-
-def test_owners_of_a_running_app(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """Every partition has the app as its owner while it runs, idle ones too, and nobody afterwards."""
-    mirror = StoreMirror(store=FileStore(tmp_path), interval_s=0.1, namespace=HOST)
-    app = App(group="g", endpoint=Endpoint.kafka(broker.bootstrap), start="latest", mirror=mirror)
-    app.handler("t")(lambda _record: None)
-
-    def owners() -> list[Any]:
-        code, text, error = ehkafka(
-            broker, "owners", "t", "--mirror", str(tmp_path), "--namespace", HOST, "--json"
-        )
-        assert code == 0, error
-        return list(orjson.loads(text)["partitions"])
-
-    app.start()
-    try:
-        wait_until(lambda: {row["state"] for row in owners()} == {"held"})
-        rows = owners()
-    finally:
-        app.stop()
-    assert len({row["owner"] for row in rows}) == 1
-    assert [row["lag"] for row in rows] == [0, 0, 0]
-    assert all(row["last_modified"] for row in rows)
-    assert {row["state"] for row in owners()} == {"released"}
 
 
 def test_a_group_has_to_be_named(broker: EmbeddedBroker) -> None:

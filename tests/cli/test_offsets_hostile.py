@@ -75,39 +75,6 @@ def mirror(folder: Path, partition: int, checkpoint: Checkpoint, *, host: str = 
     )
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        f"DefaultEndpointsProtocol=https;AccountName=me;AccountKey={SECRET}",
-        f"BlobEndpoint=https://me.blob.core.windows.net;SharedAccessSignature=sv=2024&sig={SECRET}",
-        f"me.blob.core.windows.net/c?sv=2024&sig={SECRET}",
-        f"HTTPS://me.blob.core.windows.net/c?sv=2024&sig={SECRET}",
-        f"https://me:{SECRET}@me.blob.core.windows.net/c",
-        f"sv=2024&sig={SECRET}{'x' * 300}",
-    ],
-)
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["offsets", "import", "t", "--yes", "--from"],
-        ["offsets", "diff", "t", "--json", "--from"],
-        ["offsets", "export", "t", "--yes", "--to"],
-        ["owners", "t", "--json", "--mirror"],
-    ],
-)
-def test_a_secret_in_a_place_is_refused_and_never_repeated(
-    command: list[str], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A SAS or a key, in whatever form it was pasted: one message without it, and no folder of that name."""
-    monkeypatch.chdir(tmp_path)
-    code, text, error = ehkafka("127.0.0.1:1", *command, place)
-    assert code == 2
-    assert "A SAS is a secret" in error
-    assert SECRET not in text + error
-    assert "Traceback" not in error
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_name_that_may_be_a_container_is_no_folder_to_make(
     broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

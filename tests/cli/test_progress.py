@@ -162,21 +162,3 @@ def test_without_a_terminal_nothing_is_drawn(tmp_path: Path, ehkafka_command: Ca
     last = ended.stderr.splitlines()[-1]
     assert last.startswith("ehkafka: Not caught up: all else is done, and for more than settle_s=0.5")
     assert "orders[1]@6 key k13 (is held: ValueError: unlucky)" in last
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--settle-for", "5"), "--settle-for is for --until-caught-up"),
-        (("--until-caught-up", "--engine", "spark"), "--available-now does the same"),
-        (("--until-caught-up", "--settle-for", "0"), "--settle-for"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(
-    tmp_path: Path, ehkafka_command: Callable, arguments: tuple[str, ...], words: str
-) -> None:
-    """Before anything is started."""
-    (tmp_path / "shop.py").write_text(dedent(SHOP))
-    ended = ehkafka_command("run", "shop", *arguments)
-    assert ended.returncode == 2
-    assert words in ended.stderr

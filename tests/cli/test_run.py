@@ -130,13 +130,6 @@ def test_a_module_in_a_package_is_found(shop: Path, start_ehkafka: Callable) -> 
     assert running.end() == 0
 
 
-def test_the_version_is_shown(ehkafka_command: Callable) -> None:
-    """`ehkafka --version` is what the package says."""
-    ended = ehkafka_command("--version")
-    assert ended.returncode == 0
-    assert ended.stdout.strip() == f"ehkafka {ehkafka.__version__}"
-
-
 def test_the_place_of_an_error_is_never_our_own() -> None:
     """An error that went through the package is placed in the user's code that called it."""
     with pytest.raises(ehkafka.errors.ConfigurationError) as caught:

@@ -63,50 +63,32 @@ def test_flag_before_variable_before_file_before_code_before_default(
     ]
 
 
-def test_consumer_properties_have_the_same_precedence_under_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second name of librdkafka's is the same property; TOML's own dots are names too."""
-    write('[consumer]\nfetch.message.max.bytes = 2\n"fetch.min.bytes" = 2\nfetch.max.bytes = 2\n')
-    monkeypatch.setenv("EHKAFKA_CONSUMER_MAX_PARTITION_FETCH_BYTES", "3")
-    monkeypatch.setenv("EHKAFKA_CONSUMER_FETCH_MIN_BYTES", "3")
-    app = configured(
-        "consumer.max.partition.fetch.bytes=4", consumer={"fetch.message.max.bytes": 1, "client.rack": "r"}
-    )
-    assert app.settings.consumer == {
-        "max.partition.fetch.bytes": "4",
-        "fetch.min.bytes": "3",
-        "fetch.max.bytes": 2,
-        "client.rack": "r",
-    }
-    found = origins(app)
-    assert found["max.partition.fetch.bytes"] == "--set consumer.max.partition.fetch.bytes"
-    assert found["fetch.min.bytes"] == "EHKAFKA_CONSUMER_FETCH_MIN_BYTES"
-    assert found["fetch.max.bytes"] == "ehkafka.toml: consumer.fetch.max.bytes"
-    assert found["client.rack"] == "code"
-
-
-def test_producer_properties_are_laid_over_one_another_as_the_consumers_are(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("table", "property_", "other_name"),
+    [
+        ("consumer", "max.partition.fetch.bytes", "fetch.message.max.bytes"),
+        ("producer", "linger.ms", "queue.buffering.max.ms"),
+    ],
+)
+def test_properties_have_the_same_precedence_under_any_name(
+    table: str, property_: str, other_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Flag over variable over file over code, each with its origin; the other table is left alone."""
-    write('[producer]\nlinger.ms = 2\n"compression.type" = "gzip"\nbatch.size = 2')
-    monkeypatch.setenv("EHKAFKA_PRODUCER_COMPRESSION_TYPE", "none")
-    monkeypatch.setenv("EHKAFKA_PRODUCER_LINGER_MS", "3")
-    app = configured("producer.queue.buffering.max.ms=4", producer={"partitioner": "fnv1a", "batch.size": 1})
-    assert app.settings.producer == {
-        "linger.ms": "4",
-        "compression.type": "none",
-        "batch.size": 2,
-        "partitioner": "fnv1a",
-    }
-    assert app.settings.consumer == {}
-    found = {
-        each.name: (each.value, each.origin) for each in app.configuration() if each.section == "producer"
-    }
-    assert found["linger.ms"] == ("4", "--set producer.queue.buffering.max.ms")
-    assert found["compression.type"] == ("none", "EHKAFKA_PRODUCER_COMPRESSION_TYPE")
-    assert found["batch.size"] == (2, "ehkafka.toml: producer.batch.size")
-    assert found["partitioner"] == ("fnv1a", "code")
-    assert found["message.timeout.ms"] == (120_000, "default")
+    """A second name of librdkafka's is the same property; TOML's own dots are names too."""
+    write(f'[{table}]\n{other_name} = 2\n"retry.backoff.ms" = 2\nsocket.timeout.ms = 2\n')
+    prefix = f"EHKAFKA_{table.upper()}"
+    monkeypatch.setenv(f"{prefix}_{property_.upper().replace('.', '_')}", "3")
+    monkeypatch.setenv(f"{prefix}_RETRY_BACKOFF_MS", "3")
+    app = configured(f"{table}.{other_name}=4", **{table: {other_name: 1, "client.rack": "r"}})
+    laid = {property_: "4", "retry.backoff.ms": "3", "socket.timeout.ms": 2, "client.rack": "r"}
+    assert getattr(app.settings, table) == laid
+    assert {"consumer": app.settings.producer, "producer": app.settings.consumer}[table] == {}
+    shown = {one.name: one.origin for one in app.configuration() if one.section == table}
+    assert [shown[name] for name in laid] == [
+        f"--set {table}.{other_name}",
+        f"{prefix}_RETRY_BACKOFF_MS",
+        f"ehkafka.toml: {table}.socket.timeout.ms",
+        "code",
+    ]
 
 
 def test_settings_that_contradict_alone_may_agree_together(monkeypatch: pytest.MonkeyPatch) -> None:

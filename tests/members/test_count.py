@@ -132,8 +132,3 @@ def test_each_member_has_a_core_where_there_are_as_many(
 def test_one_member_has_all_cores(tmp_path: Path) -> None:
     """Its client and its libraries compute beside it."""
     assert one_each(1, tmp_path, affinity=[3]) == ()
-
-
-def test_this_machine_has_a_core() -> None:
-    """Read from the real files."""
-    assert usable_cores() >= 1

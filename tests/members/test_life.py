@@ -1,4 +1,4 @@
-"""Members from start to stop, as processes: who ends them, who starts them again, and that nobody is left."""
+"""Members from start to stop, as processes: what ends them, what starts them again, and that none is left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.members.conftest import LIMIT_S, MAIN, SHOP, is_there, wait_until_gon
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The pipe alone has to do: what the kernel was asked for at the start is taken back.
+# The socket alone has to do: what the kernel was asked for at the start is taken back.
 WITHOUT_KERNEL = """
     import ctypes
     ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
@@ -35,16 +35,6 @@ PRODUCING = """
 
     if __name__ == "__main__":
         threading.Thread(target=produce, daemon=True).start()
-"""
-# Whoever asks members for anything ends a turn of the supervisor before its time.
-ASKING = """
-    def ask():
-        while True:
-            time.sleep(0.02)
-            app.keys.waiting()
-
-    if __name__ == "__main__":
-        threading.Thread(target=ask, daemon=True).start()
 """
 AFTERWARDS = """
     if __name__ == "__main__":
@@ -108,45 +98,19 @@ def test_two_members_on_two_cores_keep_to_one_each(
     assert os.sched_getaffinity(again[2]) == cores[2]
 
 
-def test_whether_members_keep_to_cores_is_said_by_a_digit(
-    start: Callable, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("parts", "is_suspended"),
+    [((SHOP, MAIN), True), ((SHOP, WITHOUT_KERNEL, MAIN), False)],
+    ids=["kernel", "socket"],
+)
+def test_no_member_outlives_its_supervisor(
+    start: Callable, parts: tuple[str, ...], *, is_suspended: bool
 ) -> None:
-    """Anything else is refused before a member is started: it would be taken for yes."""
-    monkeypatch.setenv("EHKAFKA_PIN_MEMBERS", "off")
-    program = start(parts=(SHOP, MAIN))
-    assert program.end(LIMIT_S) != 0
-    assert "EHKAFKA_PIN_MEMBERS='off': give 0 to let members share all cores, or 1." in program.stderr
-    assert not program.members()
-
-
-def test_a_killed_member_is_started_again_and_the_other_goes_on(start: Callable) -> None:
-    """Under its number, with a line that says how it ended."""
-    program = start()
-    before = program.wait_until_ready()
-    os.kill(before[2], signal.SIGKILL)
-    program.wait_for_match(r"Member 2 ended \(signal SIGKILL\). It is started again in 0\.2 s", 1, LIMIT_S)
-    after = program.wait_until_ready(3)
-    assert after[1] == before[1]
-    assert after[2] != before[2]
-    program.signal(signal.SIGTERM)
-    assert program.end(LIMIT_S) == 0
-
-
-@pytest.mark.parametrize("parts", [(SHOP, MAIN), (SHOP, WITHOUT_KERNEL, MAIN)], ids=["kernel", "pipe"])
-def test_no_member_outlives_its_supervisor(start: Callable, parts: tuple[str, ...]) -> None:
-    """Even if that is killed, and where the kernel does not help."""
+    """A suspended member runs no Python, so the kernel ends it; where no kernel helps, its socket's end."""
     program = start(parts=parts)
-    members = program.wait_until_ready().values()
-    program.process.kill()
-    program.process.wait()
-    wait_until_gone(*members)
-
-
-def test_a_suspended_member_does_not_outlive_its_supervisor(start: Callable) -> None:
-    """It runs no Python; the kernel needs none."""
-    program = start()
     members = program.wait_until_ready()
-    os.kill(members[1], signal.SIGSTOP)
+    if is_suspended:
+        os.kill(members[1], signal.SIGSTOP)
     program.process.kill()
     program.process.wait()
     wait_until_gone(*members.values())
@@ -203,16 +167,6 @@ def test_members_that_stood_still_with_their_supervisor_are_left_alone(start: Ca
     must_stay(lambda: "has not been live" not in program.stderr, for_s=4.0)
     assert program.members() == before
     assert all(map(is_there, before.values()))
-    program.signal(signal.SIGTERM)
-    assert program.end(LIMIT_S) == 0
-
-
-def test_the_shortest_time_to_hang_kills_nobody_that_answers(start: Callable) -> None:
-    """They are asked often enough for it."""
-    program = start(parts=(SHOP, ASKING, MAIN.replace("members=2", "members=2, hung_s=1")))
-    before = program.wait_until_ready()
-    must_stay(lambda: "has not been live" not in program.stderr, for_s=5.0)
-    assert program.members() == before
     program.signal(signal.SIGTERM)
     assert program.end(LIMIT_S) == 0
 

@@ -72,10 +72,3 @@ def test_a_reader_that_has_gone_holds_nobody_up(monkeypatch: pytest.MonkeyPatch)
         printing(*[b"line\n"] * 50)
         monkeypatch.undo()
         gone.buffer.raw.close()  # type: ignore[attr-defined]
-
-
-def test_many_outputs_end_without_a_race() -> None:
-    """The thread may end before or after it is woken for that."""
-    for _ in range(200):
-        output = Output()
-        output.close(CLOSE_S)

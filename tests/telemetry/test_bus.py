@@ -1,22 +1,18 @@
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.events import CommitFailed, CounterName, Event, PartitionAssigned, PartitionResumed
+from ehkafka.events import CounterName, PartitionAssigned, PartitionResumed
 from ehkafka.events.event import COUNTERS
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.bus import EventBus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PARTITION = TopicPartition("readings", 0)
 DEADLINE_S = 20.0
@@ -40,21 +36,6 @@ def test_hooks_get_every_event_in_emit_order_on_the_telemetry_thread(seen: Any) 
     assert bus.close(DEADLINE_S) == 0
     assert first.epochs == second.epochs == list(range(1_000))
     assert first.threads == {"ehkafka-telemetry"}
-
-
-def test_events_are_logged_at_their_level(log: pytest.LogCaptureFixture) -> None:
-    """A sentence, with the fields for structured loggers."""
-    bus = EventBus()
-    bus.start()
-    bus.emit(assigned(7))
-    bus.emit(PartitionResumed(PARTITION, 1.0))
-    bus.close(DEADLINE_S)
-
-    assert [(record.name, record.levelno) for record in log.records] == [
-        ("ehkafka", logging.INFO),
-        ("ehkafka", logging.DEBUG),
-    ]
-    assert vars(log.records[0])["epoch"] == 7
 
 
 def test_counters_are_exact_from_many_threads(gate: Any) -> None:
@@ -119,16 +100,6 @@ def test_counters_are_complete() -> None:
     assert set(counters.values()) == {0}
 
 
-def test_a_snapshot_does_not_change_afterwards() -> None:
-    """It is a copy, not a view."""
-    bus = EventBus()
-    before = bus.counters_snapshot()
-    bus.emit(assigned())
-
-    assert before["PartitionAssigned"] == 0
-    assert bus.counters_snapshot()["PartitionAssigned"] == 1
-
-
 def test_after_close_events_are_only_counted(seen: Any) -> None:
     """A worker that outlives the stop harms nothing, and its events are no drops."""
     bus = EventBus([seen])
@@ -149,33 +120,6 @@ def test_close_without_start_says_what_was_not_reported(capsys: pytest.CaptureFi
 
     assert bus.close(DEADLINE_S) == 1
     assert "start() was never called" in capsys.readouterr().err
-
-
-def test_close_tells_the_suppressed_warnings(log: pytest.LogCaptureFixture) -> None:
-    """A series of warnings that a stop cut short is accounted for in the log."""
-    bus = EventBus()
-    bus.start()
-    for _ in range(10):
-        bus.emit(CommitFailed((PARTITION,), "busy", retriable=True))
-    bus.close(DEADLINE_S)
-
-    assert [vars(record)["suppressed"] for record in log.records] == [0, 8]
-    assert bus.counters_snapshot()["CommitFailed"] == 10
-
-
-def test_a_hook_may_emit(seen: Any, wait_until: Callable[[Callable[[], bool]], None]) -> None:
-    """It is just another thread to the bus."""
-
-    class Echo:
-        def on_event(self, event: Event) -> None:
-            if isinstance(event, PartitionAssigned):
-                bus.emit(PartitionResumed(PARTITION, 1.0))
-
-    bus = EventBus([Echo(), seen])
-    bus.start()
-    bus.emit(assigned())
-    wait_until(lambda: len(seen) == 2)
-    assert bus.close(DEADLINE_S) == 0
 
 
 def test_a_bus_starts_once() -> None:

@@ -93,23 +93,6 @@ def test_a_raising_hook_harms_nobody(
     assert line.exc_info is not None
 
 
-def test_each_hook_and_kind_of_error_is_logged_once(
-    log: pytest.LogCaptureFixture, wait_until: Callable[[Callable[[], bool]], None]
-) -> None:
-    """A second hook or another error is news."""
-    changing = Raising(ValueError)
-    bus = EventBus([changing, Raising(ValueError)])
-    bus.start()
-    for error in (ValueError, OSError, ValueError, OSError):
-        handled = bus.counters_snapshot()["hook_errors"] + 2
-        changing.error = error
-        bus.emit(assigned())
-        wait_until(lambda: bus.counters_snapshot()["hook_errors"] == handled)  # noqa: B023 - called at once
-    bus.close(DEADLINE_S)
-
-    assert len(lines_with(log, "raised")) == 3
-
-
 def test_a_raising_log_handler_harms_nobody(
     add_log_handler: Callable[[logging.Handler], None], capsys: pytest.CaptureFixture[str], seen: Any
 ) -> None:
@@ -125,22 +108,6 @@ def test_a_raising_log_handler_harms_nobody(
     # The line that the three events share, and the one about the error.
     assert bus.counters_snapshot()["hook_errors"] == 2
     assert capsys.readouterr().err.count("the log raised OSError") == 1
-
-
-def test_a_blocking_hook_stops_neither_emit_nor_the_counters(gate: Any, seen: Any) -> None:
-    """While it hangs everything is counted at once; when it returns, everything is reported."""
-    bus = EventBus([gate, seen])
-    bus.start()
-    bus.emit(assigned(0))
-    assert gate.entered.wait(DEADLINE_S)
-    for epoch in range(1, 100):
-        bus.emit(assigned(epoch))
-
-    assert bus.counters_snapshot()["PartitionAssigned"] == 100
-    assert seen.epochs == []
-    gate.opened.set()
-    assert bus.close(DEADLINE_S) == 0
-    assert seen.epochs == list(range(100))
 
 
 def test_a_blocking_log_handler_stops_neither_emit_nor_the_counters(

@@ -22,7 +22,7 @@ from ehkafka.telemetry.otel import conventions
 from ehkafka.telemetry.otel.meter import instrument_of
 from tests.kit.metrics import Shown
 from tests.kit.pages import ROOT
-from tests.kit.pictures import MEMBER, ONE, PARTITION, SHOWN, Source
+from tests.kit.pictures import MEMBER, ONE, SHOWN, Source
 
 # What the API's specification allows.
 NAME = re.compile(r"[a-z][a-z0-9_./-]{0,254}")
@@ -119,16 +119,6 @@ def test_the_page_names_them_as_they_are() -> None:
     by_name = {metric.name: instrument_of(metric) for metric in ALL}
     for name, instrument, unit in rows:
         assert by_name[name] == (instrument, unit)
-
-
-def test_what_nobody_knows_or_has_gone_has_no_points(observed: Observed) -> None:
-    """An unknown lag is no 0, and a partition that went is gone with the next look."""
-    source = Source(replace(ONE, partitions=(PARTITION, replace(PARTITION, lag_records=None))))
-    Metrics(source, meter_provider=observed.provider)
-    assert len(observed.all()["ehkafka.lag.records"].data.data_points) == 1
-    source.now = replace(ONE, partitions=())
-    assert observed.value("ehkafka.lag.records") is None
-    assert observed.value("ehkafka.partitions") == 0
 
 
 class Counting(Source):

@@ -92,15 +92,6 @@ def test_what_is_given_back_is_summed_up(lines: LogLines, logged: Any) -> None:
     ]
 
 
-def test_one_partition_alone_keeps_its_own_sentence_and_fields(lines: LogLines, logged: Any) -> None:
-    """As before: topic, partition, epoch and position."""
-    lines.write(assigned(3))
-    lines.write_owed()
-
-    assert texts(logged) == ["Assigned readings[3], epoch 1, read from earliest."]
-    assert vars(logged.records[0])["partition"] == 3
-
-
 def test_a_level_that_hides_them_gathers_nothing(lines: LogLines, logged: Any) -> None:
     """Nothing is kept for a line that nobody reads."""
     logged.logger.setLevel(logging.WARNING)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
-import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ehkafka import events
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.thinning import SUBJECTS_MAX, WINDOW_S
+from ehkafka.telemetry.thinning import SUBJECTS_MAX, WINDOW_S, Thinning
 
 if TYPE_CHECKING:
     from ehkafka.telemetry.log_lines import LogLines
@@ -26,19 +29,36 @@ def handler_failed(offset: int, attempt: int, decision: str) -> events.Event:
     return events.HandlerFailed(READINGS_0, offset, "home-7", attempt, "ValueError: no unit", decision)
 
 
-def test_a_warning_each_second_for_an_hour_is_logged_each_30_s(
-    lines: LogLines, logged: Any, clock: VirtualClock
-) -> None:
-    """The first at once, then one per window that says how many were not shown; none is unaccounted for."""
-    for _ in range(3_600):
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0, 14.0, WINDOW_S])), max_size=60))
+def test_each_warning_is_a_line_or_counted_in_one(steps: list[tuple[int, float]]) -> None:
+    """However often it is repeated: each subject has at most one line in a window, and none is lost."""
+    thinning, now_s = Thinning(), 0.0
+    lines: list[tuple[int, float]] = []
+    counted = 0
+    for subject, wait_s in steps:
+        event = commit_failed(TopicPartition("t", 0), error=chr(97 + subject))
+        if (suppressed := thinning.admit(event, now_s)) is not None:
+            lines.append((subject, now_s))
+            counted += suppressed + 1
+        now_s += wait_s
+        for owed, others, _ in thinning.owed(now_s):
+            assert isinstance(owed, events.CommitFailed)
+            lines.append((ord(owed.error) - 97, now_s))
+            counted += others + 1
+    for subject in range(4):
+        times = [at_s for one, at_s in lines if one == subject]
+        assert all(later - earlier >= WINDOW_S for earlier, later in pairwise(times))
+    counted += sum(others + 1 for _, others, _ in thinning.owed(None))
+    assert (counted, thinning.suppressed) == (len(steps), 0)
+
+
+def test_a_line_says_how_many_were_not_shown(lines: LogLines, logged: Any, clock: VirtualClock) -> None:
+    """The first warning of the next window brings it."""
+    for _ in range(31):
         lines.write(commit_failed())
         clock.advance(1.0)
-    lines.write_owed(everything=True)
-
-    assert logged.suppressed == [0, *[29] * 119, 28]
-    assert len(logged.records) + sum(logged.suppressed) == 3_600
+    assert logged.suppressed == [0, 29]
     assert "(29 more like it since the last such line.)" in logged.records[1].getMessage()
-    assert not lines.owes_lines
 
 
 def test_different_subjects_are_thinned_apart(lines: LogLines, logged: Any) -> None:
@@ -87,60 +107,6 @@ def test_the_final_decision_on_a_record_is_always_logged(lines: LogLines, logged
         (17, 1),
         (18, 1),
         (17, 5),
-    ]
-
-
-def test_what_is_no_warning_is_never_thinned(lines: LogLines, logged: Any) -> None:
-    """Each start is reported."""
-    for _ in range(3):
-        lines.write(events.AppStarted("homes", ("readings",)))
-
-    assert len(logged.records) == 3
-
-
-def test_any_later_event_brings_the_owed_line(lines: LogLines, logged: Any, clock: VirtualClock) -> None:
-    """A series that ended is reported with its last warning, once its window is over."""
-    for error in ("first", "second", "last"):
-        lines.write(commit_failed(error=error))
-    clock.advance(WINDOW_S)
-    lines.write(events.PartitionResumed(READINGS_0, 1.0))
-
-    owed = logged.records[-1]
-    assert "last" in owed.getMessage()
-    assert logged.suppressed == [0, 0, 1]
-    assert not lines.owes_lines
-
-
-def test_an_owed_line_opens_a_window_too(lines: LogLines, logged: Any, clock: VirtualClock) -> None:
-    """The rate holds for lines that were brought by other events or by the clock."""
-    for _ in range(2):
-        lines.write(commit_failed())
-    clock.advance(WINDOW_S)
-    lines.write_owed()
-    lines.write(commit_failed())
-
-    assert len(logged.records) == 2
-    assert lines.owes_lines
-
-
-def test_a_subject_that_goes_on_does_not_hide_what_another_owes(
-    lines: LogLines, logged: Any, clock: VirtualClock
-) -> None:
-    """The window that ends first is looked at first, also after others were opened anew."""
-    lines.write(commit_failed(READINGS_0))
-    clock.advance(1.0)
-    lines.write(commit_failed(ALERTS_0))
-    lines.write(commit_failed(ALERTS_0))
-    clock.advance(WINDOW_S - 1.0)
-    lines.write(commit_failed(READINGS_0))
-    clock.advance(1.0)
-    lines.write_owed()
-
-    assert [re.findall(r"\w+\[0\]", record.getMessage())[0] for record in logged.records] == [
-        "readings[0]",
-        "alerts[0]",
-        "readings[0]",
-        "alerts[0]",
     ]
 
 

@@ -210,15 +210,6 @@ def test_what_cannot_be_together_is_refused_by_name(
         Reload(**given).check(members=members, on_spark=on_spark)
 
 
-def test_the_command_refuses_it_with_its_code(
-    ehkafka_command: Callable[..., subprocess.CompletedProcess[str]],
-) -> None:
-    """In one line."""
-    ended = ehkafka_command("run", "shop", "--reload", "--members", "2")
-    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-    assert "--reload and --members exclude each other" in ended.stderr
-
-
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command that installs it."""
     monkeypatch.setitem(sys.modules, "watchfiles", None)

@@ -1,10 +1,13 @@
-"""A reader that has gone (`| head`) is no error of the command."""
+"""What commands write: columns that hostile texts do not move, and a reader that has gone (`| head`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.cells import cell_len
+
+from ehkafka.cli.output import columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,3 +35,11 @@ def test_a_view_that_nobody_reads_ends_well(
     ended = ehkafka_command("config", is_read=False)
 
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_columns_stand_whatever_their_cells_hold() -> None:
+    """Wide characters, characters without a width and control characters move no column."""
+    wide, thin, hostile = "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 5, "e\N{COMBINING ACUTE ACCENT}", "\x1b[2J\r\n"
+    lines = columns(("TEXT", "COUNT", "END"), [(wide, 1, "x"), (thin, None, "x"), (hostile, 12_345, "x")])
+    assert all(line.isprintable() for line in lines.splitlines())
+    assert len({cell_len(line) for line in lines.splitlines()[1:]}) == 1
