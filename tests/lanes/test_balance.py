@@ -82,22 +82,6 @@ def test_what_waits_of_a_hot_key_is_not_moved_and_put_back_at_every_look() -> No
     assert bench.call("b").inbox is not call.inbox
 
 
-def test_what_waits_behind_a_hot_key_goes_elsewhere_at_the_next_look() -> None:
-    """Also where only records of that key had been seen there before."""
-    bench = InboxBench(consumers=3)
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1 a2")
-    call = bench.call()
-    bench.check(0.0)
-    bench.check(0.001)
-    bench.inboxes.router.idle.clear()
-    bench.inboxes.router.open = [call.inbox]
-    bench.receive(epoch, "b3")
-    assert len(call.inbox.q) == 3
-    bench.check(0.002)
-    assert bench.call("b").inbox is not call.inbox
-
-
 def test_a_single_record_goes_to_a_free_consumer_where_calls_are_long() -> None:
     """It would else wait for the end of a call of another key; short ones are not worth the move."""
     for mean_s, moves in ((0.02, True), (0.0001, False)):

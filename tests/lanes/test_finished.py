@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.records import TopicPartition
 from tests.kit.inbox_bench import InboxBench
@@ -36,26 +35,6 @@ def test_what_inboxes_hold_is_not_finished(bench: InboxBench) -> None:
         bench.finish(bench.call(key))
     bench.call("c")
     assert finished(epoch) == ((1, 2), (4, 6))
-
-
-def test_nothing_received_or_nothing_unfinished_has_no_ranges(bench: InboxBench) -> None:
-    """Then the position says all."""
-    epoch = bench.assign()
-    assert epoch.extent() is None
-    bench.receive(epoch, "a0 b1")
-    bench.work()
-    assert finished(epoch) == ()
-
-
-def test_held_keys_are_not_finished(bench: InboxBench) -> None:
-    """A held head and the followers parked with it."""
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 a2 d3")
-    bench.fail(bench.call("a"), HoldHead("failed"))
-    for key in "bd":
-        bench.finish(bench.call(key))
-    bench.receive(epoch, "a4 c5")
-    assert finished(epoch) == ((1, 2), (3, 4))
 
 
 def test_holes_in_the_log_join_ranges() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 from confluent_kafka import Message
 from hypothesis import given
@@ -40,47 +38,6 @@ def test_batches_behind_one_record_are_not_remembered_one_by_one() -> None:
         age_s, known_s = bench.now_s - offset / 100, bench.now_s - mark.received_at_s
         assert age_s - 1e-9 <= known_s <= age_s * (1 + 1 / 32) + 1e-9, "a record looks older than it is"
     assert epoch.received.marks.at(5_001) is None
-
-
-def test_merged_batches_keep_the_last_records_timestamp() -> None:
-    """The witness of a commit is an exact pair of offset and timestamp, from shortly below it."""
-    bench = _held_bench()
-    (epoch,) = bench.inboxes.router.epochs.values()
-    for offset in range(1, 4_001):
-        bench.now_s = float(offset)
-        bench.receive(epoch, f"b{offset}", leader_epoch=1)
-    epoch.received.trim_marks(3_000)
-    assert epoch.received.anchor is not None
-    offset, timestamp_ms = epoch.received.anchor
-    assert timestamp_ms == 1_000 + offset, "the timestamp of another record"
-    assert 2_999 - 1_000 / 16 <= offset < 3_000
-
-
-@pytest.mark.parametrize("batches", [1_001, 3_333])
-def test_a_merged_mark_is_of_one_leader_epoch(batches: int) -> None:
-    """A commit carries the epoch of the very record before it, merged or not."""
-    bench = _held_bench()
-    (epoch,) = bench.inboxes.router.epochs.values()
-    for offset in range(1, batches):
-        bench.receive(epoch, f"b{offset}", leader_epoch=1 + offset // 70)
-    assert len(epoch.received.marks) <= MARKS_MAX
-    for offset in range(batches):
-        mark = epoch.received.marks.at(offset)
-        assert mark is not None
-        assert mark.leader_epoch == 1 + offset // 70
-
-
-def test_more_leader_epochs_than_marks_are_bounded_too() -> None:
-    """An epoch that is not known is no epoch: the commit carries none rather than a wrong one."""
-    bench = _held_bench()
-    (epoch,) = bench.inboxes.router.epochs.values()
-    for offset in range(1, 3_000):
-        bench.now_s = float(offset)
-        bench.receive(epoch, f"b{offset}", leader_epoch=offset)
-    assert len(epoch.received.marks) <= MARKS_MAX
-    epochs = [cast("int | None", mark.leader_epoch) for mark in epoch.received.marks]
-    ends = [mark.last_offset for mark in epoch.received.marks]
-    assert all(epoch in {None, end, 1} for epoch, end in zip(epochs, ends, strict=True))
 
 
 @given(

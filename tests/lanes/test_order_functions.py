@@ -116,13 +116,6 @@ def test_the_key_wins_over_the_partition_key_header() -> None:
     assert KeyReader().keys([_message(key=b"k", headers=[(PARTITION_KEY_HEADER, b"p")])]) == [b"k"]
 
 
-def test_unordered_gives_every_record_its_own_key() -> None:
-    """Records that have no order all run side by side."""
-    bench = InboxBench(order_by=unordered)
-    bench.receive(bench.assign(), "a0 a1 a2")
-    assert len(at_once(bench)) == 3
-
-
 @pytest.mark.parametrize(
     "own",
     [Apart("t", 0, 3), PartitionWide("t", 0), KeyFailure(ValueError("x"))],
@@ -182,13 +175,6 @@ def test_a_key_that_cannot_be_hashed_fails_its_record_alone() -> None:
     assert isinstance(failed.error, TypeError)
 
 
-def test_a_failed_key_can_be_dispatched() -> None:
-    """The record has its own key and reaches a worker, where the failure is decided on."""
-    bench = InboxBench(order_by=lambda _: 1 // 0)
-    bench.receive(bench.assign(), "a0 a1")
-    assert len(at_once(bench)) == 2
-
-
 def test_an_error_without_a_hash_can_be_dispatched() -> None:
     """An exception class may be a dataclass, whose instances cannot be hashed."""
 
@@ -203,17 +189,6 @@ def test_an_error_without_a_hash_can_be_dispatched() -> None:
     bench.receive(bench.assign(), "a0 b1")
     bench.work()
     assert bench.is_empty()
-
-
-def test_an_interrupt_in_an_order_function_is_not_a_records_failure() -> None:
-    """KeyboardInterrupt is no record's fault: it is kept as it is, and stops the app."""
-
-    def interrupted(_: object) -> str:
-        raise KeyboardInterrupt
-
-    (key,) = KeyReader(interrupted).keys([_message()])
-    assert isinstance(key, KeyFailure)
-    assert type(key.error) is KeyboardInterrupt
 
 
 @pytest.mark.parametrize(

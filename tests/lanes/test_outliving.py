@@ -8,7 +8,6 @@ import pytest
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.records import Outcome
 from tests.kit.inbox_bench import Call, InboxBench
 
 if TYPE_CHECKING:
@@ -83,24 +82,6 @@ def test_what_is_freed_does_not_wait_behind_that_call_again() -> None:
     assert bench.started[-1] == "a3"
 
 
-def test_a_call_that_has_just_ended_is_not_freed() -> None:
-    """Its worker may end it while what waits behind it is taken out: all goes on as without the command."""
-    bench, hanging, epoch = left_over()
-    pull = bench.router.pull
-
-    def pull_slowly(*arguments: Any) -> Any:
-        pulled = pull(*arguments)
-        hanging.start()
-        return pulled
-
-    bench.router.pull = pull_slowly  # type: ignore[method-assign]
-    assert bench.inboxes.outliving.free_key(b"a", epoch) is None
-    assert not bench.router.freed
-    bench.work()
-    assert bench.started[2:] == ["a0", "a1"] or bench.started[1:] == ["a0", "a1", "b2"]
-    assert epoch.watermark() == 3
-
-
 def test_a_key_that_is_paused_stays_so() -> None:
     """The command ends the wait for the call alone."""
     bench, _, epoch = left_over()
@@ -123,26 +104,6 @@ def test_a_handler_that_is_stopped_stays_so() -> None:
     bench.router.piles.resume()
     bench.work()
     assert sorted(bench.started[1:]) == ["a0", "a1", "b2"]
-
-
-def test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well() -> None:
-    """Its answer, which may never come, counts for nothing."""
-    bench = InboxBench()
-    first = bench.assign()
-    bench.receive(first, "a0 a1")
-    bench.fail(bench.call("a"), AwaitHead("asked", lambda _ticket: None))
-    ticket = bench.waiting.outbox.popleft()
-    bench.inboxes.end([first])
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1")
-    bench.work()
-    assert bench.started == ["a0"]
-    [left] = bench.inboxes.outliving.calls()
-    assert bench.inboxes.outliving.free_key(b"a", epoch) is left
-    bench.work()
-    bench.inboxes.waiting.answer(ticket, Outcome.FINISHED, 0.0)
-    assert bench.started == ["a0", "a0", "a1"]
-    assert bench.is_empty()
 
 
 def test_a_call_of_this_epoch_is_none() -> None:

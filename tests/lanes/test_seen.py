@@ -110,20 +110,6 @@ def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -
     assert inspection.see(epoch).in_flight_records == 0
 
 
-def test_the_records_of_a_key_are_in_order_whatever_holds_them() -> None:
-    """Also while it is paused behind its own call."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1 b2 a3")
-    for commands in ((), (bench.waiting.pause_key,)):
-        for command in commands:
-            command(b"a", epoch)
-        assert [one[MESSAGE].offset() for one in looked(bench).records_of(b"a", epoch)] == [0, 1, 3]
-        if not commands:
-            bench.call("a")
-    assert looked(bench).records_of(b"x", epoch) == []
-
-
 def test_keys_over_partitions_count_where_their_first_record_is() -> None:
     """Each once."""
     bench = InboxBench("handler")
@@ -167,33 +153,6 @@ def test_records_whose_keys_are_unread_are_seen_as_others() -> None:
     records = inspection.records_of(b"a", epoch)
     assert [entry[MESSAGE].offset() for entry in records] == [0, 2]
     assert [Inspection(inboxes).record(entry).status for entry in records] == ["running", "queued"]
-
-
-def test_a_call_whose_key_was_unread_keeps_it_over_the_end() -> None:
-    """And is named with it."""
-    inboxes = Inboxes(1, read_keys=KeyReader().keys)
-    first = inboxes.assign(TopicPartition("t", 0), 1)
-    message = WatchedMessage("t", 0, 0, b"a")
-    inboxes.receive(first, [message], None, 0.0)
-    assert Call(inboxes.inboxes[0]).start()
-    inboxes.end([first])
-    [call] = inboxes.outliving.calls()
-    assert (call[MESSAGE], call[1]) == (message, b"a")
-
-
-def test_a_record_that_failed_before_its_key_was_read_is_seen_to_wait() -> None:
-    """Its entry was made anew."""
-    inboxes = Inboxes(1, read_keys=KeyReader().keys)
-    epoch = inboxes.assign(TopicPartition("t", 0), 1)
-    messages = [WatchedMessage("t", 0, offset, b"a") for offset in range(2)]
-    inboxes.receive(epoch, messages, None, 0.0)
-    worker = Call(inboxes.inboxes[0])
-    assert worker.start()
-    worker.inbox.frozen = True
-    inboxes.waiting.fail(worker.inbox, ((worker.entry, HoldHead("kept"), ()),), 0.0)
-    seen = Inspection(inboxes).see(epoch)
-    assert oldest(seen) == (0, "held", 1, "kept")
-    assert (seen.blocked_keys, seen.keys.count(epoch), seen.keys.records(b"a")) == (1, 1, 2)
 
 
 @pytest.mark.parametrize("waits", ["paused", "stopped"])

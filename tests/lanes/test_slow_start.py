@@ -9,7 +9,6 @@ from ehkafka.lanes.decision import AwaitHead, RetryHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.seen import Inspection
-from ehkafka.lanes.slow_start import WINDOW_MAX
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.inbox_bench import InboxBench
 from tests.kit.simulated.message import WatchedMessage
@@ -43,28 +42,6 @@ def test_after_each_good_end_twice_as_many_go() -> None:
     assert went == [1, 2, 4, 8, 16, 9]
     assert bench.started == ["a0", *(f"a{offset}" for offset in range(40))]
     assert bench.is_empty()
-
-
-def test_a_key_that_has_calmed_down_is_routed_as_any_other() -> None:
-    """However many of its records wait."""
-    bench, _ = tried(1_000)
-    for _ in range(2 * WINDOW_MAX - 1):
-        bench.finish(bench.call("a"))
-    assert at_hand(bench) == 1_000 - (2 * WINDOW_MAX - 1)
-    assert not bench.inboxes.router.slow.keys
-
-
-def test_another_failure_starts_from_one_again() -> None:
-    """Records that have gone and have not started wait behind the one that failed."""
-    bench, _ = tried()
-    bench.finish(bench.call("a"))
-    bench.fail(bench.call("a"), RetryHead(1.0, "again"))
-    assert at_hand(bench) == 0
-    assert bench.inboxes.tally.parked_records == 8
-    bench.check(2.0)
-    assert at_hand(bench) == 1
-    bench.work()
-    assert bench.started == ["a0", "a0", "a1", *(f"a{offset}" for offset in range(1, 9))]
 
 
 def test_a_key_in_slow_start_does_not_count_as_waiting() -> None:

@@ -135,18 +135,6 @@ class Restless:
         return False
 
 
-def test_a_key_whose_hash_changes_is_forgotten() -> None:
-    """Memory: what is kept follows the backlog, though the key would not be found any more."""
-    bench = InboxBench(order_by=lambda _message: Restless())
-    epoch = bench.assign()
-    for first in range(0, 3_000, 3):
-        bench.receive(epoch, f"a{first} b{first + 1} c{first + 2}")
-        bench.work()
-    bench.check()
-    assert len(epoch.owners) < 2_000
-    assert bench.is_empty()
-
-
 def test_a_key_that_equals_nothing_is_one_key_while_it_is_the_same_object() -> None:
     """As in a dict: identity comes before equality, also for NaN."""
     same = Restless.__new__(Restless)

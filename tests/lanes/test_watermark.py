@@ -4,25 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.lanes.decision import SkipHead
 from ehkafka.lanes.inbox import KEY
 from tests.kit.inbox_bench import InboxBench
-
-
-def _ten_keys() -> str:
-    return " ".join(f"{chr(97 + offset)}{offset}" for offset in range(10))
-
-
-def test_an_unfinished_first_record_holds_the_watermark_back() -> None:
-    """With offset 0 in flight and 1 to 9 finished it stays at 0, and is 10 when 0 finishes."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, _ten_keys())
-    first = bench.call()
-    bench.work()
-    assert epoch.watermark() == 0
-    bench.finish(first)
-    assert epoch.watermark() == 10
 
 
 def test_a_tombstone_holds_the_watermark_back_like_any_record() -> None:
@@ -52,55 +35,9 @@ def test_holes_in_the_log_are_passed() -> None:
     assert epoch.watermark() == 21
 
 
-def test_a_log_that_starts_late_is_counted_from_there() -> None:
-    """Ten records from offset 500 done make 510."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, " ".join(f"a{offset}" for offset in range(500, 510)))
-    bench.work()
-    assert epoch.watermark() == 510
-
-
 def test_without_a_record_there_is_no_watermark() -> None:
     """An epoch that received nothing has nothing to commit."""
     assert InboxBench().assign().watermark() is None
-
-
-def test_a_skipped_record_is_passed_and_counted() -> None:
-    """Skipped is an outcome; its lane goes on with the next record."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1")
-    bench.fail(bench.call(), SkipHead("not for us"))
-    assert epoch.watermark() == 1
-    assert (epoch.tally.skipped_records, bench.inboxes.tally.skipped_records) == (1, 1)
-    bench.work()
-    assert epoch.watermark() == 2
-    assert (epoch.tally.finished_records, bench.inboxes.tally.finished_records) == (1, 1)
-    assert bench.is_empty()
-
-
-def test_records_that_an_earlier_epoch_finished_are_not_run_again() -> None:
-    """With 0 to 9 finished but for 2 and 4, only those two run and the watermark ends at 10."""
-    bench = InboxBench()
-    epoch = bench.assign(finished_before={0, 1, 3, 5, 6, 7, 8, 9})
-    bench.receive(epoch, _ten_keys())
-    assert epoch.watermark() == 2
-    assert bench.inboxes.tally.backlog_records == 2
-    bench.work()
-    assert bench.started == ["c2", "e4"]
-    assert epoch.watermark() == 10
-    assert epoch.tally.finished_records == 10
-    assert bench.is_empty()
-
-
-def test_a_batch_that_was_wholly_finished_before_moves_the_watermark() -> None:
-    """Nothing is left to run, and the position moves on all the same."""
-    bench = InboxBench()
-    epoch = bench.assign(finished_before=range(10))
-    bench.receive(epoch, "a0 b1")
-    assert epoch.watermark() == 2
-    assert bench.begin() is None
 
 
 def test_the_leader_epoch_before_the_watermark_is_known() -> None:

@@ -171,14 +171,6 @@ def test_a_handler_that_begins_to_compute_gets_fewer_workers_soon() -> None:
     assert found[-1].size <= THREADS.first
 
 
-def test_a_quick_handler_keeps_the_number_that_it_begins_with() -> None:
-    """One worker has all records, as more would cost: the others rest, and nothing is known of them."""
-    auto = AutoSize(THREADS)
-    looks = range(int(2 * UNUSED_S / CHECK_S))
-    sizes = {auto.next_size(Seen(n * CHECK_S, n * 50_000, n * CHECK_S, 1, is_waited_for=True)) for n in looks}
-    assert sizes == {THREADS.first}
-
-
 def test_what_nothing_needs_for_long_is_let_go() -> None:
     """Down to twice of what was busy; never below what it begins with."""
     found = follow(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.size import sizes_of
-from ehkafka.lanes.decision import RetryHead, SkipHead
+from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import IDLE_CHECK_S, Hub
@@ -79,15 +78,6 @@ def test_it_does_not_ask_again_at_once() -> None:
     assert len(checks) == 1
 
 
-def test_it_asks_for_nothing_where_nothing_waits() -> None:
-    """A consumer that falls asleep reads no clock."""
-    bench = Bench()
-    bench.behind.q.clear()
-    bench.hub.inboxes.balance.queued = 0
-    bench.hub.clock = SimpleNamespace()  # type: ignore[assignment]
-    bench.end_other()
-
-
 def test_more_of_a_key_in_slow_start_goes_as_soon_as_its_consumer_has_nothing() -> None:
     """Without the poll thread, which looks again soon as long as a key starts slowly."""
     now_s = 1.0
@@ -111,19 +101,3 @@ def test_more_of_a_key_in_slow_start_goes_as_soon_as_its_consumer_has_nothing() 
     inbox.head = None
     hub.note_idle(inbox)
     assert len(inbox.q) == 2
-
-
-def test_a_handler_whose_key_starts_slowly_is_not_at_rest() -> None:
-    """Its record has ended, and what follows it has not gone to a consumer yet."""
-    hub = Hub(Inboxes(1), lambda: 0.0)
-    epoch = hub.inboxes.assign(TopicPartition("t", 0), 1)
-    messages: list[Any] = [SimulatedMessage("t", 0, offset, b"a", b"") for offset in range(9)]
-    hub.receive([(epoch, messages, [b"a"] * 9, (), sizes_of(messages))])
-    [inbox] = hub.inboxes.inboxes
-    inbox.head = entry = inbox.q[0]
-    inbox.q.popleft()
-    hub.fail(inbox, entry, SkipHead("bad"))
-    inbox.head = inbox.q[0]
-    inbox.q.popleft()
-    inbox.head = None
-    assert not hub.is_at_rest((), letters=True)

@@ -139,30 +139,6 @@ def test_the_burst_is_a_tenth_of_a_second(pool: Callable[..., Any], clock: Virtu
             inboxes.end(list(inboxes.router.epochs.values()))
 
 
-def test_without_records_no_token_is_used(pool: Callable[..., Any], clock: VirtualClock) -> None:
-    """Workers that find nothing must not slow the next records down."""
-    made = paced(pool, clock, 1.0, 1)
-    rests(made, 1)
-    clock.advance(1.0)
-    for _ in range(100):
-        made.hub.wake(made.hub.inboxes.inboxes)
-    rests(made, 1)
-    assert made.hub.pace.tokens == 1
-    assert made.hub.next_due_s() is None
-
-
-def test_what_waits_for_a_token_may_be_taken_back(pool: Callable[..., Any], clock: VirtualClock) -> None:
-    """At the end of an epoch none of it starts, and the next owner gets it."""
-    made = paced(pool, clock, 1.0, 5)
-    rests(made, 1)
-    with made.hub.locked() as inboxes:
-        epochs = list(inboxes.router.epochs.values())
-        assert inboxes.end(epochs) == [4]
-    clock.advance(10.0)
-    made.hub.watch()
-    rests(made, 1)
-
-
 class Sleeping:
     """A hub with a rate limit whose consumers all sleep, each with records that wait, and who was woken."""
 
@@ -192,18 +168,6 @@ class Sleeping:
         self.woken.clear()
         self.hub.watch()
         return self.woken
-
-
-def test_consumers_sleep_while_the_bucket_is_empty() -> None:
-    """None is woken, nothing is to be looked at again at once, and the next due time is known."""
-    bench = Sleeping(20.0, [b"a", b"b", b"c"])
-    assert [bench.pace.take() for _ in range(3)] == [True, True, False]
-    assert bench.watch() == []
-    assert bench.hub.watch() is False
-    assert bench.hub.next_due_s() == pytest.approx(bench.clock.now_s() + 0.05)
-    bench.clock.advance(0.05)
-    assert bench.hub.next_due_s() is None
-    assert len(bench.watch()) == 1
 
 
 def test_what_keeps_the_commit_back_most_comes_first() -> None:

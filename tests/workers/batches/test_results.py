@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.events import BatchRaised
-from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
-from ehkafka.records import Outcome
+from ehkafka.lanes.decision import RetryHead
 from ehkafka.records.batch import Failed, Skipped
-from ehkafka.records.signals import RetryLater
-from tests.kit.inbox_bench import left_of
 from tests.workers.batches.batch_bench import BatchBench
 
 if TYPE_CHECKING:
@@ -43,44 +39,6 @@ def raising(*records: str) -> Callable[[list[str]], Mapping[int, Result]]:
 # --- records that failed or are skipped ---------------------------------------------------------------
 
 
-def test_a_failed_record_and_the_later_ones_of_its_key_come_again() -> None:
-    """In order, before what was received meanwhile; only the failed one has spent an attempt."""
-    bench = BatchBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1 a2 b3")
-    bench.handle, bench.decide = failing("a1"), lambda _record: RetryHead(5.0, "later")
-    assert bench.run() == ["a0", "a1", "a2", "b3"]
-    bench.inboxes.router.note_all()
-    assert (epoch.watermark(), epoch.tally.finished_records, epoch.tally.parked_records) == (1, 2, 2)
-    bench.receive(epoch, "a4")
-    assert bench.run() is None
-    bench.handle = failing("a2")
-    bench.check(5.0)
-    assert bench.run() == ["a1", "a2"]
-    assert bench.failed == [("a1", 1), ("a2", 1)]
-    bench.handle = failing()
-    bench.check(10.0)
-    assert bench.run_all() == [["a2"]]
-    assert bench.run_all() == [["a4"]]
-    bench.inboxes.router.note_all()
-    assert bench.is_empty()
-    assert not bench.inboxes.router.attempts
-
-
-def test_results_of_what_comes_again_count_for_nothing() -> None:
-    """What was reported of later records of the key is forgotten: they are handled again."""
-    bench = BatchBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1 a2")
-    bench.handle = lambda _batch: {0: Failed(ERROR), 1: Skipped("no"), 2: Failed(ERROR)}
-    bench.decide = lambda _record: SkipHead("failed")
-    bench.run()
-    assert bench.failed == [("a0", 1)]
-    assert epoch.tally.skipped_records == 1
-    bench.handle = failing()
-    assert bench.run() == ["a1", "a2"]
-
-
 def test_skipped_records_are_counted_as_such() -> None:
     """The commit passes them."""
     bench = BatchBench()
@@ -92,28 +50,6 @@ def test_skipped_records_are_counted_as_such() -> None:
         assert (tally.finished_records, tally.skipped_records) == (2, 1)
     assert epoch.watermark() == 3
     assert bench.is_empty()
-
-
-def test_each_failed_key_is_decided_for_itself() -> None:
-    """One waits, one is skipped, one goes to the dead letters; what waits of each key comes along."""
-    bench = BatchBench(records_max=6)
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 c2 d3 a4 b5 c6 d7 a8")
-    decisions: dict[str, Any] = {
-        "a0": HoldHead("held"),
-        "b1": SkipHead("skipped"),
-        "c2": AwaitHead("asked", lambda _ticket: None, "hold_key"),
-    }
-    bench.handle, bench.decide = failing(*decisions), decisions.__getitem__
-    assert bench.run() == ["a0", "b1", "c2", "d3", "a4", "b5"]
-    bench.handle = failing()
-    assert sorted(record for batch in bench.run_all() for record in batch) == ["b5", "d7"]
-    held = bench.held("c", epoch)
-    assert held.ticket is not None
-    bench.inboxes.waiting.answer(held.ticket, Outcome.DEAD_LETTERED, 0.0)
-    bench.inboxes.router.note_all()
-    assert left_of(epoch) == ["a0", "a4", "c6", "a8"]
-    assert epoch.tally.skipped_records == 1
 
 
 def test_many_failures_cost_one_pass_over_what_waits() -> None:
@@ -140,21 +76,6 @@ def test_many_failures_cost_one_pass_over_what_waits() -> None:
 
 
 # --- a handler that raises ----------------------------------------------------------------------------
-
-
-def test_a_batch_that_raised_comes_again_in_halves_until_the_culprit_is_alone() -> None:
-    """No attempt is spent on the way, and none by another record."""
-    bench = BatchBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 c2 d3 e4 f5 g6 h7")
-    bench.handle = raising("f5")
-    bench.run_all()
-    assert [len(batch) for batch in bench.batches] == [8, 4, 4, 2, 1, 1, 2]
-    assert bench.failed == [("f5", 1)]
-    assert [(event.records, event.next_records_max) for event in bench.events] == [(8, 4), (4, 2), (2, 1)]
-    assert all(type(event) is BatchRaised for event in bench.events)
-    bench.inboxes.router.note_all()
-    assert (epoch.watermark(), epoch.tally.finished_records) == (5, 7)
 
 
 def test_a_retried_culprit_stays_alone() -> None:
@@ -186,48 +107,6 @@ def test_fresh_records_do_not_join_suspects() -> None:
     assert bench.run_all() == [["a0"], ["b1"], ["e2"], ["c3", "d4"]]
 
 
-def test_retry_later_lets_the_same_records_come_again_together() -> None:
-    """No halves, and no other record joins them: neither fresh ones nor later ones of their keys."""
-    bench = BatchBench(records_max=4)
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 a2 c3 b4 a5")
-
-    def away(_batch: list[str]) -> Mapping[int, Result]:
-        raise RetryLater(3.0, "the store is away")
-
-    bench.handle, bench.decide = away, lambda _record: RetryHead(3.0, "later", is_asked=True)
-    bench.run()
-    assert bench.failed == [("a0", 1), ("b1", 1), ("c3", 1)]
-    assert not bench.events
-    assert bench.run() is None
-    bench.check(3.0)
-    assert bench.run() == ["a0", "a2", "b1", "c3"]
-    bench.handle = failing()
-    bench.receive(epoch, "d6")
-    bench.check(6.0)
-    assert bench.run_all() == [["d6"], ["a0", "a2", "b1", "c3"]]
-    assert bench.run_all() == [["a5", "b4"]]
-    bench.inboxes.router.note_all()
-    assert bench.is_empty()
-    assert not bench.inboxes.router.attempts
-
-
-def test_an_exit_is_decided_once_and_holds_all_keys() -> None:
-    """The app stops for it; until then none of these starts again."""
-    bench = BatchBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 a2")
-
-    def leave(_batch: list[str]) -> Mapping[int, Result]:
-        raise SystemExit(3)
-
-    bench.handle = leave
-    bench.run()
-    assert bench.failed == [("a0", 1)]
-    assert bench.run_all() == []
-    assert left_of(epoch) == ["a0", "b1", "a2"]
-
-
 def test_nothing_is_known_of_narrowed_records_that_are_gone() -> None:
     """Memory follows what is there, not what ever raised."""
     bench = BatchBench(records_max=3)
@@ -242,18 +121,6 @@ def test_nothing_is_known_of_narrowed_records_that_are_gone() -> None:
 
 
 # --- drains and ends ----------------------------------------------------------------------------------
-
-
-def test_the_commit_waits_for_the_whole_batch() -> None:
-    """Nothing of a batch is done before its handler has returned."""
-    bench = BatchBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1 b2 a3")
-    seen: list[int | None] = []
-    bench.meanwhile = lambda: (bench.inboxes.router.note_all(), seen.append(epoch.watermark()))
-    bench.run()
-    bench.inboxes.router.note_all()
-    assert (seen, epoch.watermark()) == ([0], 4)
 
 
 def test_what_raised_does_not_start_again_above_a_drains_limit() -> None:

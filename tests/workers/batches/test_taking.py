@@ -15,22 +15,6 @@ from tests.workers.batches.batch_bench import BatchBench
 pytestmark = pytest.mark.usefixtures("_keys")
 
 
-def test_a_batch_goes_when_it_is_full_and_the_rest_when_its_time_is_up() -> None:
-    """By the number of records, then `wait_s` after its first one was received."""
-    bench = BatchBench(records_max=3, wait_s=1.0)
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1")
-    assert bench.run() is None
-    bench.now_s = 0.5
-    bench.receive(epoch, "a2 c3 c4")
-    assert bench.run() == ["a0", "b1", "a2"]
-    assert bench.run() is None
-    bench.now_s = 1.4
-    assert bench.run() is None
-    bench.now_s = 1.5
-    assert bench.run() == ["c3", "c4"]
-
-
 def test_what_waited_behind_a_long_batch_does_not_wait_again() -> None:
     """The time counts from when the first record was received, not from when its worker saw it."""
     bench = BatchBench(records_max=3, wait_s=1.0)
@@ -38,19 +22,6 @@ def test_what_waited_behind_a_long_batch_does_not_wait_again() -> None:
     bench.receive(epoch, "a0 b1 c2 d3")
     bench.meanwhile = lambda: setattr(bench, "now_s", 5.0)
     assert bench.run() == ["a0", "b1", "c2"]
-    assert bench.run() == ["d3"]
-
-
-def test_the_bytes_of_values_bound_a_batch_and_let_it_go() -> None:
-    """A value above the limit is a batch by itself."""
-    bench = BatchBench(records_max=100, bytes_max=100, wait_s=1.0)
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1", value=b"x" * 40)
-    assert bench.run() is None
-    bench.receive(epoch, "c2", value=b"x" * 40)
-    assert bench.run() == ["a0", "b1"]
-    bench.receive(epoch, "d3", value=b"x" * 400)
-    assert bench.run() == ["c2"]
     assert bench.run() == ["d3"]
 
 
@@ -108,19 +79,6 @@ def test_what_waits_behind_a_batch_that_takes_long_goes_to_another_worker() -> N
     other = next(inbox for inbox in bench.inboxes.inboxes if inbox is not busy)
     assert [written(entry) for entry in other.q] == ["d4", "e5"]
     assert [written(entry) for entry in busy.q] == ["a3"]
-
-
-def test_a_hot_key_takes_turns_where_calls_take_long() -> None:
-    """The others behind it are in the next batch; each key stays in order."""
-    bench = BatchBench(records_max=4)
-    epoch = bench.assign()
-    bench.receive(epoch, " ".join(f"h{n}" for n in range(20)) + " a20 b21")
-    inbox = bench.inboxes.inboxes[0]
-    taken = bench.workers._taking.take(inbox, spent_s=1.0)
-    assert [entry[MESSAGE].offset() for entry in taken] == [0, 20, 21, 1]
-    bench.inboxes.end_batch(inbox)
-    assert [record for batch in bench.run_all() for record in batch] == [f"h{n}" for n in range(2, 20)]
-    assert bench.is_empty()
 
 
 def test_a_hot_key_takes_turns_though_a_record_of_another_key_is_on_hold() -> None:

@@ -41,15 +41,6 @@ def test_a_killed_child_charges_the_record_that_ran_and_no_other(crew: Any) -> N
     assert (death.how, death.was_running) == ("signal SIGKILL", True)
 
 
-def test_an_exit_code_is_named(crew: Any) -> None:
-    """A handler that leaves the process is charged, and its exit code reported."""
-    one = crew()
-    one.receive("exit 7")
-    one.wait(lambda: one.failures)
-
-    assert "exit code 7" in str(one.failures[0][1])
-
-
 def test_a_child_that_dies_idle_charges_nobody(crew: Any) -> None:
     """A killed idle child is found with the next batch, whose records never started."""
     one = crew()

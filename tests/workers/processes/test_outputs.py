@@ -12,7 +12,6 @@ import pytest
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.output import OutputRefusedError
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
 from tests.workers.processes.conftest import offset_of
 
@@ -56,43 +55,6 @@ def test_each_output_is_put_for_its_record_in_the_order_of_its_key(senders: Any)
     assert in_order(one, keys, first)
     assert [output.key for output in one.outputs() if offset_of(output) == first] == [b"a"]
     assert one.outlet.calls == {}
-
-
-def test_a_cut_takes_a_batch_back_that_tells_of_one_record_after_another(senders: Any) -> None:
-    """Of a batch that would take seconds only the record that runs is waited for; all that ended has sent."""
-    one = senders(batch_s=10.0)
-    one.warm_up()
-    first = one.next_offset
-    one.receive(*["sleep 0.05"] * 200, keys="a" * 200)
-    one.wait(lambda: one.lines("start")[-1][0] == str(first + 3))
-    with one.hub.locked() as inboxes:
-        inboxes.drain([one.epoch], None)
-    began_s = unstolen_s()
-
-    def is_drained() -> bool:
-        with one.hub.locked() as inboxes:
-            return inboxes.is_drained([one.epoch])
-
-    one.wait(is_drained)
-    assert unstolen_s() - began_s < 5.0
-    watermark = one.watermark()
-    assert first + 3 < watermark < first + 100
-    assert [offset for offset, _ in one.sent() if offset >= first] == list(range(first, watermark))
-
-
-def test_a_slow_record_delays_no_outputs_of_its_batch(senders: Any) -> None:
-    """What ended before it has sent, what waited behind it is run elsewhere."""
-    one = senders(2)
-    one.warm_up()
-    first = one.next_offset
-    keys = "ba" + "acdefghijk" * 3
-    one.receive("x", "wait", *["x"] * 30, keys=keys)
-    free = {0, *(2 + n for n in range(30) if n % 10)}
-    one.wait(lambda: {offset - first for offset, _ in one.sent() if offset >= first} == free)
-    (one.directory / "gate").touch()
-    one.finish_all()
-    assert sorted(offset for offset, _ in one.sent()) == list(range(one.next_offset))
-    assert in_order(one, keys, first)
 
 
 def test_a_child_that_is_killed_in_mid_call_has_sent_nothing(senders: Any) -> None:
@@ -190,14 +152,6 @@ def test_nothing_can_be_sent_once_the_call_has_ended(senders: Any) -> None:
     one.wait(lambda: one.lines("late"))
     assert "t[0]@0 has ended" in " ".join(one.lines("late")[0])
     assert one.sent() == []
-
-
-def test_large_outputs_travel_whole(senders: Any) -> None:
-    """Larger than any pipe, one behind the other."""
-    one = senders()
-    one.receive(*["bytes 900000"] * 5, keys="aaaaa")
-    one.finish_all()
-    assert [len(value) for _, value in one.sent()] == [900_000] * 5
 
 
 def test_no_room_holds_the_child_up_and_charges_nobody(senders: Any) -> None:

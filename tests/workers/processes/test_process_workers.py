@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -78,21 +76,6 @@ def test_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(cr
     assert one.lines("start")[-1][0] == str(first + 2)
 
 
-def test_children_leave_signals_to_their_parent(crew: Any) -> None:
-    """Ctrl-C and a group's SIGTERM reach the children, too: they go on until the parent has drained."""
-    one = crew()
-    one.receive("wait")
-    one.wait(lambda: one.lines("start"))
-    [pid] = one.workers.pids
-    os.kill(pid, signal.SIGINT)
-    os.kill(pid, signal.SIGTERM)
-    (one.directory / "gate").touch()
-    one.finish_all()
-
-    assert one.failures == []
-    assert one.workers.pids == [pid]
-
-
 def test_batches_grow_by_doubling_and_shrink_at_once(crew: Any) -> None:
     """Slow handlers get one record at a time, from the first slow batch on."""
     fitting = crew(start=False).workers._fitting
@@ -155,26 +138,6 @@ def test_a_rate_limit_holds_over_all_children(crew: Any) -> None:
     one.finish_all()
     assert time.monotonic() - began_s >= (20 - 5) / 50.0
     assert one.workers.stop(10.0) == []
-
-
-def test_a_record_cannot_be_deferred(crew: Any) -> None:
-    """The token would stay in the child: refused there, which fails the attempt."""
-    one = crew()
-    one.receive("defer")
-    one.wait(lambda: one.failures)
-
-    assert "cannot be deferred in a worker process" in str(one.failures[0][1])
-
-
-def test_a_large_record_travels_whole(crew: Any) -> None:
-    """Larger than any pipe, in both encodings' reach."""
-    one = crew()
-    value = "read " + "x" * 3_000_000
-    one.receive(value)
-    one.receive("x" * 100_000, "x")
-    one.finish_all()
-
-    assert len(" ".join(one.lines("read")[0])) > len(value)
 
 
 @pytest.mark.parametrize("what", ["lambda", "closure", "object"])

@@ -130,17 +130,6 @@ def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> 
     assert again.held() == [[0, 1]]
 
 
-def test_what_a_dead_child_had_said_counts() -> None:
-    """Of what it was given some has ended, one killed it, one was not started: all are known apart."""
-    one = Played("a0 b1 c2 d3")
-    dead = PlayedChild([[sent(0)]], leaves=1)
-    dead.is_dead = True
-    one.run(dead)
-    assert one.posts.sent == [(0, "0")]
-    assert [offset for offset, _ in one.failures] == [2]
-    assert (one.held(), one.waiting(), one.unfinished()) == ([[2]], [3], [2, 3])
-
-
 # -- between claims and words --------------------------------------------------------------------------------
 
 

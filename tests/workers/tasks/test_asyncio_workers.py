@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.errors import HandlerFailedError
-from ehkafka.lanes.inbox import KEY
 from ehkafka.workers.tasks.shared import new_loop
 
 if TYPE_CHECKING:
@@ -21,49 +19,9 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.inbox import Entry
 
-from tests.workers.tasks.conftest import LIMIT_S, Pool, offset_of
+from tests.workers.tasks.conftest import LIMIT_S, Pool
 
 # --- how many, and fairness ---------------------------------------------------------------------------
-
-
-def test_as_many_calls_run_at_once_as_there_are_workers(pool: Callable[..., Pool]) -> None:
-    """1000 workers and 3000 keys: 1000 calls wait at once, never 1001; then all are done."""
-    gate = asyncio.Event()
-
-    async def wait(_entry: Entry) -> None:
-        await gate.wait()
-
-    made = pool(1000, wait)
-    made.receive(made.assign(), 0, [b"k%d" % n for n in range(3000)])
-    made.wait(lambda: len(made.started) == 1000)
-    assert made.hub.busy == 1000
-    made.call_soon(gate.set)
-    made.wait(lambda: len(made.ended) == 3000)
-    assert made.running_max == 1000
-
-
-def test_the_number_of_workers_may_change_while_they_run(pool: Callable[..., Pool]) -> None:
-    """Growing takes effect within a look, shrinking after the calls that run."""
-    gates = [asyncio.Event(), asyncio.Event()]
-
-    async def wait(entry: Entry) -> None:
-        await gates[offset_of(entry) in later].wait()
-
-    made = pool(2, wait)
-    later: set[int] = set()
-    made.receive(made.assign(), 0, [b"k%d" % n for n in range(12)])
-    made.wait(lambda: len(made.started) == 2)
-    made.workers.resize(6)
-    made.wait(lambda: len(made.started) == 6)
-    made.workers.resize(3)
-    later.update(set(range(12)) - set(made.started))
-    made.call_soon(gates[0].set)
-    made.wait(lambda: len(made.started) == 9)
-    assert made.running_now == 3
-    made.call_soon(gates[1].set)
-    made.wait(lambda: len(made.ended) == 12)
-    assert made.workers.size == 3
-    made.wait(lambda: not made.inboxes.router.leaving)
 
 
 def test_a_handler_that_has_nothing_has_no_task(pool: Callable[..., Pool]) -> None:
@@ -153,36 +111,6 @@ def test_each_attempt_has_a_context_of_its_own(pool: Callable[..., Pool]) -> Non
 # --- the loop itself -----------------------------------------------------------------------------------
 
 
-def test_a_loop_that_dies_is_reported_and_leaves_its_records_unfinished(pool: Callable[..., Pool]) -> None:
-    """SystemExit in a task that a handler left behind ends the loop: visible, nothing runs any more."""
-
-    async def leave() -> None:
-        sys.exit(3)
-
-    left: list[asyncio.Task[None]] = []
-
-    async def work(entry: Entry) -> None:
-        if entry[KEY] == b"b":
-            left.append(asyncio.get_running_loop().create_task(leave()))
-        await asyncio.Event().wait()
-
-    made = pool(4, work)
-    epoch = made.assign()
-    made.receive(epoch, 0, [b"a", b"b"])
-    made.wait(lambda: made.deaths)
-    # The handler's fault, and so it is named; not the engine's.
-    assert isinstance(made.deaths[0], HandlerFailedError)
-    assert "SystemExit: 3" in str(made.deaths[0])
-    assert left[0].exception() is made.deaths[0].__cause__
-    assert made.workers.stop(LIMIT_S) == []
-    with made.hub.locked() as inboxes:
-        inboxes.drain([epoch], None)
-        # Nothing waits for what died with the loop, and nothing of it counts as done.
-        assert inboxes.is_drained([epoch])
-        assert epoch.watermark() == 0
-    assert made.failed == []
-
-
 def test_an_engine_error_ends_the_loop_visibly(pool: Callable[..., Pool]) -> None:
     """What is no handler's error is reported as the pool's death."""
 
@@ -194,24 +122,6 @@ def test_an_engine_error_ends_the_loop_visibly(pool: Callable[..., Pool]) -> Non
     made.receive(made.assign(), 0, [b"a"])
     made.wait(lambda: made.deaths)
     assert isinstance(made.deaths[0], AttributeError)
-
-
-def test_a_stuck_report_shows_what_a_suspended_call_awaits(pool: Callable[..., Pool]) -> None:
-    """Partition, offset and key, then the frames down to the innermost await."""
-
-    async def waits_for_a_reply() -> None:
-        await asyncio.Event().wait()
-
-    async def work(_entry: Entry) -> None:
-        await waits_for_a_reply()
-
-    made = pool(4, work)
-    made.receive(made.assign(), 0, [b"a"])
-    made.wait(lambda: made.started)
-    made.wait(lambda: len(made.workers.stacks()) == 2)
-    stack = made.workers.stacks()["ehkafka-x-loop t[0]@0 key a"]
-    assert "in waits_for_a_reply" in stack
-    assert "Event().wait()" in stack
 
 
 def test_a_stuck_report_shows_the_oldest_calls_and_counts_the_others(pool: Callable[..., Pool]) -> None:
@@ -228,23 +138,6 @@ def test_a_stuck_report_shows_the_oldest_calls_and_counts_the_others(pool: Calla
     assert stacks["ehkafka-x-loop …"] == "and 150 calls more\n"
 
 
-def test_a_stuck_report_shows_where_a_blocking_call_holds_the_loop_up(pool: Callable[..., Pool]) -> None:
-    """A call that blocks instead of awaiting is on the thread's own stack."""
-    gate = threading.Event()
-
-    async def blocks_the_loop(_entry: Entry) -> None:
-        gate.wait(LIMIT_S)
-
-    made = pool(4, blocks_the_loop)
-    made.receive(made.assign(), 0, [b"a"])
-    made.wait(lambda: made.started)
-    try:
-        assert "in blocks_the_loop" in made.workers.stacks()["ehkafka-x-loop"]
-        assert made.workers.stop(0.05) == ["x on the loop of ehkafka-x-loop"]
-    finally:
-        gate.set()
-
-
 def test_uvloop_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop is what its `new_event_loop` makes."""
     made = object()
@@ -258,14 +151,3 @@ def test_without_uvloop_the_standard_loop_is_taken(monkeypatch: pytest.MonkeyPat
     loop = new_loop()
     assert type(loop).__module__.startswith("asyncio.")
     loop.close()
-
-
-def test_who_wakes_a_closed_loop_is_not_harmed(pool: Callable[..., Pool]) -> None:
-    """A waker may be late: the pool has left."""
-    made = pool(4)
-    epoch = made.assign()
-    made.receive(epoch, 0, [b"a"])
-    made.wait(lambda: made.ended)
-    assert made.workers.stop(LIMIT_S) == []
-    made.receive(epoch, 1, [b"a"])
-    assert made.deaths == []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.lanes.inbox import EPOCH
-from ehkafka.records import TopicPartition
 from tests.workers.tasks.conftest import offset_of
 
 if TYPE_CHECKING:
@@ -70,26 +69,6 @@ def test_a_handler_that_swallows_its_cancellation_is_stale_and_its_result_droppe
     made.wait(lambda: made.hub.count_finished() == 2)
     assert made.inboxes.tally.stale_records == 1
     assert cancelling == [0, 0, 0]
-
-
-def test_other_calls_are_not_cancelled_with_an_ended_epoch(pool: Callable[..., Pool]) -> None:
-    """Only what belongs to the ended partition is."""
-    gate = asyncio.Event()
-
-    async def wait(_entry: Entry) -> None:
-        await gate.wait()
-
-    made = pool(4, wait)
-    ends = made.assign()
-    stays = made.assign(TopicPartition("t", 1))
-    made.receive(ends, 0, [b"a"])
-    made.receive(stays, 0, [b"a"])
-    made.wait(lambda: len(made.started) == 2)
-    made.end(ends)
-    made.wait(lambda: len(made.ended) == 1)
-    made.call_soon(gate.set)
-    made.wait(lambda: made.finished(stays) == 1)
-    assert made.failed == []
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit])

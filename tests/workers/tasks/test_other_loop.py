@@ -101,15 +101,3 @@ def test_an_error_whose_text_cannot_be_made_raises_nothing() -> None:
     error = BrokenError("Event loop is closed")
     explain_other_loop(error, "store", is_callers=False)
     assert error.args == ("Event loop is closed",)
-
-
-def test_a_clients_error_with_one_text_is_named_where_only_texts_are_shown() -> None:
-    """Events and letters have the text alone."""
-
-    class ClientError(Exception):
-        pass
-
-    error = ClientError("request failed")
-    error.__cause__ = RuntimeError("got Future <Future pending> attached to a different loop")
-    explain_other_loop(error, "store", is_callers=False)
-    assert str(error).startswith("request failed (handler 'store' used an object of another event loop;")

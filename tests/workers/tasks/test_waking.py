@@ -11,12 +11,12 @@ import pytest
 
 from ehkafka.workers.rate import Pace
 from ehkafka.workers.tasks.tasks import InboxTasks
-from tests.workers.tasks.conftest import LIMIT_S, Pool, offset_of
+from tests.workers.tasks.conftest import LIMIT_S, Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.inbox import Inbox
 
 
 @pytest.mark.usefixtures("quick_switches")
@@ -130,34 +130,6 @@ def test_tasks_are_not_woken_for_nothing(pool: Callable[..., Pool], monkeypatch:
         made.wait(lambda offset=offset: len(made.ended) == offset + 1)  # type: ignore[misc]
     # A task that is about to rest may take one without being woken.
     assert 150 < sum(began) <= 200
-
-
-def test_a_failed_record_that_others_take_over_lets_its_task_go_on(pool: Callable[..., Pool]) -> None:
-    """Another thread has the lock: the task waits for it, and then serves the next record without a watch."""
-
-    async def work(entry: Entry) -> None:
-        if offset_of(entry) == 0:
-            raise ValueError
-
-    made = pool(1, work)
-    epoch = made.assign()
-    taken, let_go = threading.Event(), threading.Event()
-
-    def keep() -> None:
-        with made.hub.locked():
-            taken.set()
-            assert let_go.wait(LIMIT_S)
-
-    made.call_soon(lambda: taken.wait(LIMIT_S))
-    made.receive(epoch, 0, [b"a", b"b", b"a"])
-    thread = threading.Thread(target=keep)
-    thread.start()
-    made.wait(lambda: made.failed, watch=False)
-    time.sleep(0.02)
-    assert made.started == [0]
-    let_go.set()
-    made.wait(lambda: made.ended == [0, 1], watch=False)
-    thread.join()
 
 
 def test_the_rate_limit_holds_and_wakes_no_task_for_nothing(pool: Callable[..., Pool]) -> None:
