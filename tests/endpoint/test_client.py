@@ -79,21 +79,6 @@ def test_a_callback_that_the_engine_needs_cannot_be_given_twice() -> None:
         open_consumer(properties, error_cb=print, stats_cb=print)
 
 
-def test_callbacks_reach_the_client() -> None:
-    """A callback handed over is called by librdkafka."""
-    seen: list[KafkaError] = []
-    consumer = open_consumer({**UNREACHABLE, "group.id": "g"}, error_cb=seen.append, logger=_Silent())
-    try:
-        for _ in range(100):
-            consumer.poll(0.1)
-            if seen:
-                break
-    finally:
-        consumer.close()
-    assert seen
-    assert {error.name() for error in seen} <= {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
-
-
 def test_our_properties_open_clients_of_every_kind(connection_string: str) -> None:
     """The client takes what the room prepares for a namespace, both assignors and static membership."""
     endpoint = Endpoint.connection_string(

@@ -4,13 +4,11 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ehkafka.embedded import broker as embedded
-from ehkafka.embedded.mock_cluster import EmbeddedBrokerError
 from ehkafka.endpoint import Endpoint
-from ehkafka.endpoint.client import open_consumer, open_producer
+from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
 
@@ -66,17 +64,6 @@ def test_a_topic_that_a_producer_made_stays_as_it_is() -> None:
         assert partition_counts(endpoint) == before
 
 
-def test_other_refusals_of_the_broker_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only 'exists already' is no error."""
-
-    def refuse(_broker: object, _name: str, _partitions: int) -> None:
-        raise EmbeddedBrokerError("out of topics", 44)
-
-    monkeypatch.setattr(embedded.EmbeddedBroker, "create_topic", refuse)
-    with Endpoint.embedded() as endpoint, pytest.raises(EmbeddedBrokerError, match="out of topics"):
-        endpoint.prepare_topics(["readings"])
-
-
 def test_a_closed_embedded_endpoint_says_so() -> None:
     """A fresh, empty broker after close would look like lost records, so there is none."""
     endpoint = Endpoint.embedded()
@@ -95,24 +82,6 @@ def test_partition_counts_are_checked_at_once(topics: Any, partitions: Any) -> N
     """A count that no topic can have is refused where it was written, not at first use."""
     with pytest.raises(ConfigurationError, match="needs 1 to 10000 partitions"):
         Endpoint.embedded(topics, partitions=partitions)
-
-
-def test_records_and_commits_pass_through_with_our_properties() -> None:
-    """A producer and a consumer opened with the room's properties work on the embedded broker."""
-    with Endpoint.embedded({"readings": 1}) as endpoint:
-        producer = open_producer(producer_properties(endpoint, {"linger.ms": "1"}))
-        producer.produce("readings", b"21", key=b"kitchen")
-        assert producer.flush(10) == 0
-        properties = consumer_properties(endpoint, "g", {}, assignor="default", instance_id=None)
-        consumer: Consumer = open_consumer(properties)
-        try:
-            consumer.assign([TopicPartition("readings", 0, 0)])
-            (message,) = consumer.consume(1, 20)
-            assert (message.error(), message.key(), message.value()) == (None, b"kitchen", b"21")
-            consumer.commit(offsets=[TopicPartition("readings", 0, 1)], asynchronous=False)
-            assert consumer.committed([TopicPartition("readings", 0)], timeout=10)[0].offset == 1
-        finally:
-            consumer.close()
 
 
 def test_a_group_on_the_embedded_broker_forms_quickly() -> None:

@@ -94,12 +94,6 @@ def test_a_malformed_bootstrap_is_refused_by_entry(bootstrap: Any, shown: str) -
         Endpoint.kafka(bootstrap)
 
 
-def test_spaces_between_brokers_do_no_harm() -> None:
-    """A list written with spaces reaches the client without them."""
-    endpoint = Endpoint.kafka(" a.test:1 , b.test:2\n")
-    assert endpoint.client_properties()["bootstrap.servers"] == "a.test:1,b.test:2"
-
-
 def test_hosts_are_read_out_of_every_form_of_bootstrap() -> None:
     """Protocol prefix, missing port, IPv6 and spaces are librdkafka's forms too."""
     assert bootstrap_hosts("SASL_SSL://a.test:1, b ,[::1]:9092") == ("a.test", "b", "[::1]")
@@ -151,16 +145,6 @@ def test_a_connection_string_gives_all_that_event_hubs_wants(connection_string: 
     assert (endpoint.name, endpoint.kind) == ("unit-test.servicebus.windows.net", "event-hubs")
     assert endpoint.default_topic == "readings"
     assert endpoint.is_event_hubs
-
-
-def test_the_emulator_is_event_hubs_without_tls(connection_string: str) -> None:
-    """The emulator keeps the service's rules and speaks on its own port."""
-    text = connection_string.replace("unit-test.servicebus.windows.net", "localhost")
-    endpoint = Endpoint.connection_string(f"{text};UseDevelopmentEmulator=true")
-    properties = endpoint.client_properties()
-    assert (endpoint.kind, endpoint.name, endpoint.is_event_hubs) == ("emulator", "localhost", True)
-    assert properties["bootstrap.servers"] == "localhost:9092"
-    assert properties["security.protocol"] == "SASL_PLAINTEXT"
 
 
 def test_a_private_endpoint_and_a_local_broker_can_be_named(connection_string: str) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -40,42 +40,21 @@ def test_a_connection_string_in_a_file(connection_string: str, tmp_path: Path) -
     assert endpoint.credential is not None
 
 
-def test_a_namespace_means_entra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Namespace, credential and client id go to `Endpoint.entra`, those not set as None."""
-    asked: list[Any] = []
-    monkeypatch.setattr(Endpoint, "entra", lambda *given, **named: asked.append((given, named)))
-    Endpoint.from_env({"EHKAFKA_NAMESPACE": "home"})
-    Endpoint.from_env(
-        {
-            "EHKAFKA_NAMESPACE": "home",
-            "EHKAFKA_CREDENTIAL": "managed_identity",
-            "EHKAFKA_CLIENT_ID": "1234",
-            "EHKAFKA_PROPERTY_BOOTSTRAP_SERVERS": "10.0.0.4:9093",
-        }
-    )
-    assert asked == [
-        (("home",), {"credential": None, "client_id": None, "properties": {}}),
-        (
-            ("home",),
-            {
-                "credential": "managed_identity",
-                "client_id": "1234",
-                "properties": {"bootstrap.servers": "10.0.0.4:9093"},
-            },
-        ),
-    ]
-
-
-def test_entra_itself_takes_what_the_environment_gives() -> None:
-    """The real factory accepts these arguments; it asks for no token before a client is opened."""
-    with Endpoint.from_env(
-        {
-            "EHKAFKA_NAMESPACE": "home",
-            "EHKAFKA_CREDENTIAL": "managed_identity",
-            "IDENTITY_ENDPOINT": "http://127.0.0.1:1/",
-        }
-    ) as endpoint:
+def test_a_namespace_means_entra() -> None:
+    """Namespace, credential, client id and properties are `Endpoint.entra`'s; no token is asked for yet."""
+    variables = {
+        "EHKAFKA_NAMESPACE": "home",
+        "EHKAFKA_CREDENTIAL": "managed_identity",
+        "EHKAFKA_CLIENT_ID": "1234",
+        "EHKAFKA_PROPERTY_BOOTSTRAP_SERVERS": "10.0.0.4:9093",
+    }
+    with Endpoint.from_env(variables) as endpoint:
         assert endpoint.name == "home.servicebus.windows.net"
+        assert endpoint._entra is not None
+        assert endpoint._entra.chosen_credential == ("managed_identity", "1234")
+        assert endpoint.client_properties()["bootstrap.servers"] == "10.0.0.4:9093"
+    with Endpoint.from_env({"EHKAFKA_NAMESPACE": "home"}) as endpoint:
+        assert endpoint.credential_name == "default"
 
 
 def test_a_bootstrap_address_means_any_kafka() -> None:

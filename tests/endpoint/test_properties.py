@@ -82,13 +82,6 @@ def test_ages_that_librdkafka_cannot_count_are_refused(name: str) -> None:
     assert prepared(both).items() >= both.items()
 
 
-def test_later_layers_win() -> None:
-    """Ours is overridden by the endpoint's, the endpoint's by the app's."""
-    endpoint = Endpoint.kafka("localhost:9092", {"client.id": "endpoint", "fetch.queue.backoff.ms": 7})
-    result = prepared({"client.id": "app"}, endpoint)
-    assert (result["client.id"], result["fetch.queue.backoff.ms"]) == ("app", 7)
-
-
 def test_membership_options_reach_the_client() -> None:
     """Assignor and instance id become librdkafka's properties."""
     result = consumer_properties(PLAIN, "home", {}, assignor="cooperative-sticky", instance_id="pod-1")
@@ -105,14 +98,6 @@ def test_numbers_given_as_text_are_numbers() -> None:
     assert result["metadata.max.age.ms"] == 100_000
     with pytest.raises(ConfigurationError, match=r"session.timeout.ms=5999 is refused"):
         prepared({"session.timeout.ms": "5999"}, HUBS)
-
-
-def test_timings_left_open_follow_the_session_that_was_asked() -> None:
-    """Any permitted session time-out works on its own, without two more settings."""
-    for session_ms in (6_000, 45_000, 300_000):
-        result = consumer(HUBS, session_timeout_ms=session_ms)
-        assert result["heartbeat.interval.ms"] <= session_ms // 2
-        assert result["max.poll.interval.ms"] > session_ms
 
 
 @pytest.mark.parametrize(
@@ -330,12 +315,6 @@ def test_what_a_producer_must_not_have_is_refused(overrides: Any, text: str, any
             producer_properties(PLAIN, overrides)
     else:
         assert producer_properties(PLAIN, overrides)
-
-
-@pytest.mark.parametrize("compression", ["gzip", "none"])
-def test_compression_that_the_service_takes_passes(compression: str) -> None:
-    """Event Hubs has gzip and none."""
-    assert producer_properties(HUBS, {"compression.type": compression})["compression.type"] == compression
 
 
 def test_no_refusal_shows_a_secret(connection_string: str, key: str, assert_hidden: Hidden) -> None:

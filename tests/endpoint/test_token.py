@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ehkafka.endpoint.entra.token import UnusableTokenError, read_token
-from ehkafka.endpoint.entra.token_pace import (
+from ehkafka.endpoint.entra.token import (
     DELAY_S_MAX,
     DELAY_WITHOUT_TOKEN_S_MAX,
+    UnusableTokenError,
     ask_after_s,
     is_due,
+    read_token,
     retry_delay_s,
 )
 

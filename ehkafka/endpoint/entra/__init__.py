@@ -1,5 +1,5 @@
 """Microsoft Entra ID: credentials and the tokens that clients show.
 
 `entra` is what `Endpoint.entra` is made of: a `namespace`, a `credential`. `token_source` keeps one `token`
-for all clients at the pace of `token_pace` (pure); `token_problem` explains why none comes.
+for all clients; `token_problem` explains why none comes.
 """

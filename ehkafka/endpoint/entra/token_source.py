@@ -18,8 +18,7 @@ import time
 from typing import TYPE_CHECKING, Self
 from weakref import WeakSet
 
-from ehkafka.endpoint.entra.token import read_token
-from ehkafka.endpoint.entra.token_pace import LIBRDKAFKA_ASKS_AT, ask_after_s, is_due, retry_delay_s
+from ehkafka.endpoint.entra.token import LIBRDKAFKA_ASKS_AT, ask_after_s, is_due, read_token, retry_delay_s
 from ehkafka.endpoint.entra.token_problem import explain
 from ehkafka.errors import EndpointError
 from ehkafka.events import TokenRefreshed, TokenRefreshFailed

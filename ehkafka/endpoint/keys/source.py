@@ -11,7 +11,7 @@ import inspect
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.errors import ConfigurationError
 
@@ -28,29 +28,12 @@ CALLABLE_INTERVAL_S = 5.0
 _SIGNS_OF_TEXT = ("=", ";", "sharedaccess")
 
 
-class CredentialSource(Protocol):
-    """Gives a connection string as it is now."""
-
-    @property
-    def name(self) -> str:
-        """Which source it is, safe to show."""
-
-    @property
-    def interval_s(self) -> float:
-        """How long to wait between two reads while a client runs."""
-
-    @property
-    def may_block(self) -> bool:
-        """Whether a read runs a user's code, which may take any time."""
-
-    def read(self) -> str:
-        """Return the text. Raises `ConfigurationError` that names the source and shows none of the text."""
-
-
 class FileSource:
     """A file whose whole text is the connection string, as a mounted secret is.
 
-    It is read whole each time instead of watched by its time and size: a new key is as long as the old
+    `name` is safe to show, `interval_s` the time between two reads while a client runs. `may_block` tells
+    that a read runs a user's code, which may take any time; `read` raises `ConfigurationError`.
+    The file is read whole each time instead of watched by its time and size: a new key is as long as the old
     one, and file systems round their times. A path with symbolic links is followed anew each time.
     """
 
@@ -126,6 +109,9 @@ class CallableSource:
             shown = f"it returned {type(value).__name__}, not text"
         # Outside of the handler: the callable's exception must not even be our error's context.
         raise _unreadable(self.name, shown)
+
+
+CredentialSource: TypeAlias = FileSource | CallableSource
 
 
 def credential_source(value: object) -> CredentialSource | None:

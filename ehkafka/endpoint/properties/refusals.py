@@ -129,36 +129,24 @@ def check_trust(properties: Mapping[str, Any], *, kind: str | None) -> None:
 
 def check_group(group: object, *, is_event_hubs: bool) -> None:
     """Refuse a group that is missing, malformed or longer than the service takes."""
+    most_bytes, most = limits.KAFKA_TEXT_BYTES_MAX, limits.GROUP_NAME_CHARACTERS_MAX
     if not isinstance(group, str) or not group.strip():
-        raise refusal(
-            "group.id", group, "the group is missing", "Give the app its consumer group: App(group=…)"
-        )
-    if not is_utf_8(group):
-        raise refusal("group.id", group, "it is not UTF-8", "Correct the name")
-    if group != group.strip() or not group.isprintable():
-        raise refusal(
-            "group.id",
-            group,
-            "it begins or ends with a space or holds a control character",
-            "Correct the name",
-        )
-    if (size_bytes := len(group.encode())) > limits.KAFKA_TEXT_BYTES_MAX:
-        raise refusal(
-            "group.id",
-            group,
-            f"it has {size_bytes} bytes and Kafka's protocol carries {limits.KAFKA_TEXT_BYTES_MAX}",
-            "Choose a shorter name",
-        )
-    if "sharedaccesskey" in group.lower():
-        raise refusal("group.id", group, "it holds a connection string", "Give the name of the group")
-    most = limits.GROUP_NAME_CHARACTERS_MAX
-    if is_event_hubs and len(group) > most:
-        raise refusal(
-            "group.id",
-            group,
-            f"it has {len(group)} characters and Event Hubs takes {most} ({limits.QUOTAS_SOURCE})",
-            "Choose a shorter name",
-        )
+        reason, fix = "the group is missing", "Give the app its consumer group: App(group=…)"
+    elif not is_utf_8(group):
+        reason, fix = "it is not UTF-8", "Correct the name"
+    elif group != group.strip() or not group.isprintable():
+        reason, fix = "it begins or ends with a space or holds a control character", "Correct the name"
+    elif (size_bytes := len(group.encode())) > most_bytes:
+        reason = f"it has {size_bytes} bytes and Kafka's protocol carries {most_bytes}"
+        fix = "Choose a shorter name"
+    elif "sharedaccesskey" in group.lower():
+        reason, fix = "it holds a connection string", "Give the name of the group"
+    elif is_event_hubs and len(group) > most:
+        reason = f"it has {len(group)} characters and Event Hubs takes {most} ({limits.QUOTAS_SOURCE})"
+        fix = "Choose a shorter name"
+    else:
+        return
+    raise refusal("group.id", group, reason, fix)
 
 
 def check_instance_id(instance_id: object) -> None:
@@ -175,11 +163,15 @@ def check_instance_id(instance_id: object) -> None:
 
 def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None:
     """Refuse group timings that contradict one another or the service. Wants whole numbers."""
-    session_ms = properties["session.timeout.ms"]
-    heartbeat_ms = properties["heartbeat.interval.ms"]
-    poll_ms = properties["max.poll.interval.ms"]
+    session_ms, heartbeat_ms = properties["session.timeout.ms"], properties["heartbeat.interval.ms"]
     if is_event_hubs:
-        _check_session(session_ms)
+        _check_within(
+            properties,
+            "session.timeout.ms",
+            range(limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX + 1),
+            f"Event Hubs takes {{}} to {{}} ms ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Leave it out: we set 30000",
+        )
     if 2 * heartbeat_ms > session_ms:
         raise refusal(
             "heartbeat.interval.ms",
@@ -188,10 +180,10 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
             f" ({limits.KAFKA_CONSUMER_SOURCE})",
             f"Set it to {max(1, session_ms // 3)} or less, or raise session.timeout.ms",
         )
-    if poll_ms <= session_ms:
+    if properties["max.poll.interval.ms"] <= session_ms:
         raise refusal(
             "max.poll.interval.ms",
-            poll_ms,
+            properties["max.poll.interval.ms"],
             f"it must be above session.timeout.ms={session_ms} ({limits.CLIENT_SETTINGS_SOURCE};"
             f" {limits.LIBRDKAFKA_SOURCE})",
             "Raise it or lower session.timeout.ms",
@@ -213,19 +205,14 @@ def check_metadata_age(properties: Mapping[str, Any]) -> None:
 
 def check_idle_times(properties: Mapping[str, Any]) -> None:
     """Refuse, for Event Hubs, ages at which Azure has already dropped the connection."""
+    reason = f"Event Hubs needs {{}} to {{}} ({limits.CLIENT_SETTINGS_SOURCE}): Azure drops TCP connections"
     for name, below in (
         ("metadata.max.age.ms", limits.METADATA_MAX_AGE_MS_BELOW),
         ("connections.max.idle.ms", limits.CONNECTIONS_MAX_IDLE_MS_BELOW),
     ):
         # 0 means never to librdkafka.
-        if not 0 < properties[name] < below:
-            raise refusal(
-                name,
-                properties[name],
-                f"Event Hubs needs 1 to {below - 1} ({limits.CLIENT_SETTINGS_SOURCE}): Azure drops TCP"
-                " connections that were idle for 240 s",
-                "Leave it out: we set 180000",
-            )
+        why = f"{reason} that were idle for 240 s"
+        _check_within(properties, name, range(1, below), why, "Leave it out: we set 180000")
 
 
 def check_produce(properties: Mapping[str, Any]) -> None:
@@ -294,15 +281,10 @@ def is_false(value: object) -> bool:
     return _as_text(value) == "false"
 
 
-def _check_session(session_ms: int) -> None:
-    least, most = limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX
-    if not least <= session_ms <= most:
-        raise refusal(
-            "session.timeout.ms",
-            session_ms,
-            f"Event Hubs takes {least} to {most} ms ({limits.CLIENT_SETTINGS_SOURCE})",
-            "Leave it out: we set 30000",
-        )
+def _check_within(properties: Mapping[str, Any], name: str, permitted: range, reason: str, fix: str) -> None:
+    """Refuse a number outside of what is permitted; `reason` has a place for both ends."""
+    if properties[name] not in permitted:
+        raise refusal(name, properties[name], reason.format(permitted[0], permitted[-1]), fix)
 
 
 def _same(name: str, first: object, second: object) -> bool:
