@@ -125,7 +125,7 @@ def stop_now(app: ehkafka.App) -> None:
         app.stop(drain="running")
 
 
-# Settings of the app among the options of a measurement, beside those that end with `_max`.
+# Settings of the app among the options of a measurement, besides those that end with `_max`.
 SETTINGS = {*PROPERTIES, "exactly_once"}
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def ratios(row: Row, sides: dict[str, list[dict[str, Any]]], name: str = "ours") -> list[float]:
     """Return that side ÷ its limit of each round."""
-    limit = "beside_limit" if name == "beside" and row.beside_limit is not None else "limit"
+    limit = "other_limit" if name == "other" and row.other_limit is not None else "limit"
     return [one / other for one, other in zip(*figures(row, sides, name, limit), strict=True)]
 
 

@@ -68,10 +68,10 @@ class Row:
     together: bool = False
     # Whether rows with the very same measurement share one of each round, each with figures of its own.
     shared: bool = False
-    # Another side, what it is called, and what it is set beside; None: the same limit.
-    beside: Side | None = None
-    beside_name: str = ""
-    beside_limit: Side | None = None
+    # Another side, what it is called, and its own limit; None: the same limit.
+    other: Side | None = None
+    other_name: str = ""
+    other_limit: Side | None = None
     # The names of what each side's CPU seconds per million records are called.
     cpu: str = "cpu_s_per_million"
     limit_cpu: str = ""
@@ -83,8 +83,8 @@ class Row:
         """What is to be measured, in this order."""
         found = [
             ("limit", self.limit),
-            ("beside_limit", self.beside_limit),
-            ("beside", self.beside),
+            ("other_limit", self.other_limit),
+            ("other", self.other),
             ("ours", self.ours),
         ]
         return [(name, side) for name, side in found if side is not None]

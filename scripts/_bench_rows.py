@@ -112,7 +112,7 @@ def _w2(work_s: float, records: int) -> Row:
 def _w2_by_hand(work_s: float) -> Row:
     options = {"seconds": 4.0, "work": work_s}
     return Row(
-        f"W2 {work_s * 1e3:g} ms, 100 threads beside queues by hand",
+        f"W2 {work_s * 1e3:g} ms, 100 threads, compared with queues by hand",
         Side("engine_steady", options={**options, "workers": 100}),
         Side("hand_queues", options={**options, "counts": [100]}),
         goal="≥ 0.85 of queues by hand, which track no commits",
@@ -149,7 +149,7 @@ def _w3() -> list[Row]:
             f"W3 {name}, 100 keys, {kind}",
             Side("engine", "four", {**options, "kind": kind}),
             Side("bare_threads_by_key", "four", options),
-            goal="beside 100 threads by hand",
+            goal="compared with 100 threads by hand",
         )
 
     return [row(name, work, kind) for name, work, kinds in W3_WORK for kind in kinds]
@@ -162,7 +162,7 @@ LATENCY_WINDOWS = 3
 def _w4a() -> Row:
     cold = {"seconds": 8.0, "work_s": 0.001, "workers": 100}
     return Row(
-        "W4 (a) p99 (ms) of 1 ms keys beside a hot key at 80 %",
+        "W4 (a) p99 (ms) of 1 ms keys next to a hot key at 80 %",
         Side("engine_latency", LIVE, {**cold, "hot_s": 0.02}, live_per_s=2_000, hot_per_s=40),
         Side("engine_latency", LIVE, {**cold, "hot_s": 0.001}, live_per_s=2_000, hot_per_s=40),
         figure="p99_ms",
@@ -282,7 +282,7 @@ def _w9(*, windows: int) -> Row:
 
 
 def _sized(row: Row, size: float) -> Row:
-    sides = {name: getattr(row, name) for name in ("ours", "limit", "beside", "beside_limit")}
+    sides = {name: getattr(row, name) for name in ("ours", "limit", "other", "other_limit")}
     return dataclasses.replace(row, **{name: _sized_side(side, size) for name, side in sides.items()})
 
 

@@ -1,4 +1,4 @@
-"""W15: batch handlers of 500 beside a loop by hand; `scripts/bench --peers` has the other libraries."""
+"""W15: batch handlers of 500 against a loop by hand; `scripts/bench --peers` has the other libraries."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def bytes_rows() -> list[Row]:
     rows = [_row(number, *work) for number in PARTITIONS for work in WORK]
     stalled = _row(16, *WORK[0], what=", one partition stalled", goal="≤ 1.3", stalled=True)
     hot = _row(16, *WORK[0], topic=HOT, what=", one partition has all records", goal="≤ 2")
-    return [*rows, stalled, hot, _hot_and_quick(), *_many_stalled(), _beside_an_idle_handler(), *_few_keys()]
+    return [*rows, stalled, hot, _hot_and_quick(), *_many_stalled(), _next_to_an_idle_handler(), *_few_keys()]
 
 
 def _row(
@@ -65,10 +65,10 @@ def _many_stalled() -> list[Row]:
     ]
 
 
-def _beside_an_idle_handler() -> Row:
+def _next_to_an_idle_handler() -> Row:
     options = {"work": 0.005, "seconds": 17.0}
     return Row(
-        "W13 bytes received ÷ handled, 5 ms, 16 partitions, beside a handler without records",
+        "W13 bytes received ÷ handled, 5 ms, 16 partitions, next to a handler without records",
         Side("engine_bytes", "bytes16", {**options, "idle_topic": LETTERS}, counts_bytes=True),
         Side("engine_bytes", "bytes16", options, counts_bytes=True),
         figure="bytes_ratio",

@@ -1,4 +1,4 @@
-"""W14: handlers that compute, with any number of workers, beside a plain loop and queues by hand."""
+"""W14: handlers that compute, with any number of workers, compared with a plain loop and queues by hand."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ WORKERS = (1, 8, 64, 100, 256)
 # What is computed, its name for `_bench_handlers`, the goal, and for how many seconds: 256 workers of 5 ms go
 # through the interpreter's lock in waves of more than a second.
 COMPUTING = [
-    ("16 µs of Python", "compute 16 µs", "beside the plain loop", 4.0),
+    ("16 µs of Python", "compute 16 µs", "compared with the plain loop", 4.0),
     ("160 µs of Python", "compute 160 µs", "≥ 0.75 of the plain loop", 4.0),
     ("5 ms of Python", "compute 5 ms", "≥ 0.75 of the plain loop", 10.0),
 ]
-MIXED = ("0.5 ms of Python, 0.5 ms of sleep", "mixed", "beside the best number of queues by hand")
+MIXED = ("0.5 ms of Python, 0.5 ms of sleep", "mixed", "compared with the best number of queues by hand")
 # Of queues by hand for the mixed one: too few sleep too much, too many fight for the interpreter's lock.
 QUEUES = [2, 4, 8, 16, 64, 256]
 MIXED_S, QUEUES_S = 4.0, 2.0
@@ -48,8 +48,8 @@ def _computing(name: str, work: str, goal: str, seconds: float, workers: int) ->
         Side("plain_loop", options=options),
         goal=goal,
         warm_up=False,
-        beside=Side("hand_queues", options={**options, "counts": [workers]}),
-        beside_name="queues by hand",
+        other=Side("hand_queues", options={**options, "counts": [workers]}),
+        other_name="queues by hand",
         remarks=(("least_slice", "least slice ÷ mean {:.2f}"),),
     )
 
@@ -65,8 +65,8 @@ def _mixed(workers: int) -> Row:
         goal=goal,
         warm_up=False,
         shared=True,
-        beside=Side("plain_loop", options=options),
-        beside_name="plain loop",
+        other=Side("plain_loop", options=options),
+        other_name="plain loop",
         remarks=(("least_slice", "least slice ÷ mean {:.2f}"), ("queues", "best with {} queues")),
     )
 
@@ -78,7 +78,7 @@ def _title(name: str, workers: int) -> str:
 def _sought(name: str, work: str | float) -> Row:
     options = {"work": work, "seconds": MIXED_S}
     return Row(
-        f'W14 {name}, workers="auto", beside the best fixed number',
+        f'W14 {name}, workers="auto", compared with the best fixed number',
         Side("engine_steady", options={**options, "workers": "auto", "settle_s": SETTLE_S}),
         Side("engine_best", options={"work": work, "seconds": QUEUES_S, "counts": FIXED}),
         goal="≥ 0.95 of the best fixed number",

@@ -37,8 +37,8 @@ def _row(name: str, work: str | float) -> Row:
         Side("members", TOPIC, {**ours, "members": 1}),
         goal="≥ 1.8, or what two bare processes reach",
         warm_up=False,
-        beside=Side("members", TOPIC, {**bare, "members": MEMBERS}),
-        beside_limit=Side("members", TOPIC, {**bare, "members": 1}),
-        beside_name="two bare processes",
+        other=Side("members", TOPIC, {**bare, "members": MEMBERS}),
+        other_limit=Side("members", TOPIC, {**bare, "members": 1}),
+        other_name="two bare processes",
         remarks=(("window_s", "over {:.1f} s"),),
     )

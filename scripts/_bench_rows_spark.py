@@ -1,4 +1,4 @@
-"""W11: the Spark source beside the JVM connector, as it is and tuned."""
+"""W11: the Spark source compared with the JVM connector, as it is and tuned."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from _bench_row import FILLED_RECORDS, Row, Side, Topic
 
 TOPIC = "homes"
 SPARK_TOPICS = {TOPIC: Topic(10_000, json=True)}
-# What it is called, the figure's name, whose it is, and the goals beside the defaults and tuned.
+# What it is called, the figure's name, whose it is, and the goals compared with the defaults and tuned.
 WORK = [
     ("into noop, one batch", "one_batch", "ehkafka", "≥ 0.95"),
     ("into noop, five batches", "batches", "ehkafka", ""),
     ("`from_json`, count by home", "count", "ehkafka", "≥ 0.85"),
     ("Python handler, both in `mapInArrow`", "handler", "ehkafka", "≥ 1.0"),
-    ("Python handler, `run_on_spark` beside `mapInArrow`", "handler", "engine", "≥ 1.0"),
+    ("Python handler, `run_on_spark` compared with `mapInArrow`", "handler", "engine", "≥ 1.0"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""W17: decoded payloads and outputs, beside bare loops."""
+"""W17: decoded payloads and outputs, compared with bare loops."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def _sent_exactly_once(keys: int) -> Row:
         Side("engine_sending", topic, {**options, "exactly_once": True}),
         Side("bare_sending", topic, options),
         goal="≥ 0.35 of a bare consume-produce loop without transactions",
-        beside=Side("bare_transactions", topic, options),
-        beside_name="a bare loop with a transaction each 0.1 s",
+        other=Side("bare_transactions", topic, options),
+        other_name="a bare loop with a transaction each 0.1 s",
     )

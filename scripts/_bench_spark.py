@@ -1,8 +1,8 @@
-"""W11: our Spark source beside Spark's own Kafka connector, in one session and on the same topic.
+"""W11: our Spark source compared with Spark's own Kafka connector, in one session and on the same topic.
 
 One measurement does every kind of work with every reader in turn, because a session takes long to start and
 its first queries are slow. A figure is records per second of a query's batches, as Spark's progress tells
-them; what starting the query takes stands beside it. Run by `_bench_work` in a process of its own.
+them; what starting the query takes stands next to it. Run by `_bench_work` in a process of its own.
 """
 
 from __future__ import annotations

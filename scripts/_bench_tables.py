@@ -21,7 +21,7 @@ HEAD = (
     "ehkafka",
     "limit",
     "ratio (least–most)",
-    "beside",
+    "other",
     "goal",
     "CPU s per million: ehkafka, limit",
     "CPU that others took",
@@ -46,7 +46,7 @@ def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, An
     everything = {"facts": facts, "rows": {row.work: sides for row, sides in measured}}
     (folder / "bench.json").write_text(json.dumps(everything, indent=1))
     plot(measured, folder / "bench.svg", shown)
-    table = Table(*SHOWN, title="ehkafka beside what is bare", caption=f"{shown}\n{OTHERS}")
+    table = Table(*SHOWN, title="ehkafka compared with bare programs", caption=f"{shown}\n{OTHERS}")
     for cells in lines:
         table.add_row(*(cells[name] for name in SHOWN))
     console = Console()
@@ -69,7 +69,7 @@ def _cells(row: Row, sides: dict[str, list[dict[str, Any]]]) -> tuple[str, ...]:
         _number(ours),
         _number(limit),
         _spread(ratios(row, sides)),
-        f"{row.beside_name} {_spread(ratios(row, sides, 'beside'))}" if row.beside is not None else "",
+        f"{row.other_name} {_spread(ratios(row, sides, 'other'))}" if row.other is not None else "",
         row.goal,
         ", ".join("unknown" if one is None else _number(one) for one in cpu_s(row, sides)),
         _others(others(sides)),

@@ -1,6 +1,6 @@
 """W17: a handler that takes a decoded payload, and one that sends an output for each record.
 
-Beside bare loops with the same decoder, the same client settings, and the same producer settings.
+Compared with bare loops with the same decoder, the same client settings, and the same producer settings.
 """
 
 from __future__ import annotations

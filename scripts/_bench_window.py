@@ -20,7 +20,7 @@ SAMPLE_S = 0.02
 # Before what counts: the first records have come, caches are warm.
 WARM_S = 1.0
 FIRST_RECORD_S_MAX = 60.0
-# A stall shows in the least of such slices, beside their mean.
+# A stall shows in the least of such slices, next to their mean.
 SLICE_S = 0.25
 
 

@@ -14,7 +14,7 @@
 | `raw` | what was measured, as JSON |
 | `figures` | medians, spreads and ratios of what was measured |
 | `tables`, `pictures` | the page's tables, and its pictures |
-| `behind`, `reasons` | where ehkafka stands beside the others, and why it is behind |
+| `behind`, `reasons` | where ehkafka is behind the others, and why |
 | `page` | puts them into `docs/peers.md` |
 | `sides/` | a program and a TOML file for each side |
 """

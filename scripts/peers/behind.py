@@ -23,7 +23,7 @@ EQUAL = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """Ehkafka's best mode at a row beside another's best."""
+    """Ehkafka's best mode at a row, and another's best."""
 
     row: Row
     ours: Result
@@ -46,7 +46,7 @@ class Comparison:
 
 
 def comparisons(run: Run, all_rows: list[Row], sides: list[Side]) -> list[Comparison]:
-    """Return those of each row: beside the best by hand, the limit included, and the best library."""
+    """Return those of each row: against the best by hand, the limit included, and the best library."""
     kinds, orders = kinds_of(sides), {mode.title: mode.order for side in sides for mode in side.modes}
     found = []
     for row in all_rows:
@@ -88,7 +88,7 @@ def short_table(found: list[Comparison]) -> str:
 
 
 def behind(found: list[Comparison]) -> str:
-    """Return a sentence for each place where ehkafka is behind, by workload and what it is set beside."""
+    """Return a sentence for each place where ehkafka is behind, by workload and what it is compared with."""
     groups: dict[tuple[str, str], list[Comparison]] = {}
     for one in found:
         if one.is_behind:

@@ -134,7 +134,7 @@ def statistics(at_s: float, received: int, read_ahead: int, next_offset: int) ->
 
 
 @pytest.mark.parametrize(("next_offset", "ran_dry"), [(700, False), (1_000, True)])
-def test_bytes_are_set_beside_what_was_handled_between_the_same_two_moments(
+def test_bytes_are_divided_by_what_was_handled_between_the_same_two_moments(
     bench: Any, next_offset: int, ran_dry: bool
 ) -> None:
     """What was finished is taken for the moment of the statistics; the queue is one for all partitions."""
