@@ -14,7 +14,7 @@ from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
 from ehkafka.telemetry.snapshot import Unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
@@ -69,18 +69,16 @@ def blocking(context: IntakeContext, *, values: bool = False) -> list[KeyState]:
     for picture in partition_snapshots(context):
         if (oldest := picture.oldest) is None:
             continue
-        key, value, has_letters = oldest.key, None, True
+        key, value = oldest.key, None
         owned = context.owned.get(picture.partition)
         if owned is not None:
-            has_letters = _has_letters(owned.route)
             # The key as it is named, which the snapshot has only as it is described.
             if (one := key_at(owned, oldest.offset)) is not None:
                 key = key_text(one.key)
                 if values:
                     value = value_text(one.head[MESSAGE].value())
-        found.append(
-            _state(picture.partition, oldest, key, is_blocking=True, value=value, has_letters=has_letters)
-        )
+        route = None if owned is None else owned.route
+        found.append(_state(picture.partition, oldest, key, route, is_blocking=True, value=value))
     return sorted(found, key=lambda one: -one.age_s)
 
 
@@ -93,9 +91,7 @@ def on_hold(context: IntakeContext, routes: tuple[Route, ...], limit: int) -> li
             # Put into words without the lock: a key may be of a user's type.
             for where, key, numbers in _numbers(context, route, keys[begin : begin + _HOLD]):
                 text = key_text(key)
-                picture = Unfinished(key=text, **numbers)
-                has_letters = _has_letters(route)
-                found.append(_state(where, picture, text, is_blocking=False, has_letters=has_letters))
+                found.append(_state(where, Unfinished(key=text, **numbers), text, route, is_blocking=False))
     return sorted(found, key=lambda one: -one.age_s)
 
 
@@ -142,17 +138,18 @@ def _state(
     where: TopicPartition,
     picture: Unfinished,
     key: str,
+    route: Route | None,
     *,
     is_blocking: bool,
-    has_letters: bool,
     value: str | None = None,
 ) -> KeyState:
+    has_letters = route is None or route.hub.inboxes.waiting.divert is not None
     return KeyState(
         name=head_name(where, picture.offset),
         topic=where.topic,
         partition=where.partition,
         offset=picture.offset,
-        key=_cut(key),
+        key=key if len(key) <= KEY_CHARACTERS_MAX else f"{key[: KEY_CHARACTERS_MAX - 1]}…",
         handler=picture.handler,
         status=picture.status,
         state=picture.state,
@@ -164,18 +161,3 @@ def _state(
         value=value,
         refused=refusals(picture.status, picture.handler, has_letters=has_letters),
     )
-
-
-def _has_letters(route: Route) -> bool:
-    return route.hub.inboxes.waiting.divert is not None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= KEY_CHARACTERS_MAX else f"{text[: KEY_CHARACTERS_MAX - 1]}…"
-
-
-def merged(blocking: list[KeyState], others: list[KeyState]) -> Iterator[KeyState]:
-    """Yield the keys that hold a commit, then those of the others that are not among them."""
-    yield from blocking
-    seen = {one.name for one in blocking}
-    yield from (one for one in others if one.name not in seen)

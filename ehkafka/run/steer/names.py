@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inboxes import Inboxes
 
 # As `blocking()` prints it, and as the log does: `readings/0@12`, `readings[0]@12`.
-_HEAD = re.compile(r"(?P<topic>[^/\[\]@]+)(?:/(?P<one>\d{1,9})|\[(?P<other>\d{1,9})\])@(?P<offset>\d{1,18})")
 _PARTITION = re.compile(r"(?P<topic>[^/\[\]@]+)(?:/(?P<one>\d{1,9})|\[(?P<other>\d{1,9})\])")
+_OFFSET = re.compile(r"\d{1,18}")
 _BASE64 = "base64:"
 NAMES_MAX = 20
 
@@ -83,29 +83,24 @@ def parse_partition(name: str) -> TopicPartition | None:
 
 def parse_head(name: str) -> tuple[TopicPartition, int] | None:
     """Return the partition and the offset that a name means; None where it is a key's text."""
-    match = _HEAD.fullmatch(name)
-    if match is None:
-        return None
-    partition = TopicPartition(match["topic"], int(match["one"] or match["other"]))
-    return partition, int(match["offset"])
+    where, _, offset = name.rpartition("@")
+    partition = parse_partition(where) if _OFFSET.fullmatch(offset) else None
+    return None if partition is None else (partition, int(offset))
 
 
 def key_text(key: Hashable) -> str:
     """Return the text by which a key is named. Never under a lock: it may run code of the user's."""
     key = users_key(key)
-    if isinstance(key, bytes):
-        try:
-            text = key.decode()
-        except UnicodeDecodeError:
-            return _BASE64 + base64.b64encode(key).decode()
-        return text if text.isprintable() else _BASE64 + base64.b64encode(key).decode()
     if isinstance(key, str):
         return key
+    if isinstance(key, bytes):
+        with suppress(UnicodeDecodeError):
+            if (text := key.decode()).isprintable():
+                return text
+        return _BASE64 + base64.b64encode(key).decode()
     if type(key) in (int, float, bool, type(None), tuple):
-        try:
+        with suppress(orjson.JSONEncodeError):
             return orjson.dumps(key).decode()
-        except orjson.JSONEncodeError:
-            return describe_key(key)
     return describe_key(key)
 
 

@@ -14,7 +14,7 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.run.resizing import named_route
 from ehkafka.run.steer.action import Action, ActionResult, refused
 from ehkafka.run.steer.key_actions import KeyActions
-from ehkafka.run.steer.keys import KeyState, blocking, merged, on_hold
+from ehkafka.run.steer.keys import KeyState, blocking, on_hold
 from ehkafka.run.steer.names import parse_partition, partition_name
 from ehkafka.run.steer.pausing import Paused, Pausing
 from ehkafka.wording import seconds
@@ -57,7 +57,9 @@ class Steering:
     def keys(self, *, values: bool = False, limit: int = LISTED_MAX) -> list[KeyState]:
         """Return the keys that hold a commit, the oldest first, then others that wait by themselves."""
         others = on_hold(self._context, self._routes, limit)
-        return list(merged(blocking(self._context, values=values), others))
+        holding = blocking(self._context, values=values)
+        seen = {one.name for one in holding}
+        return holding + [one for one in others if one.name not in seen]
 
     def act(self, action: Action, timeout_s: float = ACT_S) -> ActionResult:
         """Carry an action out, or say what it would do. Raises `ActionRefusedError`: nothing has changed."""
