@@ -7,8 +7,6 @@ import inspect
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +23,6 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda name: importlib.import_module(f"_bench_{name}")
 
 
-def test_its_help_can_be_shown(
-    bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A percent sign in an option's help ends argparse."""
-    monkeypatch.setattr(sys, "argv", ["bench", "--help"])
-    with pytest.raises(SystemExit) as ended:
-        bench("run").main("Measures.")
-    assert ended.value.code == 0
-    assert "10 %" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("quick", [True, False])
 def test_each_row_calls_a_measurement_with_what_it_takes(bench: Any, quick: bool) -> None:
     """A wrong option would show after half an hour only; each topic is one that is filled, or live."""
@@ -49,18 +36,6 @@ def test_each_row_calls_a_measurement_with_what_it_takes(bench: Any, quick: bool
             inspect.signature(measurements[side.measurement]).bind(**given)
             assert side.topic in {*topics, row_module.LIVE}, (row.work, name)
     assert len({row.work for row in rows}) == len(rows)
-
-
-def test_a_workload_is_named_whole(bench: Any) -> None:
-    """The first workload's name is how others begin, too; any other text is what a row starts with."""
-    rows, _ = bench("rows").table(quick=False, minutes=0.2, size=1.0)
-    starts = {
-        text: {row.work.split()[0] for row in bench("rows").named(rows, [text])} for text in ("W1", "W")
-    }
-    assert starts["W1"] == {"W1"}
-    assert {"W1", "W11", "W13", "W14", "W16"} < starts["W"]
-    assert bench("rows").named(rows, None) == rows
-    assert bench("rows").named(rows, ["none"]) == []
 
 
 def sample(bench: Any, at_s: float, spent_s: dict[int, float], *, busy_s: float, stolen_s: float) -> Any:
@@ -88,30 +63,8 @@ def test_others_are_neither_measured_nor_the_broker_nor_the_driver(
     assert found["broker_share"] == pytest.approx(0.15)
     assert found["stolen_share"] == pytest.approx(0.05)
     assert found["others_share"] == pytest.approx((0.25 + 0.1) / 2)
-
-
-def test_what_no_process_shows_counts_too(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of processes outside of a container there is only the machine's sum."""
-    monkeypatch.setattr(bench("cpu"), "CORES", 2)
+    # Of processes outside of a container there is only the machine's sum.
     assert usage(bench, busy_s=1.7)["others_share"] == pytest.approx((1.7 - 0.7) / 2)
-
-
-def test_without_a_proc_nothing_is_said(bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not every system has one."""
-    cpu = bench("cpu")
-    monkeypatch.setattr(cpu, "PROC", tmp_path)
-    assert cpu.take_sample() is None
-    assert cpu.usage(None, None, measured=1, broker=2, records=1) == {}
-
-
-@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc")
-def test_a_process_that_has_ended_counts_with_who_started_it(bench: Any) -> None:
-    """Workers that end before the window does are not lost."""
-    cpu = bench("cpu")
-    before = cpu.take_sample().of_tree(os.getpid())
-    code = "import time\nwhile time.process_time() < 0.3: pass"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert cpu.take_sample().of_tree(os.getpid()) - before >= 0.25
 
 
 def test_a_stall_shows_in_the_least_slice(bench: Any) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,20 +28,8 @@ GROUPS = (
     "Payloads, outputs, loops",
     "Exactly once",
 )
-# Where threads meet: here a line without its reason costs a bug.
-CONCURRENT = (
-    "intake/membership.py",
-    "intake/poll_loop.py",
-    "lanes/inbox.py",
-    "progress/committer.py",
-    "workers/hub.py",
-    "workers/thread_pool.py",
-    "workers/threads.py",
-)
-COMMENTS_PER_100_MIN = 10
 # Names of other programs in our docstrings.
 ELSEWHERE = {"npm_config_registry"}
-NO_WORDS = ("# noqa", "# type:", "# pragma")
 
 
 def _section(title: str) -> str:
@@ -102,46 +88,12 @@ def _is_there(name: str) -> bool:
     return True
 
 
-def test_the_walk_enters_each_room_once() -> None:
-    """But for lanes and workers, which hand a record to and fro."""
-    stations = re.findall(r"^\d+\. \*\*(.*?)\*\*", _section("A record's way"), re.MULTILINE)
-    to_and_fro = stations.index("lanes ⇄ workers")
-    rooms = stations[:to_and_fro] + stations[to_and_fro + 1 :]
-    assert len(set(rooms)) == len(rooms) > 0
-    assert set(rooms) <= set(ROOMS)
-
-
 def test_the_rooms_stand_in_their_order() -> None:
     """All that are there, as the architecture test has them."""
     line = next(line for line in _section("Rooms").splitlines() if line.startswith("errors · "))
     reported = [entry.split()[0].strip(".") for entry in line.split(". `tests/kit`")[0].split(" · ")]
     there = {name.partition(".")[0] for name in MODULES} - {"__main__"}
     assert reported == [room or "the" for room in ROOMS if room in there]  # the root
-
-
-@pytest.mark.parametrize("name", CONCURRENT)
-def test_concurrent_code_says_why(name: str) -> None:
-    """Counted are lines with a comment, tools' marks aside, for each 100 lines that hold code.
-
-    Blank lines, docstrings and lines with nothing but a comment are no code.
-    """
-    comments, code = _comments_and_code((PACKAGE / name).read_text(encoding="utf-8"))
-    assert 100 * comments / code >= COMMENTS_PER_100_MIN, f"{comments} comment lines for {code} of code"
-
-
-def _comments_and_code(source: str) -> tuple[int, int]:
-    docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            docstrings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = [token for token in tokens if token.type == tokenize.COMMENT]
-    lines = enumerate(source.splitlines(), 1)
-    code = sum(
-        bool(line.strip()) and not line.strip().startswith("#") and number not in docstrings
-        for number, line in lines
-    )
-    return len({token.start[0] for token in comments if not token.string.startswith(NO_WORDS)}), code
 
 
 @pytest.mark.parametrize(

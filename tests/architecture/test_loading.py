@@ -1,6 +1,6 @@
 """What a process loads: an app that is made loads no engine, one that runs only what it was asked for.
 
-Modules are counted instead of seconds. Whoever needs a module early takes it off a list here, with a reason.
+Modules are counted instead of seconds. A module that is needed early leaves a list here, with a reason.
 """
 
 from __future__ import annotations
@@ -164,16 +164,20 @@ def test_an_idle_member_loads_and_keeps_little(broker: EmbeddedBroker) -> None:
     assert memory_kib <= MEMORY_KIB_MAX
 
 
-def test_the_root_of_the_commands_loads_none_of_them() -> None:
-    """Each loads what it needs when it is asked for: `--version` waits for no engine, `run` for no table."""
-    program = "import json, sys; before = set(sys.modules)\nimport ehkafka.cli.commands" + LIST_MODULES
-    parts = ("app", "endpoint", "events", "run", "checks", "spark", "testing", "cli.settings")
-    rooms = tuple(f"ehkafka.{part}" for part in parts)
-    assert loaded(ran(program), ("confluent_kafka", "pydantic_settings", "rich", *rooms)) == []
+# Third parties, and rooms of ours: `--version` waits for no engine, `run` for no table.
+NOT_FOR_COMMANDS = {
+    "commands": "confluent_kafka pydantic_settings rich",
+    "run": "rich textual watchfiles pyspark",
+}
+NO_ROOMS_FOR_COMMANDS = {
+    "commands": "app endpoint events run checks spark testing cli.settings",
+    "run": "offsets redrive spark cli.output",
+}
 
 
-def test_a_run_loads_nothing_of_other_commands() -> None:
-    """Nor what is only for a terminal."""
-    program = "import json, sys; before = set(sys.modules)\nimport ehkafka.cli.run" + LIST_MODULES
-    rooms = ("ehkafka.offsets", "ehkafka.redrive", "ehkafka.spark", "ehkafka.cli.output")
-    assert loaded(ran(program), ("rich", "textual", "watchfiles", "pyspark", *rooms)) == []
+@pytest.mark.parametrize("module", NOT_FOR_COMMANDS)
+def test_a_command_loads_what_it_needs(module: str) -> None:
+    """Nothing of other commands, nor what is only for a terminal."""
+    program = f"import json, sys; before = set(sys.modules)\nimport ehkafka.cli.{module}" + LIST_MODULES
+    rooms = [f"ehkafka.{room}" for room in NO_ROOMS_FOR_COMMANDS[module].split()]
+    assert loaded(ran(program), (*NOT_FOR_COMMANDS[module].split(), *rooms)) == []

@@ -36,19 +36,3 @@ def _coded(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunction
     name, sentence = getattr(node, "name", ""), ast.get_docstring(node) or ""
     in_name = name.startswith("test_") and CODE_IN_NAME.search(name)
     return [name] * bool(in_name) + [sentence] * bool(CODE_IN_SENTENCE.search(sentence))
-
-
-@pytest.mark.parametrize(
-    ("source", "is_coded"),
-    [
-        ("def test_o11_keys_stay(): ...", True),
-        ("def test_keys_stay(): 'O11: in order'", True),
-        ("def test_keys_stay(): 'In order (F3 (b)).'", True),
-        ("'Contract 5: the stop.'", True),
-        ("def test_row_07_idle_close(): 'Row 7: of 4 partitions, p99.'", False),
-    ],
-)
-def test_a_code_is_found(source: str, is_coded: bool) -> None:
-    """Of names, of docstrings of any kind; not of rows, numbers and units."""
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, SPEAKING)]
-    assert any(_coded(node) for node in nodes) is is_coded

@@ -1,4 +1,4 @@
-"""Whoever calls `help` on something with many options finds each on a line of its own, with its true default.
+"""`help` on something with many options shows each on a line of its own, with its true default.
 
 A line is ``- `name` (seconds, default `30.0`): …``: the unit where there is one, then the default as it would
 be typed, or `required`.
@@ -151,31 +151,3 @@ def _public() -> Iterator[Callable[..., Any]]:
 
 def _is_ours(thing: object) -> bool:
     return str(getattr(thing, "__module__", "")).startswith("ehkafka")
-
-
-def test_a_wrong_line_is_found() -> None:
-    """A default that was changed, one that was forgotten, a required option that is none, a missing line."""
-
-    def right(one: int, two: float = 30.0, *, three: str = "x") -> None:
-        """Do it.
-
-        - `one` (required): the first.
-        - `two` (seconds, default `30.0`): the second.
-        - `three` (default `"x"`): the third.
-        """
-
-    def wrong(one: int = 1, two: float = 3.0, *, three: str = "x", four: int = 4) -> None:
-        """Do it.
-
-        - `one` (required): the first.
-        - `two` (seconds, default `30.0`): the second.
-        - `three`: the third.
-        """
-
-    assert list(flaws(right)) == []
-    assert list(flaws(wrong)) == [
-        "one has the default 1, its line none",
-        "two has the default 3.0, its line 30.0",
-        "three has the default 'x', its line none",
-        "four has no line",
-    ]

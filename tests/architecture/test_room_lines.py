@@ -39,7 +39,7 @@ BUDGETS = {
     "records": 850,
     "recovery": 1820,
     "redrive": 400,
-    "run": 4950,
+    "run": 4930,
     "settings": 620,
     "spark": 8790,
     "telemetry": 2860,

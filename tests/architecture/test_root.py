@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ehkafka
 
 # What a user types in an app: one import, no hunt for modules. Anything rarer, and what is only read, lives
@@ -41,47 +43,38 @@ def test_what_type_checkers_see_is_what_is_loaded() -> None:
     assert dir(ehkafka) == ehkafka.__all__
 
 
-def test_each_name_loads_what_it_needs_alone() -> None:
-    """A program that reads records, or takes the drop-in, has no app to load."""
-    code = (
-        "import sys, ehkafka; ehkafka.Record; assert 'ehkafka.endpoint' not in sys.modules; "
-        "ehkafka.Consumer; assert 'ehkafka.app' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_part_of_the_package_does_not_load_the_whole() -> None:
-    """Spark starts many Python processes: each loads what it needs, and public rooms are there when asked."""
-    code = (
-        "import sys, ehkafka.errors; assert 'ehkafka.app' not in sys.modules; import ehkafka; "
-        "assert ehkafka.records.Record is ehkafka.Record; assert not hasattr(ehkafka, 'nothing'); "
-        "from ehkafka import *; print(App.__module__, TopicPartition.__module__)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["ehkafka.app.app", "ehkafka.records.message"]
-
-
-def test_each_part_of_the_package_is_there_after_a_bare_import() -> None:
-    """As when the package loaded all of them itself; what is no part is an AttributeError."""
-    code = (
-        "import ehkafka\n"
-        "for part in ('lanes', 'workers', 'app', 'consumer', 'recovery', 'intake', 'run'):\n"
-        "    assert getattr(ehkafka, part).__name__ == f'ehkafka.{part}'\n"
-        "for name in ('nothing', '__wrapped__', 'lanes.order', 'no.thing'):\n"
-        "    assert not hasattr(ehkafka, name)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_part_that_lacks_a_module_says_which() -> None:
-    """A part that cannot be loaded is there, so it is no AttributeError that is raised."""
-    code = (
-        "import sys, ehkafka; sys.modules['ehkafka.app.registration'] = None\n"
-        "try: ehkafka.app\n"
-        "except ModuleNotFoundError as error: print(error.name)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["ehkafka.app.registration"]
+@pytest.mark.parametrize(
+    "code",
+    [
+        # A program that reads records, or takes the drop-in, has no app to load.
+        (
+            "import ehkafka; ehkafka.Record; assert 'ehkafka.endpoint' not in sys.modules; "
+            "ehkafka.Consumer; assert 'ehkafka.app' not in sys.modules"
+        ),
+        # Spark starts many Python processes: each loads what it needs, and public rooms are there when asked.
+        (
+            "import ehkafka.errors; assert 'ehkafka.app' not in sys.modules; import ehkafka; "
+            "assert ehkafka.records.Record is ehkafka.Record; from ehkafka import *; "
+            "assert App.__module__ == 'ehkafka.app.app'"
+        ),
+        # Each part is there after a bare import; what is no part is an AttributeError.
+        (
+            "import ehkafka; "
+            "assert all(getattr(ehkafka, part).__name__ == f'ehkafka.{part}' for part in ('app', 'run')); "
+            "assert not any(hasattr(ehkafka, name) for name in ('nothing', '__wrapped__', 'lanes.order'))"
+        ),
+        # A part that cannot be loaded is there, so the error names the module that it lacks.
+        (
+            "import ehkafka; sys.modules['ehkafka.app.registration'] = None\n"
+            "try: ehkafka.app\n"
+            "except ModuleNotFoundError as error: assert error.name == 'ehkafka.app.registration'\n"
+            "else: raise AssertionError"
+        ),
+    ],
+)
+def test_a_program_loads_the_parts_that_it_needs(code: str) -> None:
+    """By name, in a fresh interpreter."""
+    subprocess.run([sys.executable, "-c", f"import sys; {code}"], check=True)
 
 
 def test_every_public_name_is_documented() -> None:

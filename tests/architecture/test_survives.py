@@ -61,10 +61,6 @@ def test_what_was_found_is_shown(scripts: Any, tmp_path: Path) -> None:
     assert "| as \\| drawn | 1\u202f234\u202f567 |" in page
     assert "| [simulation](#simulation) | 50\u202f000 seeds | nothing | `0123456789` | 2026-11-29 |" in page
     assert page.count(f"{scripts.NOT_YET} `scripts/") == len(scripts.KINDS) - 1
-
-
-def test_what_is_broken_is_named(scripts: Any, tmp_path: Path) -> None:
-    """With what shows it again."""
     put(tmp_path, broken=1, problems=["seed 7: lost 1 (scripts/simulate --seed 7)"])
     page = scripts.page(tmp_path)
     assert "Broken: **1**." in page
@@ -90,14 +86,6 @@ def test_only_what_a_commit_has_is_taken(
     assert f"`{commit}`, 2026-11-29" in scripts.page(target)
 
 
-def test_a_commit_that_is_in_no_history_is_not_known(scripts: Any) -> None:
-    """Neither one with changes, nor one of another repository."""
-    is_known = scripts.is_known
-    assert not is_known("")
-    assert not is_known("0" * 40)
-    assert not is_known("HEAD-dirty")
-
-
 def test_a_run_notes_its_commit_and_what_it_broke(
     scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +103,6 @@ def test_a_run_notes_its_commit_and_what_it_broke(
         assert found["commit"] == shown
         assert (found["command"], found["broken"]) == ("scripts/simulate --seeds 5", 1)
         assert found["problems"] == ["seed 7: lost (scripts/simulate --seed 7)"]
-    assert scripts.NOT_YET
 
 
 def test_a_series_goes_on_and_keeps_runs_that_broke_a_promise(

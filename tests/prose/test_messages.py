@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.errors import EhkafkaError
 from tests.kit.events import event_kinds
-from tests.prose.messages import FILE, an_error, error_kinds, made, page
-from tests.prose.samples import filled
+from tests.prose.messages import FILE, made, page
 
 if TYPE_CHECKING:
     from ehkafka.events import Event
@@ -28,25 +26,3 @@ def test_each_event_makes_a_sentence_of_real_values(kind: type[Event]) -> None:
         assert sentence
         assert "\n" not in sentence
         assert not any(flaw in sentence for flaw in ("None", "TopicPartition(", "..", "  "))
-
-
-def test_each_error_is_in_the_table() -> None:
-    """With its exit code and when it is raised."""
-    text = FILE.read_text()
-    for kind in error_kinds():
-        assert isinstance(an_error(kind), EhkafkaError)
-        assert f"| `{kind.__name__}` | {kind.exit_code} |" in text
-
-
-@pytest.mark.parametrize(
-    ("expression", "shown"),
-    [
-        ("self.partition", "orders[2]"),
-        ("ended(describe(error))", "TimeoutError: no answer within 5 s."),
-        ("seconds(wait_s)", "5.1 s"),
-        ("unknown(thing)", "{unknown(thing)}"),
-    ],
-)
-def test_a_part_is_filled_by_what_the_code_calls_it(expression: str, shown: str) -> None:
-    """What has no value stands there as code."""
-    assert filled(expression, is_quoted=False) == shown
