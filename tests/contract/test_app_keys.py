@@ -86,6 +86,7 @@ def test_an_action_on_a_head_that_has_moved_does_nothing(held: Any, recorder: An
 def test_a_retry_calls_the_handler_at_once(held: Any, lab: Any, recorder: Any, wait_for: Any) -> None:
     """A held head, for which no time is set."""
     recorder.work = None
+    assert "is not at the head of its key" in str(refusal(lambda: held.keys.retry("t/0@1")))
     assert held.keys.retry("a").changed
     wait_for(lambda: lab.committed() == 4)
     assert recorder.finished_offsets() == [3, 0, 1, 2]

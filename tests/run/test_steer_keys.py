@@ -12,7 +12,7 @@ from ehkafka.events import RecordSkipped
 from ehkafka.intake.by_hand import ByHand
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.owned import OwnedPartition
-from ehkafka.lanes.decision import AwaitHead, HoldHead
+from ehkafka.lanes.decision import AwaitHead
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.action import Action, ActionResult
 from ehkafka.run.steer.key_actions import KeyActions
@@ -133,15 +133,3 @@ def test_records_of_a_stopped_handler_can_be_skipped_and_sent_away() -> None:
     bench.router.piles.resume()
     bench.work()
     assert bench.started == ["a1"]
-
-
-def test_a_held_key_is_retried_by_name() -> None:
-    """As its first record is named."""
-    world = World()
-    world.bench.receive(world.epoch, "a0 a1")
-    world.bench.fail(world.bench.call("a"), HoldHead("kept"))
-    with pytest.raises(ActionRefusedError, match="is not at the head of its key"):
-        world.act("retry", "t/0@1")
-    assert world.act("retry", "t/0@0").changed
-    world.bench.work()
-    assert world.bench.started == ["a0", "a0", "a1"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ehkafka
@@ -24,42 +23,10 @@ def id_of(group: str, instance_id: str | None) -> str:
     return transactional_id(AppOptions(endpoint=endpoint, settings=settings, specs=()))
 
 
-HOSTILE = [
-    ("orders", "eu-1"),
-    ("orders-eu", "1"),
-    ("orders-eu-1", "1"),
-    ("orders-eu-1-1", "1"),
-    ("orders", "eu-1-1"),
-    ("orders", "eu-1-4"),
-    ("orders-eu-1", "4"),
-    ("orders-", "eu-1"),
-    ("orders", "-eu-1"),
-    ("orders", "1"),
-    ("orders-1", "1"),
-    ("orders", "1-1"),
-    ("orders", "1-1-1"),
-    ("orders-1-1", "1"),
-    ("orders", "1-1-3"),
-    ("orders-1", "1-3"),
-    ("orders-1-1", "3"),
-    ("o", "-"),
-    ("o-", "-"),
-    ("o", "--"),
-    ("o-", "--"),
-    ("o--", "-"),
-    ("o", "é-1"),
-    ("o-é", "1"),
-]
-
-
-def test_no_two_static_members_share_one() -> None:
-    """Two of one id end each other, whatever their names join to."""
-    pairs = itertools.combinations(HOSTILE, 2)
-    shared = [(one, other) for one, other in pairs if id_of(*one) == id_of(*other)]
-    assert shared == [], f"FACT: {shared}"
-
-
 @given(one=st.tuples(NAMES, NAMES), other=st.tuples(NAMES, NAMES))
+@example(("orders", "eu-1"), ("orders-eu", "1"))  # two of one id end each other
+@example(("orders", "1-1-3"), ("orders-1", "1-3"))
+@example(("o-", "-"), ("o", "--"))
 def test_only_equal_names_give_equal_ids(one: tuple[str, str], other: tuple[str, str]) -> None:
     """And these give the same at each start: so the broker ends what the run before left open."""
     assert (id_of(*one) == id_of(*other)) == (one == other)

@@ -71,12 +71,11 @@ def blocking(context: IntakeContext, *, values: bool = False) -> list[KeyState]:
             continue
         key, value = oldest.key, None
         owned = context.owned.get(picture.partition)
-        if owned is not None:
-            # The key as it is named, which the snapshot has only as it is described.
-            if (one := key_at(owned, oldest.offset)) is not None:
-                key = key_text(one.key)
-                if values:
-                    value = value_text(one.head[MESSAGE].value())
+        # The key as it is named, which the snapshot has only as it is described.
+        if owned is not None and (one := key_at(owned, oldest.offset)) is not None:
+            key = key_text(one.key)
+            if values:
+                value = value_text(one.head[MESSAGE].value())
         route = None if owned is None else owned.route
         found.append(_state(picture.partition, oldest, key, route, is_blocking=True, value=value))
     return sorted(found, key=lambda one: -one.age_s)
