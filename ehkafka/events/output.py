@@ -76,7 +76,7 @@ class OutputThrottled(Event, level=WARNING, subject="to"):
 
     def sentence(self) -> str:
         return (
-            f"Throttled: an output to {plain(self.to)} is sent again in {seconds(self.retry_s)}, and that "
+            f"Throttled: a message to {plain(self.to)} is sent again in {seconds(self.retry_s)}, and that "
             f"counts as no attempt: {ending(self.error)}"
         )
 

@@ -16,8 +16,8 @@ and `answers` sorts the broker's errors. `known_keys` has the keys that may have
 `aside` sends the outputs of refused keys one by one; `recovery.refused_outputs` decides on those that are
 refused again. `standing` finds partitions that acknowledge nothing.
 
-`producer` is `app.producer`, for messages that belong to no record: `messages` keeps them, and `own_producer`
-sends them in the thread `ehkafka-producer`.
+`producer` is `app.producer`, for messages that belong to no record: `own_producer` gives them to a sender of
+its own, in the thread `ehkafka-producer`.
 
 An output is put before its record ends. A client may be closed at any time: the next one gets all outputs
 that are not acknowledged, in their old order, before any new one.

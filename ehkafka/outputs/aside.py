@@ -205,7 +205,7 @@ class Aside:
             self._producer.acknowledged()
             self._end(place, turn)
             if isinstance(turn.output.source, Source):
-                turn.output.source.acknowledged()
+                turn.output.source.acknowledged(message)
         elif error.code() in CONSEQUENCES or (
             # The output names no partition: the topic was recreated meanwhile.
             error.code() == _UNKNOWN_PARTITION and turn.output.partition == ANY_PARTITION
@@ -226,13 +226,14 @@ class Aside:
         self.too_large += error.is_too_large
         self._suspects.pop(place, None)
         output = turn.output
-        if isinstance(output.source, Source) and output.source.takes_back(error):
+        if isinstance(output.source, Source) and output.source.takes_refusals:
             with self._outputs.lock:
                 queue = self._outputs.aside[place]
                 behind = [one for one in queue if one.source is output.source]
                 self._go_on_with(place, deque(one for one in queue if one.source is not output.source))
                 for one in behind:
                     self._outputs.let_go(one)
+            output.source.refused(error)
             return
         turn.tries += 1
         turn.is_with_judge = True

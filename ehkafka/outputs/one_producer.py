@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.endpoint.client import describe_error
+from ehkafka.endpoint.client import describe_error, open_producer
+from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.producer_id import ProducerId
+from ehkafka.endpoint.properties.layers import without_ids
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.events import (
     ClientLogged,
@@ -24,6 +26,7 @@ from ehkafka.events import (
     OutputProblem,
     Throttled,
 )
+from ehkafka.outputs.batch import batch_limit, with_limit
 from ehkafka.outputs.properties import IN_FLIGHT_MAX
 from ehkafka.outputs.replacement import Replacement
 from ehkafka.outputs.standing import Standing
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Producer, ThrottleEvent
 
-    from ehkafka.endpoint.keys.watch import CredentialWatch
+    from ehkafka.endpoint.keys.rotation import RotatingCredential
     from ehkafka.events import Event
 
     # Takes the callbacks of the client, and whether it works without a producer id.
@@ -47,6 +50,8 @@ ID_CHECK_S = 20e-3
 LAST_ANSWERS_S = 2.0
 PURGE_S = 3.0
 LAST_CHECK_S = 50e-3
+# Of a client that sends messages one by one: brokers refuse whole batches.
+ALONE: Final = {"enable.gapless.guarantee": False, "batch.num.messages": 1}
 _FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
 # This error follows the report of a refused message, which explains more.
 _GAPLESS = KafkaError._GAPLESS_GUARANTEE  # noqa: SLF001
@@ -291,3 +296,27 @@ class OneProducer:
 
     def _log(self, level: int, line: str) -> None:
         self._emit(ClientLogged(level, line))
+
+
+def producer_of(
+    properties: Callable[[bool], dict[str, Any]],
+    credential: RotatingCredential | None,
+    *,
+    emit: Callable[[Event], None],
+    **events: Any,
+) -> OneProducer:
+    """Return a producer that is not open yet.
+
+    `properties` returns those of the next client, whose key may have changed, and takes whether the broker
+    has no producer ids. `events` are the arguments of `OneProducer` that make events.
+    """
+
+    def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+        its = with_limit(properties(is_plain), batch_limit(producer.batch_bytes))
+        return open_producer(without_ids(its) if is_plain else its, **callbacks._asdict())
+
+    def make_watch() -> CredentialWatch:
+        return CredentialWatch(credential, emit)
+
+    producer = OneProducer(open_client, emit=emit, make_watch=make_watch, **events)
+    return producer

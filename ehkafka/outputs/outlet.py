@@ -241,22 +241,22 @@ def _has_its_outcome(message: Any) -> RuntimeError:
 class _BeforeNext(Source):
     """A record whose key waits until its outputs are acknowledged."""
 
+    takes_refusals = True
     token: Deferred
     left: int
 
-    def acknowledged(self) -> None:
+    def acknowledged(self, _written: Any = None) -> None:
         """Let the key continue when all outputs are acknowledged."""
         self.left -= 1
         if self.left == 0:
             self.token.finish()
 
-    def takes_back(self, error: OutputRefusedError) -> bool:
+    def refused(self, error: OutputRefusedError) -> None:
         """Fail the whole attempt: its key waits, so a retry may send all of its outputs again."""
         # On a thread of its own: it calls the user's retry function, and other outputs do not wait for that.
         if self.token.is_open:
             fail = partial(self.token.fail, error)
             threading.Thread(target=fail, name="ehkafka-outputs-retry", daemon=True).start()
-        return True
 
     def gone(self) -> None:
         """Let the key continue: another member has the record now."""

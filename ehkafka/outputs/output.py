@@ -68,18 +68,19 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
 
     # True: its outputs to one partition keep their order, whatever their keys are.
     orders_partition = False
+    # True: a refused output ends all later ones of the source, and `refused` is called in place of a judge.
+    takes_refusals = False
 
     @property
     def entries(self) -> Sequence[Entry]:
         """The records that its outputs belong to."""
         return (self,)  # it has the places of an entry
 
-    def acknowledged(self) -> None:
-        """Take note: one of its outputs is acknowledged."""
+    def acknowledged(self, written: Any = None) -> None:
+        """Take note: one of its outputs is acknowledged, by the report `written` if each has one."""
 
-    def takes_back(self, _error: OutputRefusedError) -> bool:
-        """Decide on a refused output; True: neither it nor the source's later ones are sent again."""
-        return False
+    def refused(self, error: OutputRefusedError) -> None:
+        """Take note: one of its outputs is refused, and neither that one nor its later ones are sent."""
 
     def gone(self) -> None:
         """Take note: its epoch has ended, and its outputs are not sent any more."""

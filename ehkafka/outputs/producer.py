@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from ehkafka.outputs.messages import Delivered
-    from ehkafka.outputs.own_producer import OwnProducer
+    from ehkafka.outputs.own_producer import Delivered, OwnProducer
     from ehkafka.outputs.send import Headers
 
 # A coroutine that waits for room checks again after this time, while the others of its loop run.

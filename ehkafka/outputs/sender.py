@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError
@@ -61,19 +60,21 @@ class OutputSender:
         at_once: bool = True,
         batch_outputs: int = BATCH_OUTPUTS_MAX,
         takes_turns: bool = False,
+        each_turn: Callable[[], object] = bool,
+        name: str = "ehkafka-outputs",
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
         `busy` are errors by which the broker throttles: the same goes out again later. `at_once`: one report
         may stand for a batch, see `properties.may_report_at_once`, else each output has its own.
         `batch_outputs` go in one request at most. `takes_turns`: keys wait for answers, see `turns`.
+        `each_turn` is called by its thread, whose `name` this is.
         """
         self.outputs = outputs
         self._producer = producer
         self._at_once = at_once
         self._batch_outputs = batch_outputs
         self._busy = busy
-        self._on_death = on_death
         self._wake = threading.Event()
         self._ends_s: float | None = None
         # One for each `end` of the poll thread: set when no client has outputs of ended epochs any more.
@@ -92,17 +93,19 @@ class OutputSender:
         self._is_full = False
         # Outputs of ended epochs: their sources hear of it later, without the lock.
         self._gone: list[Output] = []
-        self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
+        self._each_turn = each_turn
+        self._thread = threading.Thread(target=self._main, args=(on_death,), name=name, daemon=True)
         outputs.wake = self._wake.set
 
     # -- other threads ---------------------------------------------------------------------------------
 
-    def start(self, id_s: float = ID_S) -> None:
-        """Open the producer, wait up to `id_s` for its id, and start the thread.
+    def start(self, id_s: float | None = ID_S) -> None:
+        """Open the producer, wait up to `id_s` for its id, and start the thread; None: the thread opens it.
 
         Raises `ConfigurationError` or `EndpointError`.
         """
-        self._producer.start(id_s)
+        if id_s is not None:
+            self._producer.start(id_s)
         self._thread.start()
 
     @property
@@ -115,15 +118,15 @@ class OutputSender:
         return thread is self._thread
 
     @property
+    def reason(self) -> str | None:
+        """Why outputs are not acknowledged, as far as that is known. Any thread."""
+        return self._producer.problem or self._producer.standing_problem or self._aside.problem
+
+    @property
     def problem(self) -> str | None:
         """What is wrong, while outputs wait for it."""
-        problem = self._producer.problem or self._producer.standing_problem or self._aside.problem
-        count = self.outputs.count()
-        return f"{count} outputs are not acknowledged: {problem}" if problem and count else None
-
-    def wake(self) -> None:
-        """Check at once whether refused outputs are due: the clock has jumped."""
-        self._wake.set()
+        reason, count = self.reason, self.outputs.count()
+        return f"{count} outputs are not acknowledged: {reason}" if reason and count else None
 
     def end(self, timeout_s: float) -> None:
         """Send nothing more for epochs that have ended. Poll thread; waits for that, at most `timeout_s`.
@@ -148,12 +151,12 @@ class OutputSender:
 
     # -- the thread ------------------------------------------------------------------------------------
 
-    def _main(self) -> None:
+    def _main(self, on_death: Callable[[BaseException], None]) -> None:
         try:
             while self._ends_s is None or (self.outputs.is_under_way() and time.monotonic() < self._ends_s):
                 self._turn()
         except BaseException as error:  # otherwise outputs would wait without end, and without an error
-            self._on_death(error)
+            on_death(error)
         finally:
             try:
                 self._producer.give_up(0.0, 0.1)
@@ -164,6 +167,7 @@ class OutputSender:
 
     def _turn(self) -> None:
         producer, outputs = self._producer, self.outputs
+        self._each_turn()
         if self._purges:
             self._purge()
         if producer.is_lost or self._is_throttled or self._refused:
@@ -236,7 +240,7 @@ class OutputSender:
         if (
             not self._at_once
             or set(flat[6::PARTS]) != {ANY_PARTITION}
-            or any(epoch.ended for epoch in set(map(_epoch_of, sources)))
+            or any(epoch.ended for epoch in {source[EPOCH] for source in sources})
         ):
             return self._sort_each(flat, alone=not self._at_once)
         by_partition: dict[int | None, list[Any]] = {}
@@ -254,7 +258,7 @@ class OutputSender:
         return self._sort_each(unknown)
 
     def _sort_each(self, flat: list[Any], *, alone: bool = False) -> list[Any]:
-        """Sort outputs one by one. `alone`: none waits for its partition's turn."""
+        """Sort outputs one by one. `alone`: none waits for the turn of its partition."""
         outputs, known = self.outputs, self._known
         for number, output in enumerate(outputs_of(flat)):
             if output.has_ended:
@@ -297,7 +301,8 @@ class OutputSender:
             self._is_full = bool(batch.send(client, line[1], each=is_each)) or not room
         except SomeSentError:
             # No report will tell whether they are written: all are sent again.
-            self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
+            why = "the client took only a part of a batch"
+            self._producer.failed(KafkaError(KafkaError._FATAL, why))  # noqa: SLF001 - librdkafka's own
         except Exception:  # of any kind: the output that caused it raises it again
             has_failed = True
         # First: outputs that are handed over from here on are later.
@@ -344,7 +349,7 @@ class OutputSender:
         elif error is None:
             batch.left -= 1
             if not batch.left:
-                self._acknowledged(batch, message.partition())
+                self._acknowledged(batch, message)
         elif error.code() in CONSEQUENCES:
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)
@@ -363,7 +368,7 @@ class OutputSender:
         # sequence numbers writes the later one. If no report names the refusal, it may be anywhere.
         return line in self._doubted or (self._producer.has_ended and not self._refused)
 
-    def _acknowledged(self, batch: Batch, partition: int) -> None:
+    def _acknowledged(self, batch: Batch, message: Any) -> None:
         outputs = self.outputs
         with outputs.lock:
             del outputs.batches[batch]
@@ -373,14 +378,14 @@ class OutputSender:
             elif batch.is_first:
                 [output] = batch
                 # Without producer ids two outputs of a key have no order: each one counts as the first.
-                self._known.acknowledged(output, None if self._producer.is_plain else partition)
+                self._known.acknowledged(output, None if self._producer.is_plain else message.partition())
                 outputs.put_back(outputs.lines.pop((output.topic, output.place), []))
                 if self._known.is_full:
                     self._known.forget_half(chain.from_iterable(outputs.batches))
                     self._sort_again()
         self._producer.acknowledged()
         for source in batch.sources:
-            source.acknowledged()
+            source.acknowledged(message)
 
     def _forget_old(self) -> None:
         if self._known.forget_old(self.outputs.batches):
@@ -443,7 +448,3 @@ class OutputSender:
         if self._suspects and aside.passed >= self._suspects and not aside.too_large:
             producer.batch_bytes = smaller_batches(producer.batch_bytes)
         self._suspects, aside.passed, aside.too_large = suspects, 0, 0
-
-
-_epoch_of = itemgetter(EPOCH)
-_NO_REPORT = "the client took only a part of a batch"

@@ -104,9 +104,7 @@ class Unacknowledged:
         an epoch looks at `added` under the lock, and the sender looks at each output before it hands it over.
         """
         if self.is_full and waits and self._waits:
-            with self.lock:
-                while not (self._has_room() or self.is_closed or has_ended(source)):
-                    self._room.wait(ROOM_CHECK_S)
+            self.wait_for_room(source)
         if self.is_closed or has_ended(source):
             raise self._not_sent(source)
         self.added.extend(flat)
@@ -123,8 +121,14 @@ class Unacknowledged:
 
     def has_room(self) -> bool:
         """Tell whether a worker may put without waiting."""
+        return not self._waits or not self.is_over_bound()
+
+    def wait_for_room(self, source: Entry | Source) -> bool:
+        """Wait until a put of this source would not wait; False: it has ended meanwhile."""
         with self.lock:
-            return not self._waits or self._has_room()
+            while self._is_over_bound() and not (self.is_closed or has_ended(source)):
+                self._room.wait(ROOM_CHECK_S)
+            return self.is_closed or not self._is_over_bound()
 
     def _count_added(self) -> None:
         """Count the bytes put since the last count: if a worker counted all, its call would look slow."""
@@ -135,9 +139,6 @@ class Unacknowledged:
         self._added_bytes += size_of(new[len(new) - parts :])
         self.count_at += parts
         self.note_room()
-
-    def _has_room(self) -> bool:
-        return not self._is_over_bound()
 
     def is_over_bound(self) -> bool:
         """Tell whether the bound is reached, so that nothing more should be received. Any thread."""

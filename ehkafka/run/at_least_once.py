@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.keys.watch import CredentialWatch
-from ehkafka.endpoint.properties.layers import LETTER_BYTES, without_ids
+from ehkafka.endpoint.properties.layers import LETTER_BYTES
 from ehkafka.endpoint.properties.refusals import whole_number
 from ehkafka.errors import EndpointError
 from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.answers import busy_codes
-from ehkafka.outputs.batch import BATCH_BYTES, batch_limit, with_limit
+from ehkafka.outputs.batch import BATCH_BYTES
 from ehkafka.outputs.delivery import Delivery
 from ehkafka.outputs.kinds import TopicKinds
-from ehkafka.outputs.one_producer import OneProducer
+from ehkafka.outputs.one_producer import ALONE, producer_of
 from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
@@ -28,11 +26,9 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping, Sequence
 
-    from confluent_kafka import Producer
-
     from ehkafka.events import Event
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.outputs.one_producer import ClientCallbacks
+    from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.progress.commits import Commits
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
@@ -81,7 +77,7 @@ class AtLeastOnce(Delivery):
 
     def wake(self) -> None:
         """Let the sender look."""
-        self._sender.wake()
+        self.outputs.wake()
 
     @property
     def problem(self) -> str | None:
@@ -156,11 +152,11 @@ def check_producer(app: AppOptions, emit: Callable[[Event], None]) -> None:
 
 
 def _producer_alone(app: AppOptions, emit: Callable[[Event], None]) -> OneProducer:
-    """Return the producer for refused outputs. Its batches have one, because brokers refuse whole batches."""
-    return _producer(app, emit, {"enable.gapless.guarantee": False, "batch.num.messages": 1})
+    """Return the producer for refused outputs."""
+    return _producer(app, emit, ALONE)
 
 
-def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, Any]) -> OneProducer:
+def _producer(app: AppOptions, emit: Callable[[Event], None], more: Mapping[str, Any]) -> OneProducer:
     """Return a producer that is not open yet.
 
     Opening it raises `EndpointError` where the broker gives no producer ids and handlers have outputs; dead
@@ -169,23 +165,19 @@ def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, An
     has_outputs = any(spec.to for spec in app.specs)
     at_once = _waits_for_answers(app)
 
-    # Anew for each client: the key may have changed since.
-    def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+    def properties(is_plain: bool) -> dict[str, Any]:
         if is_plain and has_outputs:
             raise EndpointError(
                 "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
                 "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
             )
-        properties = output_properties(app.endpoint, app.settings, at_once=at_once) | more
-        properties = with_limit(properties, batch_limit(producer.batch_bytes))
-        return open_producer(without_ids(properties) if is_plain else properties, **callbacks._asdict())
+        return {**output_properties(app.endpoint, app.settings, at_once=at_once), **more}
 
-    producer = OneProducer(
-        open_client,
+    return producer_of(
+        properties,
+        app.endpoint.credential,
         emit=emit,
-        make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
         of="outputs" if has_outputs else "dead letters",
         replaced=OutputProducerReplaced if has_outputs else DeadLetterProducerReplaced,
         plain=None if has_outputs else DeadLetterProducerPlain,
     )
-    return producer

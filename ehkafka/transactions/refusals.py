@@ -10,7 +10,7 @@ import math
 import sys
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.outputs.output import Source, entries_of, places_of
 
@@ -50,14 +50,10 @@ class RefusedSource(Source):
         """The records that the output belongs to."""
         return entries_of(self.source)
 
-    def acknowledged(self) -> None:
+    def acknowledged(self, written: Any = None) -> None:
         """Tell the source."""
         if isinstance(self.source, Source):
-            self.source.acknowledged()
-
-    def takes_back(self, error: OutputRefusedError) -> bool:
-        """Ask the source."""
-        return isinstance(self.source, Source) and self.source.takes_back(error)
+            self.source.acknowledged(written)
 
     def gone(self) -> None:
         """Tell the source."""
@@ -83,9 +79,6 @@ class Refusals:
         source.may_go_s = _UNDECIDED
         with self._lock:
             self._waiting.append(source)
-        if source.takes_back(error):
-            source.is_dropped = True
-            return
         asked = output._replace(source=source.source)
         asked.origin.judge(asked, error, source.tries, partial(self._decide, source))
 

@@ -14,7 +14,7 @@ import ehkafka
 from ehkafka.errors import ConfigurationError, NotDeliveredError
 from ehkafka.events import MessageNotDelivered, MessageProducerReplaced
 from ehkafka.metrics import Collector
-from ehkafka.outputs.messages import Delivered
+from ehkafka.outputs.own_producer import Delivered
 from ehkafka.testing import ApiKey
 from tests.kit.metrics import Shown
 from tests.kit.waiting import must_stay
@@ -147,7 +147,7 @@ def test_a_message_that_is_refused_fails_its_future_and_is_counted(
     app.start()
     app.producer.send("audit", b"1", partition=0).result(LIMIT_S)
     for _ in range(3):
-        out.broker.fail_next(ApiKey.PRODUCE, 87)
+        out.broker.fail_next(ApiKey.PRODUCE, 87, 87)  # alone, too
         refused = app.producer.send("audit", b"2", partition=0)
         with pytest.raises(NotDeliveredError, match="to 'audit' was not delivered: INVALID_RECORD"):
             refused.result(LIMIT_S)
@@ -271,13 +271,13 @@ def test_a_full_queue_waits_on_a_thread_and_is_an_error_on_a_loop(out: Any, monk
     app = out.app(idle)
     app.start()
     app.producer.send("audit", b"0").result(LIMIT_S)
-    monkeypatch.setattr("ehkafka.outputs.messages.MESSAGES_MAX", 2)
+    monkeypatch.setattr(app.current_run.sending.messages._outputs, "_outputs_max", 2)
     out.broker.delay_next(ApiKey.PRODUCE, 0.7)
 
     async def on_a_loop() -> Delivered:
         for _ in range(2):
             app.producer.send("audit", b"x")
-        with pytest.raises(NotDeliveredError, match="2 messages with 2 bytes wait"):
+        with pytest.raises(NotDeliveredError, match="2 messages wait for the broker"):
             app.producer.send("audit", b"x")
         return await app.producer.asend("audit", b"x")
 
@@ -333,7 +333,7 @@ def test_asend_waits_for_room_that_another_thread_takes_first(out: Any, monkeypa
     app = out.app(idle)
     app.start()
     app.producer.send("audit", b"0").result(LIMIT_S)
-    monkeypatch.setattr("ehkafka.outputs.messages.MESSAGES_MAX", 1)
+    monkeypatch.setattr(app.current_run.sending.messages._outputs, "_outputs_max", 1)
     out.broker.delay_next(ApiKey.PRODUCE, 0.3)
 
     def take_the_room(_endpoint: Any, _topics: Any) -> None:

@@ -48,7 +48,7 @@ def put(world: World, *values: bytes, partition: int = -1, headers: Any = None, 
     entry: Any = world._entry(world.epochs[0])
     if waits:
         entry = Waiter(entry)
-        entry.world, entry.takes, entry.count_acknowledged, entry.end = world, False, 0, None
+        entry.world, entry.takes_refusals, entry.count_acknowledged, entry.end = world, False, 0, None
         entry.values = list(values)
     flat: list[Any] = []
     for value in values:

@@ -100,7 +100,7 @@ OutputSender._sort: unknown keys go at once
     self._known.partitions(flat[2], flat[4::PARTS]) -> [ord(key or b"a") % 3 for key in flat[4::PARTS]]
     by test_the_second_output_of_a_key_waits_for_the_first
 OutputSender._sort: outputs of ended epochs go out
-    or any(epoch.ended for epoch in set(map(_epoch_of, sources)))\n ->
+    or any(epoch.ended for epoch in {source[EPOCH] for source in sources})\n ->
 OutputSender._sort_each: outputs of ended epochs go out one by one
     if output.has_ended: -> if False:
 OutputSender._sort_each: what follows a refused output passes it
@@ -131,7 +131,7 @@ OutputSender._acknowledged: what waits for its key's first answer waits for ever
 OutputSender._acknowledged: its bytes stay
     outputs.let_go(batch.flat) -> pass
 OutputSender._acknowledged: its source hears nothing
-    source.acknowledged() -> pass
+    source.acknowledged(message) -> pass
 OutputSender._acknowledged: without producer ids several outputs of a key are on their way
     None if self._producer.is_plain else ->
     by test_without_producer_ids_one_output_of_a_key_is_on_its_way
@@ -191,7 +191,7 @@ Aside._answered: what has its answer stays
 Aside._answered: what has its answer is still on its way
     turn.is_under_way = False -> pass
 Aside._answered: its source hears nothing
-    turn.output.source.acknowledged() -> pass
+    turn.output.source.acknowledged(message) -> pass
 Aside._answered: consequences are judged
     elif error.code() in CONSEQUENCES or ( -> elif (
 Aside._answered: a topic that was made anew is judged
@@ -199,7 +199,7 @@ Aside._answered: a topic that was made anew is judged
 Aside._answered: a throttled try counts
     elif error.code() in self._busy: -> elif False:
 Aside._refused: its source is not asked
-    output.source.takes_back(error) -> False
+    output.source.takes_refusals -> False
     by seeds=500
 Aside._refused: what its source has taken back is sent
     if one.source is not output.source) -> if one is not output)

@@ -38,11 +38,11 @@ class Waiter(Source):
 
     world: World
     values: list[bytes]
-    takes: bool
+    takes_refusals: bool  # type: ignore[assignment]
     count_acknowledged: int
     end: str | None
 
-    def acknowledged(self) -> None:
+    def acknowledged(self, _written: Any = None) -> None:
         """Hear of one more."""
         self.count_acknowledged += 1
         assert self.count_acknowledged <= len(self.values), "acknowledged more often than it has outputs"
@@ -52,14 +52,12 @@ class Waiter(Source):
             missing = [value for value in self.values if value not in self.world.written]
             assert not missing, f"acknowledged and not written: {missing}"
 
-    def takes_back(self, _error: OutputRefusedError) -> bool:
+    def refused(self, _error: OutputRefusedError) -> None:
         """Drop all where an attempt fails with its outputs."""
-        if self.takes:
-            # Perhaps once more: outputs of another group are refused, too.
-            assert self.end != "acknowledged", "hears two ends"
-            self.end = "failed"
-            self.world.excused.update(self.values)
-        return self.takes
+        # Perhaps once more: outputs of another group are refused, too.
+        assert self.end != "acknowledged", "hears two ends"
+        self.end = "failed"
+        self.world.excused.update(self.values)
 
     def gone(self) -> None:
         """Hear that it is another member's."""

@@ -51,8 +51,8 @@ class Flag:
 class Standstill:
     """The sender's thread: runs where its end is waited for."""
 
-    def __init__(self, target: Callable[[], None], **_given: Any) -> None:
-        self._target = target
+    def __init__(self, target: Callable[..., None], args: tuple[Any, ...], **_given: Any) -> None:
+        self._target, self._args = target, args
         self._has_ended = False
 
     def is_alive(self) -> bool:
@@ -61,5 +61,5 @@ class Standstill:
 
     def join(self, _timeout_s: float) -> None:
         """Run to the end."""
-        self._target()
+        self._target(*self._args)
         self._has_ended = True

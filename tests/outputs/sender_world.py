@@ -140,7 +140,7 @@ class World:
             for _ in range(0 if self.outputs.is_closed else rng.choice((1, 1, 2, 5))):
                 self.put()
         elif chance < 0.85:
-            self.sender.wake()
+            self.outputs.wake()
         elif chance < 0.9:
             topic = "t", rng.randrange(3)
             self.broker.stands ^= {topic}
@@ -162,7 +162,7 @@ class World:
             source = BatchSource([entry, *others])
         elif kind in {"waiter", "before next"}:
             source = Waiter(entry)
-            source.world, source.takes = self, kind == "before next"
+            source.world, source.takes_refusals = self, kind == "before next"
             source.count_acknowledged, source.end, source.values = 0, None, []
             self.sources.append(source)
         flat: list[Any] = []
@@ -202,7 +202,9 @@ class World:
         assert isinstance(error, OutputRefusedError)
         assert value is not None
         source = output.source
-        assert not (isinstance(source, Waiter) and source.takes), "a failed attempt's output is judged"
+        assert not (isinstance(source, Waiter) and source.takes_refusals), (
+            "a failed attempt's output is judged"
+        )
         assert value in self.broker.refuses, f"{value!r} is judged, and was never refused"
         assert value not in self.excused or output.has_ended, "judged and decided already"
         assert tries == self.judged.get(value, 0) + 1, "a try is not counted"
@@ -242,7 +244,7 @@ class World:
     def put_late(self, epoch: Epoch) -> None:
         """Let a worker put what its epoch's end has not seen: it looked before, and puts after."""
         source = Waiter(self._entry(epoch))
-        source.world, source.takes, source.count_acknowledged, source.end = self, False, 0, None
+        source.world, source.takes_refusals, source.count_acknowledged, source.end = self, False, 0, None
         flat = self._output(source, source)
         source.values = [flat[3]]
         self.sources.append(source)

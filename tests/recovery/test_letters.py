@@ -61,7 +61,7 @@ class Lab:
         """Have the first letter that is put refused; return what the sender is answered."""
         answers: list[float | None] = []
         output = self.put[0]
-        assert not output.source.takes_back(error)  # type: ignore[union-attr]
+        assert not output.source.takes_refusals  # type: ignore[union-attr]
         output.origin.judge(output, error, 1, answers.append)
         return answers
 

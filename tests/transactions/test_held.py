@@ -176,7 +176,7 @@ def test_a_source_hears_what_becomes_of_its_output() -> None:
     heard: list[str] = []
 
     class Noted(Source):
-        def acknowledged(self) -> None:
+        def acknowledged(self, _written: Any = None) -> None:
             heard.append("acknowledged")
 
         def gone(self) -> None:

@@ -261,7 +261,8 @@ def test_before_next_a_refused_output_fails_the_attempt(senders: Any) -> None:
     outputs = one.outlet.outputs
     with outputs.lock:
         outputs.let_go(outputs.take(1))
-    assert output.source.takes_back(OutputRefusedError("refused"))
+    assert output.source.takes_refusals
+    output.source.refused(OutputRefusedError("refused"))
     one.wait(one.outputs)
     assert [line[:2] for line in one.lines("start")] == [["0", "1"], ["0", "2"]]
     acknowledge_all(one)
