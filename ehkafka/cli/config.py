@@ -132,7 +132,7 @@ def effective(app: str | None, given: Given) -> Shown:
 
 
 def _marked(value: Effective, given: Given) -> Effective:
-    """Return a value of the stand-in as what it is: nobody's."""
+    """Return a value of the stand-in as missing: no app has given it."""
     setting = "group" if value.name == "group.id" else value.name
     if value.name not in _REQUIRED or setting in given.layer.tables["app"]:
         return value
@@ -140,7 +140,7 @@ def _marked(value: Effective, given: Given) -> Effective:
 
 
 def _of_a_handler(value: HandlerValue) -> Effective:
-    """Return an option of a handler that nobody knows without the app."""
+    """Return an option of a handler that only the app's handlers explain."""
     name = value.name if value.option is None else f"{value.name}.{value.option}"
     hidden = shown(value.option or value.name, value.value) == "***"
     given = value.value if isinstance(value.value, bool | int | float) else f"{value.value}"

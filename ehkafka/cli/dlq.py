@@ -13,6 +13,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -105,19 +106,23 @@ def list_letters(
     choose = letters.chosen()
     reader = _reader(topic, of, "earliest")
     groups: Counter[tuple[str, str]] = Counter()
-    newest: list[tuple[int, int, int, Record]] = []
     foreign = 0
+
+    def chosen() -> Iterator[tuple[int, int, int, Record]]:
+        nonlocal foreign
+        for record in chain.from_iterable(reader.batches()):
+            origin = letter_origin(record)
+            if origin is None:
+                foreign += 1
+            elif choose.takes(record, origin):
+                groups[origin.partition.topic, origin.error_type or FOLLOWED] += 1
+                failed_at_ms = origin.failed_at_ms or record.timestamp()[1]
+                yield failed_at_ms, record.offset(), record.partition(), record
+
     with quiet_pipe(), reader:
-        for batch in reader.batches():
-            for record in batch:
-                origin = letter_origin(record)
-                if origin is None:
-                    foreign += 1
-                elif choose.takes(record, origin):
-                    groups[origin.partition.topic, origin.error_type or FOLLOWED] += 1
-                    failed_at_ms = origin.failed_at_ms or record.timestamp()[1]
-                    _keep(newest, (failed_at_ms, record.offset(), record.partition(), record), limit)
-        listing = Listing(groups, [entry[-1] for entry in sorted(newest, reverse=True)], foreign)
+        # At least one, or nothing would be read and counted.
+        newest = heapq.nlargest(max(1, limit), chosen())
+        listing = Listing(groups, [entry[-1] for entry in newest[:limit]], foreign)
         _put(listing_as_dict(listing) if of.as_json else listing_as_text(listing))
 
 
@@ -144,7 +149,7 @@ def show_letter(
     partition, offset = int(found["partition"]), int(found["offset"])
     reader = _reader(topic, of, offset, [partition])
     with quiet_pipe(), reader:
-        record = next((one for batch in reader.batches() for one in batch), None)
+        record = next(chain.from_iterable(reader.batches()), None)
         if record is None or record.offset() != offset:
             raise ConfigurationError(f"{topic}[{partition}] has no record at {offset}.")
         _put(letter_as_dict(record) if of.as_json else letter_as_text(record))
@@ -223,15 +228,6 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("Redriving", total=total)
         yield lambda seen: progress.update(task, completed=seen)
-
-
-def _keep(
-    newest: list[tuple[int, int, int, Record]], entry: tuple[int, int, int, Record], limit: int
-) -> None:
-    if len(newest) < limit:
-        heapq.heappush(newest, entry)
-    elif limit:
-        heapq.heappushpop(newest, entry)
 
 
 def _put(found: dict[str, Any] | str) -> None:

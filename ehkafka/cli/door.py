@@ -137,7 +137,7 @@ class Door:
         try:
             payload = None if body is None else json.dumps(body)
             connection.request(method, f"{self._path}{path}", payload, headers)
-            # An answer without a length keeps the socket, whoever closes the connection.
+            # An answer without a length keeps the socket, even after the connection is closed.
             with connection.getresponse() as answer:
                 # Not orjson, which refuses half of a character pair: one odd text would hide all others.
                 found = json.loads(answer.read(ANSWER_BYTES_MAX))

@@ -30,7 +30,7 @@ CODES: Final = """\
 5   another process runs: with the same group.instance.id, or in a group to be moved
 6   the lag is above --fail-over, or a commit lies outside of its log
 7   an action on a key, a partition or a handler was refused; nothing changed
-70  a defect in ehkafka, or an error that nobody expected
+70  a defect in ehkafka, or an unexpected error
 130 interrupted while the app started, or in its on_stop functions"""
 LAGGING: Final = 6
 UNEXPECTED: Final = 70

@@ -1,7 +1,7 @@
 """`ehkafka lag`: how far a group is behind, once or again and again.
 
 On the main thread. Asks the broker only for commits, the logs' ends and single records, which works for a
-group that nobody lists and for one without members. Keys are anybody's bytes.
+group that no broker lists and for one without members. A key may be any bytes.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _repeat(
         if fail_over is not None and now.report.fails(fail_over):
             return LAGGING
         if fail_over is None and not is_read:
-            return 0  # neither its output nor its exit code is for anybody
+            return 0  # no reader has its output, and no caller wants its exit code
         _pause(every_s)
 
 

@@ -133,7 +133,7 @@ class Distance:
     """How far an app is behind, look by look. Pure.
 
     `to_end`: the way ends where the logs ended at the start, else where they end now. What is left is None
-    while nobody knows anything of it, and too little while not `is_all`; `per_s` is None at the first look.
+    while it is unknown, and too little while not `is_all`; `per_s` is None at the first look.
     """
 
     to_end: bool
@@ -178,7 +178,7 @@ class Distance:
 
     @property
     def left_s(self) -> float | None:
-        """Return how long it takes at this rate; None where nobody can tell."""
+        """Return how long it takes at this rate; None where it is unknown."""
         if self.left_records is None or not self.is_all or not self.per_s:
             return None
         return self.left_records / self.per_s
@@ -204,7 +204,7 @@ def bar_of(distance: Distance, width: int) -> Text:
 
 
 def clock_of(time_s: float | None) -> str:
-    """Return a time as a clock shows it, without one that nobody can tell."""
+    """Return a time as a clock shows it, an unknown one without digits."""
     if time_s is None or time_s > 99 * 86_400:
         return "-:--:--"
     minutes, second = divmod(round(time_s), 60)

@@ -95,7 +95,7 @@ def parse_from(text: str, *, option: str = "--from") -> FixedStart | LastRecords
         return LastRecords(int(found["count"]))
     with suppress(ValueError):
         moment = datetime.fromisoformat(text) if "-" in text[1:] else None
-        # Whoever types a moment without a zone means the clock on the wall.
+        # A moment that is typed without a zone is one of this machine's clock.
         if moment is not None and moment.tzinfo is None:
             return moment.astimezone()
     try:

@@ -221,7 +221,7 @@ class Access:
             address = ipaddress.ip_address(name)
         except ValueError:
             return False
-        # Nobody's DNS is in an address. From elsewhere loopback is not reached by another one.
+        # No DNS leads to an address. From elsewhere loopback is not reached by another one.
         return address.is_loopback or not self._is_loopback
 
 

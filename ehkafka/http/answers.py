@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ehkafka.errors import ActionRefusedError, EhkafkaError
-from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, REBALANCES_MAX
+from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,7 +61,6 @@ def state_of(served: Served, journal: Journal, keys: Iterable[KeyState]) -> dict
         "keys": [one.as_dict() | {"stack": stacks.get(one.name, "")} for one in keys],
         "events": journal.events(),
         "errors": journal.errors(),
-        "rebalances": journal.rebalances(),
     }
 
 
@@ -92,7 +91,6 @@ def joined(own: Mapping[str, Any], members: Sequence[States]) -> dict[str, Any]:
         "keys": sorted(keys, key=lambda one: (not one["is_blocking"], -one["age_s"])),
         "events": _newest(_marked(parts, "events"), "at_s", EVENTS_MAX),
         "errors": _newest(_counted(_marked(parts, "errors")), "last_at_s", KINDS_MAX),
-        "rebalances": _newest(_marked(parts, "rebalances"), "at_s", REBALANCES_MAX),
         "silent_members": [one.member for one in members if one.is_silent],
     }
 

@@ -104,7 +104,7 @@ class Pages:
         return Json(body, status)
 
     async def metrics(self, request: Request) -> Response:
-        """Prometheus's text, or OpenMetrics for whoever asks for that."""
+        """Prometheus's text, or OpenMetrics where the request asks for that."""
         here = self._loops.current()
         async with here.measuring:
             body, kind = await here.call(self._metrics, request.headers.get("accept", ""))
@@ -136,7 +136,7 @@ class Pages:
         """Carry one out."""
         asked = await _json(request)
         client = "an unknown address" if request.client is None else request.client.host
-        # A proxy says which address it is, or whoever says to be one.
+        # A proxy says which address it is, or a client that claims to be one.
         asked["by"] = f"the token, from {client[:CLIENT_CHARACTERS_MAX]}"
         answer = await self._answered(functools.partial(self._act, asked))
         self._state.forget()
@@ -225,7 +225,7 @@ async def _json(request: Request) -> dict[str, Any]:
                     raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Too long.")
     except TimeoutError:
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "Too slow.") from None
-    except ClientDisconnect:  # nobody hears the answer, and nobody's log needs the stack
+    except ClientDisconnect:  # no client hears the answer, and the log does not need the stack
         raise HTTPException(HTTPStatus.BAD_REQUEST, "Cut short.") from None
     try:
         found = orjson.loads(body)

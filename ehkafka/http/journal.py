@@ -1,4 +1,4 @@
-"""What happened lately: events, errors by kind, rebalances. A hook: filled on the telemetry thread."""
+"""What happened lately: events, and errors by kind. A hook: filled on the telemetry thread."""
 
 from __future__ import annotations
 
@@ -9,14 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.events import (
-    ActionTaken,
-    AttemptOverdue,
-    PartitionAssigned,
-    PartitionLost,
-    PartitionRevoked,
-    StateReport,
-)
+from ehkafka.events import ActionTaken, AttemptOverdue, StateReport
 from ehkafka.events.event import Failure, kind_in
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.names import head_name
@@ -27,7 +20,6 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
 
 EVENTS_MAX: Final = 200
-REBALANCES_MAX: Final = 100
 # Kinds of errors that are remembered; past that the one seen longest ago goes.
 KINDS_MAX: Final = 50
 TEXT_CHARACTERS_MAX: Final = 2_000
@@ -37,7 +29,6 @@ STACK_EVERY_S: Final = 1.0
 STACKS_MAX: Final = 100
 # Warnings, so that every log shows them; nothing is wrong.
 _ASKED_FOR = (ActionTaken, StateReport)
-_REBALANCE = (PartitionAssigned, PartitionLost, PartitionRevoked)
 
 
 @dataclass(slots=True)
@@ -55,7 +46,6 @@ class Journal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
-        self._rebalances: deque[dict[str, Any]] = deque(maxlen=REBALANCES_MAX)
         self._errors: dict[str, _Errors] = {}
         # By `TOPIC/PARTITION@OFFSET`, the one made longest ago first.
         self._stacks: dict[str, str] = {}
@@ -76,8 +66,6 @@ class Journal:
         }
         with self._lock:
             self._events.append(shown)
-            if isinstance(event, _REBALANCE):
-                self._rebalances.append({"at_s": now_s, "sentence": sentence})
             if event.level >= logging.WARNING and not isinstance(event, _ASKED_FOR):
                 self._count(event, now_s, sentence)
         for listener in tuple(self.listeners):
@@ -92,11 +80,6 @@ class Journal:
         """Return the last stacks of records, by the name of each as a key's head; not all have one."""
         with self._lock:
             return dict(self._stacks)
-
-    def rebalances(self) -> list[dict[str, Any]]:
-        """Return the last rebalances, the newest first."""
-        with self._lock:
-            return list(reversed(self._rebalances))
 
     def errors(self) -> list[dict[str, Any]]:
         """Return the kinds of errors, the newest first."""

@@ -1,6 +1,6 @@
 """Dead letters for the page: the newest ones of a topic, and their redrive.
 
-Read when somebody asks, by a client of its own that joins no group; the app's consumer is not touched. One
+Read on request, by a client of its own that joins no group; the app's consumer is not touched. One
 question at a time: each reads a topic.
 """
 
@@ -22,6 +22,8 @@ from ehkafka.run.steer.names import key_text
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from ehkafka.http.served import Served
     from ehkafka.records import Record
     from ehkafka.redrive.order import RedriveCount
@@ -45,18 +47,14 @@ class LettersPage:
         self._must_be_ours(topic)
         limit = max(1, min(limit, LISTED_MAX))
         target = Target.of_app(self._served, topics=(topic,))
-        found: list[tuple[int, int, int, Record]] = []
-        seen, until_s = 0, time.monotonic() + LIST_S
+        until_s = time.monotonic() + LIST_S
         reader = TopicReader(target, topic, begin=LastRecords(limit), timeout_s=ANSWER_S, to_end=True)
         with self._turn(), reader:
-            for batch in reader.batches():
-                for record in batch:
-                    seen += 1
-                    entry = (record.timestamp()[1], record.partition(), record.offset(), record)
-                    (heapq.heappush if len(found) < limit else heapq.heappushpop)(found, entry)
-                if time.monotonic() > until_s:
-                    break
-        return {"letters": [_shown(one[-1]) for one in sorted(found, reverse=True)], "more": seen > limit}
+            records = _until(until_s, reader.batches())
+            entries = ((one.timestamp()[1], one.partition(), one.offset(), one) for one in records)
+            # One more tells that there are more.
+            found = heapq.nlargest(limit + 1, entries)
+        return {"letters": [_shown(one[-1]) for one in found[:limit]], "more": len(found) > limit}
 
     def redrive(self, topic: str, *, preview: bool) -> dict[str, Any]:
         """Bring the letters back to where they came from, or say what that would do."""
@@ -85,12 +83,17 @@ class Turn:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(timeout=BUSY_S):
-            raise ActionRefusedError(
-                "busy", "Somebody else reads the dead letters at this moment; try again."
-            )
+            raise ActionRefusedError("busy", "Another request reads the dead letters now; try again.")
 
     def __exit__(self, *_error: object) -> None:
         self._lock.release()
+
+
+def _until(time_s: float, batches: Iterable[Iterable[Record]]) -> Iterator[Record]:
+    for batch in batches:
+        yield from batch
+        if time.monotonic() > time_s:
+            return
 
 
 def _sentence(count: RedriveCount, topic: str, *, preview: bool) -> str:

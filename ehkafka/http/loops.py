@@ -24,7 +24,7 @@ class OfLoop:
     """Made and used on its loop."""
 
     def __init__(self, state: State, journal: Journal) -> None:
-        # One scrape at a time: whoever asks meanwhile waits for the same lock of the interpreter anyway.
+        # One scrape at a time: a second one waits for the same lock of the interpreter anyway.
         self.measuring = asyncio.Lock()
         self._calls = asyncio.Semaphore(CALLS_MAX)
         self.streams = Streams(state, journal, self.call)

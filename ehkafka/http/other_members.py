@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def who_has(served: Served, name: str) -> str:
-    """Return a sentence for the partition of a key's or partition's name; empty where nobody knows."""
+    """Return a sentence for the partition of a key's or partition's name; empty where it is unknown."""
     head = parse_head(name)
     partition = parse_partition(name) if head is None else head[0]
     if partition is None:

@@ -107,9 +107,7 @@ def _errors(state: State, _rates: Rates) -> Iterator[Row]:
 
 
 def _events(state: State, _rates: Rates) -> Iterator[Row]:
-    rebalances = [{**one, "level": "rebalance"} for one in state.get("rebalances", ())]
-    found = sorted([*state.get("events", ()), *rebalances], key=lambda one: -one["at_s"])
-    for n, one in enumerate(found[:ROWS_MAX]):
+    for n, one in enumerate(state.get("events", ())[:ROWS_MAX]):
         sentence = _of_member(one) + one["sentence"]
         yield _row(str(n), one["at_s"], one["level"], sentence, is_urgent=one["level"] == "warning")
 

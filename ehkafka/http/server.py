@@ -1,6 +1,6 @@
 """The server: a socket that is bound before anything starts, and a thread of its own with an event loop.
 
-The thread takes no signals, and nobody waits for it but a stop, for a moment.
+The thread takes no signals, and only a stop waits for it, for a moment.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class HttpServer:
         self._thread: threading.Thread | None = None
 
     def start(self, application: Any, sample: Callable[[], object] = lambda: None) -> None:
-        """Serve an ASGI application; `sample` is called every few seconds, whoever asks for anything."""
+        """Serve an ASGI application; `sample` is called every few seconds, whatever is asked."""
         config = uvicorn.Config(
             application,
             http=PatientProtocol,
@@ -71,7 +71,7 @@ class HttpServer:
                 _LOG.exception("The HTTP server on %s has ended.", self.url)
             finally:
                 _UVICORN_LOG.removeFilter(left_out)
-                self._socket.close()  # else clients would wait for somebody to take them
+                self._socket.close()  # else clients would wait for an answer
 
         self._thread = threading.Thread(target=serve, name="ehkafka-http", daemon=True)
         self._thread.start()

@@ -71,7 +71,7 @@ class State:
     def sample(self) -> None:
         """Take a point of the plots, and read where others' pages are, if that is due."""
         self._pages.refresh()
-        # Also where nobody asks for it: what a member noted is gone with its process.
+        # Also without a request: what a member noted is gone with its process.
         self._of_members(values=self._shows_values)
         with self._lock:
             now_s = time.monotonic()

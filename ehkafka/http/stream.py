@@ -1,7 +1,7 @@
 """The state as it changes, and events as they come, as server-sent events.
 
 One task makes the state for all who listen. Each has a short queue: a client that does not read misses what
-does not fit. Nobody else waits for it.
+does not fit. The others do not wait for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a member needs to become one: pickled, sent through its socket, and read by nobody else.
+"""What a member needs to become one: pickled, sent through its socket, and read there alone.
 
 Secrets are in it, such as the connection string of a settings file: never in an argument or the environment.
 What was laid over the app's code goes along; the code itself the member imports.

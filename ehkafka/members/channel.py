@@ -3,8 +3,8 @@
 Each message is a line of JSON. A question is `{"id": …, "path": "/state", "body": {…}}`, its answer `{"id":
 …, "status": 200, "body": {…}}`; what a member says unasked has a path and no id.
 
-Whoever asks, on any thread, has a future, and waits for it as long as it likes; the supervisor's main thread
-alone reads (`pump`). Nothing blocks. So a member that reads nothing delays nobody else: what it is not given
+A caller, on any thread, has a future, and waits for it as long as it likes; the supervisor's main thread
+alone reads (`pump`). Nothing blocks. So a member that reads nothing delays no other: what it is not given
 piles up to a limit, and then its questions are refused.
 """
 
@@ -116,7 +116,7 @@ class Channel:
         return unasked
 
     def close(self) -> None:
-        """Let go of the socket; whoever still waits hears that the member is gone."""
+        """Let go of the socket; each caller that waits hears that the member is gone."""
         with self._lock:
             self.is_closed = True
             waiting, self._waiting = self._waiting, {}

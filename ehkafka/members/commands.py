@@ -31,7 +31,7 @@ def has_terminal() -> bool:
 def caught(signals: deque[str]) -> AbstractContextManager[None]:
     """Put the names of signals into the queue while the block runs; a terminal's hang-up is a SIGTERM.
 
-    Whoever started this with `nohup` in a terminal wants no hang-up at all.
+    Under `nohup` in a terminal a hang-up is ignored.
     """
     # Asked now: when the signal comes, the terminal is gone.
     in_terminal = has_terminal()

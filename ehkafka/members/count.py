@@ -29,7 +29,7 @@ def checked_count(given: object, called: str = "members") -> Count:
 
 
 def count_from_text(text: str) -> Count:
-    """Return what somebody typed. Raises `ConfigurationError`."""
+    """Return what a person typed. Raises `ConfigurationError`."""
     words = text.strip()
     is_number = words.removeprefix("-").isascii() and words.removeprefix("-").isdigit() and len(words) < 10
     return checked_count(int(words) if is_number else words, "--members")

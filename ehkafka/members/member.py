@@ -1,7 +1,7 @@
 """One member as its supervisor keeps it: the process of the moment, what it said last, and its next start.
 
-Holds state and judges it; the supervisor acts. Written on its main thread, an answer by whoever has asked as
-well; any thread reads, each field once, since a process may end between two looks.
+Holds state and judges it; the supervisor acts. Written on its main thread, an answer by
+the thread that asked as well; any thread reads, each field once, since a process may end between two looks.
 """
 
 from __future__ import annotations

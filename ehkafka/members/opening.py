@@ -57,7 +57,7 @@ class Wanted:
     reference: Reference
     laid: tuple[Endpoint | None, dict[str, Any]]
     registered: tuple[str, ...]
-    # Somebody may want to see what members note.
+    # What members note is to be shown.
     keeps_journal: bool = False
 
     @property
@@ -168,7 +168,7 @@ def checked_members_min(given: object, count: object) -> int:
 
 
 def advice(count: int, partitions: Mapping[str, int], settings: Settings, session_s: float) -> Iterator[str]:
-    """Yield what works otherwise than somebody may expect, with the numbers."""
+    """Yield what works otherwise than a person may expect, with the numbers."""
     usable = usable_members(partitions, settings.assignor)
     if count > usable:
         topics = ", ".join(

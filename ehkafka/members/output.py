@@ -49,7 +49,7 @@ class Output:
             self._selector.register(fd, selectors.EVENT_READ, _Pipe(number, stream))  # type: ignore[arg-type]
 
     def close(self, timeout_s: float) -> None:
-        """Write what has come, wait for what is coming, and end; whoever holds a pipe open is left alone."""
+        """Write what has come, wait for what is coming, and end, though a process may hold a pipe open."""
         self._ends_s, self._is_closing = time.monotonic() + timeout_s, True
         self._thread.join(timeout_s + 2 * _CHECK_S)
 
@@ -79,7 +79,7 @@ class Output:
 def _write(pipe: _Pipe, lines: list[bytearray]) -> None:
     stream = getattr(sys, pipe.stream)
     text = "".join(f"{_numbered(pipe.number, line.decode(errors='replace'))}\n" for line in lines)
-    # Nobody reads any more, or there never was a stream: members go on.
+    # The reader has gone, or there never was a stream: members go on.
     with suppress(OSError, ValueError, AttributeError):
         stream.write(text)
         stream.flush()

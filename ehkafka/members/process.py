@@ -4,9 +4,9 @@ Started afresh by the interpreter's own command line, never forked: no client, s
 of the supervisor is there. Its arguments are two numbers. Main thread only: the kernel kills a member when
 the *thread* that has started it ends.
 
-Grandchildren whose parent has ended fall to a supervisor that is process 1, and nobody else reaps them: a
+Grandchildren whose parent has ended fall to a supervisor that is process 1, and only that can reap them: a
 container's first process has that duty; without it each ended worker process of a killed member would stay as
-a zombie. A member's own end is left to whoever waits for it.
+a zombie. A member's own end is left to the caller that waits for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class MemberProcess:
     """One running process of a member. `close` once it has ended.
 
-    `outputs` are the descriptors of its standard output and error, for whoever reads and then closes them.
+    `outputs` are the descriptors of its standard output and error, which the caller reads and then closes.
     """
 
     def __init__(self, boot: bytes) -> None:

@@ -1,6 +1,6 @@
 """Where a member finds the app: a module, or the program's own file, and the app's name there.
 
-Found in the supervisor by looking where the app stands; nobody has to say it. Main thread, before any member.
+Found in the supervisor by looking where the app stands; no option names it. Main thread, before any member.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Rollover:
         return self.current is not None or bool(self._waiting)
 
     def next_to_stop(self, is_running: Callable[[int], bool], is_ready: Callable[[int], bool]) -> int | None:
-        """Return whose process is to be stopped now; None while somebody else is being replaced.
+        """Return whose process is to be stopped now; None while another one is being replaced.
 
         Who has no process just then is about to be started anyway: only that is waited for.
         """
@@ -129,7 +129,7 @@ class Rollover:
         return True
 
     def cancel(self) -> None:
-        """Replace nobody any more: all of them stop."""
+        """Replace no member any more: all of them stop."""
         self._waiting.clear()
         self.current = None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.http.answers import Answer
     from ehkafka.members.orders import Order, Orders
 
-# What a process ends with whose supervisor is gone; nobody is there to read it.
+# What a process ends with whose supervisor is gone; no process is there to read it.
 ORPHANED: Final = 99
 ORDERS: Final[Mapping[str, Order]] = {"/stop": "stop", "/leave": "leave"}
 # What waits for the poll loop.
@@ -43,7 +43,7 @@ class Serving:
         self._waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
         # By path. Replaced as a whole by the main thread, once the app is there.
         self.routes: Mapping[str, Callable[[dict[str, Any]], Answer]] = {}
-        # Several threads write: those that answer, and the main one with what nobody has asked for.
+        # Several threads write: those that answer, and the main one, unasked.
         self._write_lock = threading.Lock()
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class Serving:
         return found
 
     def notify(self, path: str, body: dict[str, Any]) -> None:
-        """Say what nobody has asked for."""
+        """Say what the supervisor has not asked for."""
         self._send({"path": path, "body": body})
 
     def _read(self) -> None:
@@ -81,7 +81,7 @@ class Serving:
             asked = queue.get()
             try:
                 status, body = self.routes.get(asked["path"], _starting)(asked["body"])
-            except Exception as error:  # the supervisor says it to whoever has asked
+            except Exception as error:  # the supervisor passes it on
                 why = f"It is not known whether anything was done: {ended(describe(error))}"
                 status, body = 500, {"reason": "busy", "text": why, "names": []}
             self._send({"id": asked["id"], "status": status, "body": body})

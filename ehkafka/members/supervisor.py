@@ -1,7 +1,7 @@
 """The supervisor: starts members, starts them again, stops them together, replaces them one by one.
 
 It consumes nothing itself. All that it does, it does in turns of one loop on the main thread, which waits for
-nothing but its selector: a member that is stuck, and a terminal that takes no output, delay nobody. Other
+nothing but its selector: a member that is stuck, and a terminal that takes no output, delay no other. Other
 threads ask it for a snapshot or a stop.
 """
 

@@ -72,7 +72,7 @@ class EventBus:
         self._hooks: tuple[Hook, ...] = ()
         self._thread: threading.Thread | None = None
         # The rest is written by the telemetry thread alone. `close` reads who is being reported.
-        self._reporting = "nobody"
+        self._reporting = ""
         self._logger = logging.getLogger("ehkafka")
         self._now_s = now_s
         self._lines = LogLines(self._logger, now_s)

@@ -17,7 +17,7 @@ _OF_ALL: Final = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) 
     "asctime",
     "taskName",
 }
-# What a line begins with: whoever reads it among others' lines knows it by that.
+# What a line begins with: a reader of several programs' lines knows it by that.
 BEGIN: Final = '{"time": "'
 
 

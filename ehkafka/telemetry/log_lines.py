@@ -27,36 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka import events
-    from ehkafka.events import Event
 
 # The partitions of one assignment follow each other within a few milliseconds.
 GATHER_S = 50e-3
-
-
-class Gathered:
-    """Events of one rebalance that share a line."""
-
-    def __init__(self) -> None:
-        self._events: list[Rebalanced] = []
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def takes(self, event: Event) -> bool:
-        """Tell whether an event belongs to the same line as those that were gathered."""
-        if not isinstance(event, Rebalanced):
-            return False
-        return not self._events or event.shares_line_with(self._events[0])
-
-    def add(self, event: Event) -> None:
-        """Gather an event that `takes` said yes to."""
-        assert isinstance(event, Rebalanced)
-        self._events.append(event)
-
-    def take(self) -> list[Rebalanced]:
-        """Return what was gathered, and forget it."""
-        taken, self._events = self._events, []
-        return taken
 
 
 # Kinds of errors that are known at a time; one that was forgotten shows its stack again.
@@ -78,7 +51,8 @@ class LogLines:
         self._logger = logger
         self._now_s = now_s
         self._thinning = Thinning()
-        self._gathered = Gathered()
+        # Events of one rebalance that share a line.
+        self._gathered: list[Rebalanced] = []
         self._kinds = _ErrorKinds()
 
     @property
@@ -106,14 +80,14 @@ class LogLines:
         if isinstance(event, AppStopped):
             self._write_gathered()
             self._write_suppressed(everything=True, at_s=event.at_s)
-        takes = self._gathered.takes(event)
-        if self._gathered and not takes:
+        if self._gathered and not (
+            isinstance(event, Rebalanced) and event.shares_line_with(self._gathered[0])
+        ):
             self._write_gathered()
-            takes = self._gathered.takes(event)
         if not self._logger.isEnabledFor(event.level):
             pass
-        elif takes:
-            self._gathered.add(event)
+        elif isinstance(event, Rebalanced):
+            self._gathered.append(event)
         else:
             self._kinds.count(event)
             if (suppressed := self._thinning.admit(event, self._now_s())) is not None:
@@ -139,7 +113,7 @@ class LogLines:
             self._log(event, line, extra, time.time() if at_s is None else at_s)
 
     def _write_gathered(self) -> None:
-        gathered = self._gathered.take()
+        gathered, self._gathered = self._gathered, []
         if len(gathered) > 1:
             kind = type(gathered[0])
             extra = kind.fields_of(gathered) | {"suppressed": 0}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ehkafka.telemetry.snapshot import Snapshot
 
     Labels = dict[str, str]
-    # Each part with its labels; parts may share them, so nobody changes them.
+    # Each part with its labels; parts may share them, so they are never changed.
     Parts = list[tuple[Labels, Any]]
 
 

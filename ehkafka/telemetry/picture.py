@@ -205,7 +205,7 @@ def _lag_records(
         if received is None:
             return None
     if end <= received and context.brokers.throttle.is_recent:
-        return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
+        return None  # a throttled answer is empty and without an end: what came meanwhile is unknown
     unfinished = epoch.tally.unfinished_records
     if ended_records and watermark is not None:
         unfinished = max(unfinished, min(unfinished + ended_records, received - watermark))
@@ -242,7 +242,7 @@ def _oldest(
         return None, None
     picture = unfinished_of(route, record, now_s)
     if picture["state"] == AWAITED and picture["offset"] in outputs:
-        picture |= SENDING  # with `acknowledged="before_next"` nobody else is to answer
+        picture |= SENDING  # with `acknowledged="before_next"` no other answer is awaited
     return picture, route.hub.inboxes.router.unread.keyed(record.entry)[KEY]
 
 

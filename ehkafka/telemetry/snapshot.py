@@ -127,7 +127,7 @@ class PartitionSnapshot:
     # Keys whose first record waits: for its next attempt, for a command, or because its key is paused. Of
     # these, the ones that no time ends.
     blocked_lanes: int = 0
-    # Somebody has paused it, or stopped its handler.
+    # A person has paused it, or stopped its handler.
     is_paused_by_hand: bool = False
     held_lanes: int = 0
     # Since a broker said last where the log ends, by a fetch or asked for it; before it ever did None, and
@@ -155,7 +155,7 @@ class HandlerSnapshot:
     # longer, and their sum. A call of a batch handler is a batch. Empty unless `App.measure` was called.
     call_counts: tuple[int, ...] = ()
     calls_s: float = 0.0
-    # Somebody has stopped it: nothing starts, and nothing is received for it.
+    # A person has stopped it: nothing starts, and nothing is received for it.
     is_stopped: bool = False
     # The least and the most that `workers="auto"` may find; None where their number is given.
     workers_auto: tuple[int, int] | None = None
@@ -216,7 +216,7 @@ class Snapshot:
     # Since any broker answered last, heartbeats included; up to 5 s too much where little goes on. The time
     # in which this process did not look is not counted.
     broker_silence_s: float = 0.0
-    # No broker can be asked, so nobody knows where the logs end: all lags are None.
+    # No broker can be asked, so the ends of the logs are unknown: all lags are None.
     is_cut_off: bool = False
     # A member of a settled group that gave it no partition: it takes over when another one leaves.
     is_standby: bool = False

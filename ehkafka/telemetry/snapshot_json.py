@@ -2,79 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache, partial
+from types import NoneType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from ehkafka.checkpoints.checkpoint import MirrorState
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.snapshot import (
-    HandlerSnapshot,
-    MemberSnapshot,
-    OutlivingCall,
-    PartitionSnapshot,
-    Snapshot,
-    Unfinished,
-    Unreadable,
-)
-from ehkafka.workers.attempt_clock import OverdueAttempt
+from ehkafka.telemetry.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-Made = TypeVar("Made")
+# Of a type: what makes its value out of JSON's; None where JSON's is the value.
+Maker = Callable[[Any], Any] | None
+# `telemetry.snapshot` loads it for type checkers alone.
+NAMES: Final = {"MirrorState": MirrorState}
 
 
 def snapshot_from(plain: Mapping[str, Any]) -> Snapshot:
     """Return what `Snapshot.as_dict` said; fields of a newer version are left out."""
-    return _made(
-        Snapshot,
-        plain,
-        partitions=tuple(map(_partition, plain["partitions"])),
-        overdue=tuple(map(_overdue, plain["overdue"])),
-        outliving=tuple(map(_outliving, plain.get("outliving", ()))),
-        counters=dict(plain["counters"]),
-        mirror=None if plain["mirror"] is None else _made(MirrorState, plain["mirror"]),
-        members=tuple(map(_member, plain["members"])),
-        handlers=tuple(map(_handler, plain.get("handlers", ()))),
-    )
+    made: Snapshot = _made(Snapshot, plain)
+    return made
 
 
-def _partition(plain: Mapping[str, Any]) -> PartitionSnapshot:
-    oldest, unreadable = plain["oldest"], plain.get("unreadable")
-    return _made(
-        PartitionSnapshot,
-        plain,
-        partition=TopicPartition(**plain["partition"]),
-        oldest=None if oldest is None else _made(Unfinished, oldest),
-        unreadable=None if unreadable is None else _made(Unreadable, unreadable),
-    )
+def _made(kind: Any, plain: Mapping[str, Any]) -> Any:
+    makers = _makers(kind)
+    values = ((name, value, makers[name]) for name, value in plain.items() if name in makers)
+    return kind(**{name: value if maker is None else maker(value) for name, value, maker in values})
 
 
-def _handler(plain: Mapping[str, Any]) -> HandlerSnapshot:
-    bounds = plain.get("workers_auto")
-    return _made(
-        HandlerSnapshot,
-        plain,
-        topics=tuple(plain["topics"]),
-        attempts=dict(plain["attempts"]),
-        call_counts=tuple(plain["call_counts"]),
-        workers_auto=None if bounds is None else tuple(bounds),
-    )
+@cache
+def _makers(kind: Any) -> dict[str, Maker]:
+    return {name: _maker(hint) for name, hint in get_type_hints(kind, localns=NAMES).items()}
 
 
-def _overdue(plain: Mapping[str, Any]) -> OverdueAttempt:
-    return _made(OverdueAttempt, plain, partition=TopicPartition(**plain["partition"]))
-
-
-def _outliving(plain: Mapping[str, Any]) -> OutlivingCall:
-    return _made(OutlivingCall, plain, partition=TopicPartition(**plain["partition"]))
-
-
-def _member(plain: Mapping[str, Any]) -> MemberSnapshot:
-    inner = plain["snapshot"]
-    return _made(MemberSnapshot, plain, snapshot=None if inner is None else snapshot_from(inner))
-
-
-def _made(kind: type[Made], plain: Mapping[str, Any], **others: Any) -> Made:
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in plain.items() if name in known} | others)
+def _maker(hint: Any) -> Maker:
+    inner = get_args(hint)
+    if is_dataclass(hint) or hint is TopicPartition:
+        return partial(_made, hint)
+    if NoneType in inner:
+        of_value = _maker(inner[0])
+        return of_value and (lambda plain: None if plain is None else of_value(plain))
+    if get_origin(hint) is tuple:
+        of_one = _maker(inner[0])
+        return (lambda plain: tuple(map(of_one, plain))) if of_one else tuple
+    return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def ehkafka_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs the command to its end; with `is_read=False` nobody reads its stdout."""
+    """Return a function that runs the command to its end; with `is_read=False` its stdout has no reader."""
 
     def run(*arguments: str, is_read: bool = True) -> subprocess.CompletedProcess[str]:
         reader, stdout = (-1, subprocess.PIPE) if is_read else os.pipe()

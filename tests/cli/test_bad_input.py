@@ -33,7 +33,7 @@ MODULES = {
         2,
         ["fetch.wait.max.mss", "did you mean fetch.wait.max.ms?"],
     ),
-    "nobody listens": (
+    "a port without a server": (
         "app = make(endpoint=ehkafka.Endpoint.kafka('127.0.0.1:{free_port}'), connect_s=1)" + HANDLER,
         3,
         ["could not be reached", "Check the address"],
@@ -67,7 +67,7 @@ PATHS = {
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """Return a port that is bound and on which nobody listens."""
+    """Return a port that is bound and on which no server listens."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield int(bound.getsockname()[1])

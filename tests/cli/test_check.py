@@ -71,7 +71,7 @@ def test_a_broker_that_is_well(broker: EmbeddedBroker) -> None:
     assert "all is well" in output
 
 
-def test_it_joins_nothing_and_moves_nobody(broker: EmbeddedBroker) -> None:
+def test_it_joins_nothing_and_moves_no_group(broker: EmbeddedBroker) -> None:
     """The wire shows no join, and the only commit is for the check's own group."""
     commit(broker, {0: 2})
     broker.track_requests()
@@ -115,7 +115,7 @@ def test_a_mirror_that_variables_name_is_looked_at_where_no_app_is_asked(
 
 
 def dead_storage() -> str:
-    """Return the connection string of an account where nobody listens."""
+    """Return the connection string of an account where no server listens."""
     return "AccountName=a;AccountKey=c2VjcmV0;BlobEndpoint=http://127.0.0.1:1/a;"
 
 

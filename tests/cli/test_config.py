@@ -105,7 +105,7 @@ def test_what_is_used_instead_is_said(ehkafka_command: Command) -> None:
 
 
 def test_the_value_of_an_unknown_name_is_hidden(ehkafka_command: Command) -> None:
-    """Librdkafka refuses the name at the start; until then nobody knows what the value is."""
+    """Librdkafka refuses the name at the start; until then its meaning is unknown."""
     Path("own.toml").write_text(FILE + 'shared.access.key = "hunter22"\napi.key = "hunter22"\n')
     Path("own.toml").chmod(0o600)
     ended = ehkafka_command("config", "shop", "--config", "own.toml")
@@ -115,7 +115,7 @@ def test_the_value_of_an_unknown_name_is_hidden(ehkafka_command: Command) -> Non
 
 
 def test_programs_get_json(ehkafka_command: Command) -> None:
-    """Values keep their types; what nobody gave is null."""
+    """Values keep their types; what was not given is null."""
     ended = ehkafka_command("config", "shop:app", "--json")
     shown = json.loads(ended.stdout)
     assert (shown["app"], shown["file"]) == ("shop:app", "ehkafka.toml")
@@ -183,7 +183,7 @@ def test_what_a_start_would_refuse_is_refused(
 
 
 def test_run_takes_file_variables_and_flags(start_ehkafka: Callable[..., Any]) -> None:
-    """What is shown is what runs: here the file's endpoint, which nobody listens at."""
+    """What is shown is what runs: here the file's endpoint, at which no server listens."""
     Path("ehkafka.toml").write_text("[endpoint]\nbootstrap = '127.0.0.1:1'")
     running = start_ehkafka("run", "shop", "--set", "connect_s=0.5")
     assert running.end() == 3

@@ -283,7 +283,7 @@ def test_what_kubernetes_sets_beside_a_service_is_no_option(monkeypatch: pytest.
 
 
 def test_without_the_app_what_was_given_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose it is nobody knows then; a secret that stands in the wrong place is hidden."""
+    """Whose it is remains open then; a secret that stands in the wrong place is hidden."""
     Path("ehkafka.toml").write_text("[endpoint]\nbootstrap = 'a:1'\n[handlers.readings]\nworkers = 2\n")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_DEADLINE_S", SECRET)
     shown = effective(None, Given.read(None, ["readings.workers=4"])).values

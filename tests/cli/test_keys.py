@@ -176,7 +176,7 @@ def test_what_no_app_of_ours_answers_is_no_crash(answering: Callable[[Any], str]
 
 
 def test_what_an_answer_says_commands_no_terminal(answering: Callable[[Any], str]) -> None:
-    """Keys and errors come from whoever produced the records."""
+    """Keys and errors come from the records' producers."""
     listed = run("list", "--url", answering({"keys": [KEY]}))
     done = run("skip", "a", "--yes", "--url", answering({"text": EVIL, "name": "t/0@0"}))
     assert (listed.exit_code, done.exit_code) == (0, 0)

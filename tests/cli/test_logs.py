@@ -57,7 +57,7 @@ def test_what_ends_a_command_is_a_line_of_json_too(tmp_path: Path, ehkafka_comma
     assert "bad order" in found[-1]["message"]
 
 
-def test_an_error_that_nobody_expected_has_its_stack(tmp_path: Path, ehkafka_command: Callable) -> None:
+def test_an_unexpected_error_has_its_stack(tmp_path: Path, ehkafka_command: Callable) -> None:
     """As its exception, in one line."""
     source = SOURCE.replace("producer = ", "raise OSError('no disk')\n    x = ")
     (tmp_path / "shop.py").write_text(source)

@@ -57,7 +57,7 @@ def committed(broker: EmbeddedBroker) -> dict[int, int]:
 
 
 def commit_from_outside(broker: EmbeddedBroker, partition: int, offset: int) -> None:
-    """Commit as somebody else would."""
+    """Commit as another client would."""
     other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     other.commit(offsets=[TopicPartition("t", partition, offset)], asynchronous=False)
     other.close()
@@ -259,7 +259,7 @@ def test_diff_shows_group_mirror_and_sdk(broker: EmbeddedBroker, tmp_path: Path)
     assert "the mirror is ahead of the group" in text
 
 
-def test_lag_of_a_group_that_nobody_lists(broker: EmbeddedBroker) -> None:
+def test_lag_of_a_group_that_no_broker_lists(broker: EmbeddedBroker) -> None:
     """A group with commits and without members, and one that does not exist; --fail-over decides the code."""
     code, text, _ = ehkafka(broker, "lag", "t", "--json")
     assert code == 0

@@ -113,7 +113,7 @@ def test_a_place_that_excludes_itself_is_refused(broker: EmbeddedBroker, tmp_pat
 
 
 def test_hostile_names_steer_no_terminal_and_break_no_json(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """A container is anybody's: names of blobs are shown escaped, and JSON is JSON whatever they are."""
+    """Other programs write into a container: names of blobs are shown escaped, and JSON stays JSON."""
     sdk(tmp_path / "a", 0, 4, host="home\x1b[2J\u202e.net")
     code, text, error = import_from(broker, tmp_path / "a")
     assert code == 0, error
@@ -132,7 +132,7 @@ def test_hostile_names_steer_no_terminal_and_break_no_json(broker: EmbeddedBroke
 
 
 def test_an_export_leaves_the_mirror_of_an_app_alone(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """Without its body the app would take it for somebody else's and never write it again."""
+    """Without its body the app would take it for another program's and never write it again."""
     reset(broker, "--to", "4")
     mirror(tmp_path, 0, Checkpoint(next_offset=3, owner="app-1"))
     mirror(tmp_path, 1, Checkpoint(next_offset=9, owner="app-1"))
@@ -149,7 +149,7 @@ def test_an_export_leaves_the_mirror_of_an_app_alone(broker: EmbeddedBroker, tmp
 
 
 def test_a_commit_ahead_of_its_log_is_not_exported(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """Whoever went on from there would wait for events that are not there yet, and pass them over."""
+    """A client that begins there would wait for events that are not there yet, and pass them over."""
     commit(broker, 0, 25)
     commit(broker, 1, 4)
     code, text, _ = ehkafka(
@@ -219,12 +219,12 @@ def test_each_look_of_a_watched_lag_is_a_line_of_json(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_watched_lag_that_nobody_reads_ends(
+def test_a_watched_lag_without_a_reader_ends(
     broker: EmbeddedBroker,
     ehkafka_command: Callable[..., CompletedProcess[str]],
     form: tuple[str, ...],
 ) -> None:
-    """`ehkafka lag --watch | head` would go on for ever, with nobody to see it."""
+    """`ehkafka lag --watch | head` would go on for ever, without a reader."""
     where = ("--group", "g", "--endpoint", broker.bootstrap)
     ended = ehkafka_command("lag", "t", "--watch", "--every", "0.2", *form, *where, is_read=False)
     assert (ended.returncode, ended.stderr) == (0, "")

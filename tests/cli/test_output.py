@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_check_that_nobody_reads_still_says_by_its_code_what_it_found(
+def test_a_check_without_a_reader_still_says_by_its_code_what_it_found(
     ehkafka_command: Callable[..., CompletedProcess[str]], form: tuple[str, ...]
 ) -> None:
     """No word of the pipe: the exit code is that of a broker that cannot be reached."""
@@ -26,7 +26,7 @@ def test_a_check_that_nobody_reads_still_says_by_its_code_what_it_found(
     assert (ended.returncode, ended.stderr) == (3, "")
 
 
-def test_a_view_that_nobody_reads_ends_well(
+def test_a_view_without_a_reader_ends_well(
     ehkafka_command: Callable[..., CompletedProcess[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of `ehkafka config` was wrong."""

@@ -76,7 +76,7 @@ def test_the_way_to_the_end_has_a_rate_and_a_time() -> None:
     assert not distance.is_behind
 
 
-def test_what_nobody_knows_has_no_time() -> None:
+def test_what_is_unknown_has_no_time() -> None:
     """A partition that has not said where it ends: the others' is too little."""
     distance = Distance(to_end=True)
     distance.take(shown(1.0, 0))
@@ -104,7 +104,7 @@ def test_a_run_without_an_end_is_behind_by_seconds_of_its_rate() -> None:
 
 
 def test_a_time_is_shown_as_a_clock() -> None:
-    """Without one where nobody can tell."""
+    """An unknown time has no digits."""
     assert [clock_of(at_s) for at_s in (None, 0.4, 61, 3725.2, 1e9)] == [
         "-:--:--", "0:00:00", "0:01:01", "1:02:05", "-:--:--",
     ]  # fmt: skip

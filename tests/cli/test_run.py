@@ -67,7 +67,7 @@ def test_the_first_signal_drains(number: signal.Signals, shop: Path, start_ehkaf
 
 
 def test_the_countdown_shows_although_the_log_is_quiet(shop: Path, start_ehkafka: Callable) -> None:
-    """Whoever waits at a terminal sees why, whatever the log level."""
+    """A person at a terminal sees why it waits, whatever the log level."""
     running = start_ehkafka("run", "shop", "--log-level", "error")
     running.wait_for("orders[0]@9")
     running.process.send_signal(signal.SIGINT)
@@ -109,7 +109,7 @@ def test_a_failing_handler_is_named_with_its_line(tmp_path: Path, ehkafka_comman
 
 
 def test_an_unexpected_error_keeps_its_traceback(tmp_path: Path, ehkafka_command: Callable) -> None:
-    """What nobody expected is shown whole and ends with a code of its own."""
+    """An unexpected error is shown whole and ends with a code of its own."""
     (tmp_path / "shop.py").write_text(
         dedent(SHOP).replace("producer = ", "raise OSError('no disk')\n    x = ")
     )

@@ -160,7 +160,7 @@ def test_a_file_has_types_of_its_own() -> None:
     ],
 )
 def test_a_mistake_in_the_file_is_reported_with_file_and_key(text: str, shown: str) -> None:
-    """And with what is close to a name that nobody knows."""
+    """And with what is close to an unknown name."""
     write(text)
     with pytest.raises(ConfigurationError, match=shown) as caught:
         configured()

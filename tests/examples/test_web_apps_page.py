@@ -174,7 +174,7 @@ def test_a_failed_call_is_tried_again_and_the_server_goes_on(
 def test_when_the_app_fails_the_server_ends_and_the_log_has_the_error(
     serve: Callable[..., tuple[Served, EmbeddedBroker]], guard: Guard
 ) -> None:
-    """Nobody has to stop it; nothing of the record is committed."""
+    """It ends by itself; nothing of the record is committed."""
     served, broker = serve(IMPATIENT)
     wait_until(lambda: served.get("/handled")[0] == 200, timeout_s=LIMIT_S)
     guard.refuses = True

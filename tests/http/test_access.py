@@ -33,7 +33,7 @@ def test_an_action_needs_the_token(client: Any, token: str) -> None:
 
 
 def test_without_a_configured_token_actions_say_what_to_do(serve: Callable[..., Any]) -> None:
-    """Nobody can act, on loopback either."""
+    """No action is allowed, on loopback either."""
     client = serve(token=None)
     for headers in ({}, {"authorization": "Bearer "}, {"authorization": "Bearer anything-at-all-here"}):
         answered = client.post("/actions", SKIP, **headers)

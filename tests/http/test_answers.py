@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from ehkafka.http.answers import States, joined
-from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, REBALANCES_MAX
+from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX
 
 
 def state(*ats_s: float, kind: str = "ValueError", stack: str = "") -> dict[str, Any]:
-    """Return one with an event, a rebalance, an error and a key at each time."""
+    """Return one with an event, an error and a key at each time."""
     return {
         "events": [
             {"at_s": at, "level": "info", "kind": "K", "sentence": f"at {at}"} for at in reversed(ats_s)
         ],
-        "rebalances": [{"at_s": at, "sentence": f"moved at {at}"} for at in reversed(ats_s)],
         "errors": [
             {"kind": kind, "count": len(ats_s), "last_at_s": max(ats_s), "sentence": "s", "stack": stack}
         ]
@@ -43,7 +42,6 @@ def test_each_entry_names_its_member_and_the_newest_is_first() -> None:
     )
     whose = [(one["at_s"], one["member"]) for one in found["events"]]
     assert whose == [(4.0, 1), (3.0, 2), (2.0, None), (1.0, 1)]
-    assert [one["member"] for one in found["rebalances"]] == [1, 2, None, 1]
     assert [(one["member"], one["count"]) for one in found["errors"]] == [(1, 2), (2, 1), (None, 1)]
     assert [(one["name"], one["member"]) for one in found["keys"]] == [
         ("t/0@1", 1),
@@ -72,5 +70,4 @@ def test_no_more_is_shown_than_one_process_has(members: int) -> None:
     ]
     found = joined(state(), many)
     assert len(found["events"]) == EVENTS_MAX
-    assert len(found["rebalances"]) == REBALANCES_MAX
     assert len(found["errors"]) == KINDS_MAX

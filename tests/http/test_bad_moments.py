@@ -131,7 +131,7 @@ def test_probes_are_answered_while_all_places_are_being_answered(
             assert connected(client, stack, ask_for("/events")).recv(64).startswith(b"HTTP/1.1 200")
         assert client.ask(path).status == 200
         assert client.ask("/state").status == 503
-        for _ in range(20):  # whoever keeps these places goes for the next probe
+        for _ in range(20):  # a client that keeps these places goes for the next probe
             connected(client, stack)
         assert client.ask(path).status == 200
         assert connections(client) <= 5
@@ -159,7 +159,7 @@ def test_connections_leave_file_descriptors_to_the_app(monkeypatch: pytest.Monke
 def test_a_client_that_leaves_within_its_request_is_no_error(
     client: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody's log is filled by whoever connects."""
+    """No client can fill the log."""
     with caplog.at_level(logging.WARNING), ExitStack() as stack:
         head = b"POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         one = connected(client, stack, head + b"content-length: 100\r\n\r\n{")

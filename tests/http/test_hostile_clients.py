@@ -1,4 +1,4 @@
-"""Clients that are slow, many, or send what nobody wants: bounded, and the others are answered meanwhile."""
+"""Clients that are slow, many, or send nonsense: bounded, and the others are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_key_that_is_elsewhere_is_answered_with_who_has_it(
 
 
 def test_the_server_ends_at_once_with_streams_open(client: Any) -> None:
-    """A stop of the app does not wait for whoever listens."""
+    """A stop of the app does not wait for listeners."""
     with ExitStack() as stack:
         one = connected(client, stack, b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert one.recv(64)

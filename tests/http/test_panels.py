@@ -132,9 +132,7 @@ def test_what_members_have_noted_says_whose_it_is() -> None:
     state = states.noted_by_members()
     assert [one["cells"][3].partition(": ")[0] for one in shown(state, "errors")] == ["Member 1", "Member 2"]
     whose = [one["cells"][2].partition(":")[0] for one in shown(state, "events")]
-    assert [one if one.startswith("Member") else "" for one in whose] == [
-        *("Member 2", "", "Member 2", "Member 1", "Member 1")
-    ]
+    assert [one if one.startswith("Member") else "" for one in whose] == ["", "Member 2", *["Member 1"] * 2]
 
 
 def test_tiles_count_what_holds_a_commit_up() -> None:

@@ -47,7 +47,7 @@ def test_an_hour_is_kept() -> None:
     assert len(past.as_dict()["at_s"]) == POINTS_MAX
 
 
-def test_points_are_taken_though_nobody_asks(
+def test_points_are_taken_without_a_request(
     serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who opens the page after an hour sees that hour."""
@@ -102,7 +102,7 @@ def test_a_record_that_holds_a_commit_has_its_stack() -> None:
     assert "test_a_record_that_holds_a_commit_has_its_stack" in stacks[f"t/0@{STACKS_MAX + 2}"]
 
 
-def test_what_somebody_asked_for_is_no_error() -> None:
+def test_what_a_person_asked_for_is_no_error() -> None:
     """An action and a report are warnings, so that every log shows them; they stand among the events."""
     journal = Journal()
     journal.on_event(ActionTaken("skip", "key", "t/0@1", "me", True, "t/0@1 (key k) skipped."))

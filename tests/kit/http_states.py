@@ -148,9 +148,6 @@ def state(
         "health": (Health() if health is None else health).as_dict(),
         "keys": [one.as_dict() for one in keys],
         "errors": [],
-        "rebalances": [
-            {"at_s": now_s - 7_290, "sentence": "assigned: readings 0 to 7, 8 partitions in all"},
-        ],
         "events": [
             {"at_s": now_s - n * 61, "level": "info", "kind": "CommitDone", "sentence": text}
             for n, text in enumerate(["committed 8 partitions"] * 4 + ["assigned 8 partitions of readings"])
@@ -296,7 +293,6 @@ def hostile() -> dict[str, Any]:
         health=Health((text,), (text,)),
         errors=[{"kind": HOSTILE, "count": 1, "last_at_s": time.time(), "sentence": text, "stack": text}],
         events=[event],
-        rebalances=[event],
         letters={"topics": [HOSTILE]},
         members_elsewhere=[
             {"url": "javascript:document.title='owned'", "name": "here"},
@@ -338,7 +334,6 @@ def noted_by_members() -> dict[str, Any]:
     errors = [one | {"member": number} for number in (1, 2) for one in poison["errors"][:1]]
     errors[1] |= {"count": 7, "stack": STACK.replace("line 41", "line 99")}
     events = [one | {"member": owner} for one, owner in zip(poison["events"], owners, strict=True)]
-    rebalances = [{"at_s": time.time(), "sentence": "assigned: readings 0 to 1", "member": 2}]
     keys = [one | {"member": 1, "stack": STACK} for one in poison["keys"]]
-    shown = state(parts, [], members=members, errors=errors, events=events, rebalances=rebalances)
+    shown = state(parts, [], members=members, errors=errors, events=events)
     return shown | {"keys": keys, "silent_members": [2]}

@@ -26,7 +26,7 @@ DONE = {"text": "done.", "changed": True, "name": "t/0@0", "records": 1, "is_pre
 # Its threads end by an exit, each.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_member_answers_while_an_action_waits_for_its_poll_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else whoever watches it takes it for hung, and ends it."""
+    """Else the supervisor takes it for hung, and ends it."""
     # The end of the socket ends the process, which here is the test's.
     monkeypatch.setattr(serving.os, "_exit", sys.exit)
     ours, theirs = socket.socketpair()

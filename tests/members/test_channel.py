@@ -82,8 +82,8 @@ def test_a_member_that_reads_nothing_delays_nobody(ends: tuple[Channel, socket.s
     assert not answers[0].done()
 
 
-def test_whoever_waits_hears_that_the_member_is_gone(ends: tuple[Channel, socket.socket]) -> None:
-    """So does whoever asks later."""
+def test_a_caller_that_waits_hears_that_the_member_is_gone(ends: tuple[Channel, socket.socket]) -> None:
+    """So does one that asks later."""
     channel, theirs = ends
     waiting = channel.ask("/state", {})
     theirs.close()
@@ -93,7 +93,7 @@ def test_whoever_waits_hears_that_the_member_is_gone(ends: tuple[Channel, socket
     assert str(channel.ask("/state", {}).exception(0)) == GONE
 
 
-def test_an_answer_that_nobody_waits_for_is_dropped(ends: tuple[Channel, socket.socket]) -> None:
+def test_an_answer_without_a_caller_is_dropped(ends: tuple[Channel, socket.socket]) -> None:
     """Its asker had no patience."""
     channel, theirs = ends
     theirs.sendall(line({"id": 77, "status": 200, "body": {}}))

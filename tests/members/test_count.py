@@ -28,7 +28,7 @@ def test_what_is_no_number_of_members_is_refused(given: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "٣", "9" * 5_000, "1e3", "AUTO"])
-def test_what_somebody_types_is_refused_the_same_way(text: str) -> None:
+def test_what_a_person_types_is_refused_the_same_way(text: str) -> None:
     """By the name of the option, and without thousands of digits."""
     with pytest.raises(ConfigurationError, match="--members=") as caught:
         count_from_text(text)

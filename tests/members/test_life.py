@@ -142,7 +142,7 @@ def test_ctrl_c_reaches_all_processes_and_is_taken_once(start: Callable) -> None
 
 
 def test_a_member_that_is_not_live_is_killed_and_started_again(start: Callable) -> None:
-    """Only where that was asked for; the supervisor stops nobody else for it."""
+    """Only where that was asked for; the supervisor stops no other for it."""
     program = start(parts=(SHOP, MAIN.replace("members=2", "members=2, hung_s=2")))
     before = program.wait_until_ready()
     os.kill(before[1], signal.SIGSTOP)
@@ -244,7 +244,7 @@ FILLED = """
 
 
 def test_other_codes_restart_the_member_alone(start: Callable) -> None:
-    """An app that stops itself, and an error that nobody expected; a loop is said once to be one."""
+    """An app that stops itself, and an unexpected error; a loop is said once to be one."""
     ending = SHOP.replace('print("STARTED"', 'os._exit(7); print("STARTED"')
     program = start(parts=(ending, MAIN))
     program.wait_for_match(r"Member 1 ended \(exit code 7\). It is started again in 0\.2 s", 1, LIMIT_S)

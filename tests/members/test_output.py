@@ -50,7 +50,7 @@ def test_a_line_without_an_end_is_cut(capsys: pytest.CaptureFixture[str]) -> Non
     assert "".join(line.removeprefix("[1] ") for line in lines) == text.decode()
 
 
-def test_it_ends_although_somebody_holds_a_pipe_open(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_ends_although_a_process_holds_a_pipe_open(capsys: pytest.CaptureFixture[str]) -> None:
     """A grandchild, for instance, that its member has left behind."""
     output = Output()
     out_r, out_w = os.pipe()
@@ -63,7 +63,7 @@ def test_it_ends_although_somebody_holds_a_pipe_open(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == ""
 
 
-def test_a_reader_that_has_gone_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_has_gone_holds_no_member_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members print on."""
     read_fd, write_fd = os.pipe()
     os.close(read_fd)

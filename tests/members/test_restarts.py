@@ -23,7 +23,7 @@ from ehkafka.members.restarts import FIRST_S, LOOP_ENDS, MOST_S, RECOVERED_S, Ba
     ],
 )
 def test_which_codes_end_all_members(code: int, before: bool, afterwards: bool) -> None:
-    """A broker that is away is a mistake before anybody had an assignment, and an outage afterwards."""
+    """A broker that is away is a mistake before any member had an assignment, and an outage afterwards."""
     assert ends_all(code, has_worked=False) is before
     assert ends_all(code, has_worked=True) is afterwards
 
@@ -137,7 +137,7 @@ def test_the_end_of_another_member_is_nothing_of_the_restarts() -> None:
 
 
 def test_asked_for_again_it_replaces_those_again_that_it_has_replaced() -> None:
-    """Newer code came in the middle; nobody is replaced twice for nothing."""
+    """Newer code came in the middle; no member is replaced twice for nothing."""
     members, rollover = Members(1, 2, 3), Rollover()
     rollover.begin([1, 2, 3])
     members.step(rollover)
@@ -153,7 +153,7 @@ def test_asked_for_again_it_replaces_those_again_that_it_has_replaced() -> None:
 
 
 def test_a_stop_ends_it() -> None:
-    """Nobody is started any more."""
+    """No member is started any more."""
     members, rollover = Members(1, 2), Rollover()
     rollover.begin([1, 2])
     members.step(rollover)

@@ -1,4 +1,4 @@
-"""A rolling restart of static members on a real broker: whoever is not being replaced sees nothing of it."""
+"""A rolling restart of static members on a real broker: the members that stay see nothing of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMBERS = 3
 
 @pytest.mark.timeout(300)
 def test_static_members_are_replaced_without_a_rebalance(stage: Any, eventually: Callable[..., None]) -> None:
-    """Each new process has the partitions of the old one, and nobody else's moved; nothing is repeated."""
+    """Each new process has the partitions of the old one, and no other's moved; nothing is repeated."""
     crew = Supervised(
         stage,
         MEMBERS,

@@ -54,7 +54,7 @@ def test_a_terminal_shows_a_table_and_ctrl_c_stops_all(terminal: Terminal) -> No
 
 
 def test_the_end_of_the_terminal_is_a_stop(terminal: Terminal) -> None:
-    """Its hang-up replaces nobody: all drain, and end."""
+    """Its hang-up replaces no member: all drain, and end."""
     wait_until(lambda: len(members(terminal)) == 2, lambda: terminal.text, LIMIT_S)
     found = members(terminal)
     terminal.hang_up()

@@ -51,7 +51,7 @@ FAILING = SHOP.replace("workers=4", "workers=4, on_failure=ehkafka.Hold()").repl
 def test_the_run_ends_when_all_members_are_done(start: Callable) -> None:
     """Each ends by itself and is not started again, and every record was handled.
 
-    Some twice: the embedded broker refuses the commits of whoever comes first while the other one joins.
+    Some twice: the embedded broker refuses the commits of the first member while the other one joins.
     """
     program = start(parts=(SHOP, PRODUCING, MAIN))
     assert program.end(LIMIT_S) == 0
@@ -74,7 +74,7 @@ def test_a_record_that_waits_ends_all_of_them(start: Callable) -> None:
     """The member that has it names it, and its exit code is the supervisor's."""
     program = start(parts=(FAILING, PRODUCING, MAIN))
     program.wait_for_match(r"UnfinishedError: Member \d: Not caught up.*orders\[3\]@1 key k7", 1, LIMIT_S)
-    assert program.end(LIMIT_S) == 1  # Python's own, for an exception that nobody caught
+    assert program.end(LIMIT_S) == 1  # Python's own, for an exception that is not caught
 
 
 def test_a_code_that_names_what_waits_ends_all_only_in_a_run_with_an_end() -> None:

@@ -39,7 +39,7 @@ class BrokenHandler(logging.Handler):
 
 
 class BlockedHandler(logging.Handler):
-    """A log handler that blocks, and thereby whoever else logs: logging holds its lock meanwhile."""
+    """A log handler that blocks, and thereby every thread that logs: logging holds its lock meanwhile."""
 
     def __init__(self, gate: Any) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def lines_with(log: pytest.LogCaptureFixture, part: str) -> list[logging.LogReco
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
-def test_a_raising_hook_harms_nobody(
+def test_a_raising_hook_harms_no_other(
     error: type[BaseException], log: pytest.LogCaptureFixture, seen: Any
 ) -> None:
     """The next hook gets each event, the error is counted each time and logged once."""
@@ -93,7 +93,7 @@ def test_a_raising_hook_harms_nobody(
     assert line.exc_info is not None
 
 
-def test_a_raising_log_handler_harms_nobody(
+def test_a_raising_log_handler_harms_no_hook(
     add_log_handler: Callable[[logging.Handler], None], capsys: pytest.CaptureFixture[str], seen: Any
 ) -> None:
     """The hooks go on; since the log cannot say it, standard error does, once."""

@@ -97,7 +97,7 @@ def test_a_line_that_is_put_off_keeps_no_frame(lines: LogLines, clock: VirtualCl
     assert "readings[0]@2" in logged.records[1].getMessage()
 
 
-def test_a_queue_that_nobody_empties_keeps_a_bounded_number_of_errors() -> None:
+def test_a_queue_that_is_not_emptied_keeps_a_bounded_number_of_errors() -> None:
     """Each holds its frames, and with them a record; the event says what it can without."""
     bus = EventBus()
     kept = []

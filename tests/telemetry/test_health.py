@@ -151,7 +151,7 @@ def test_a_standby_is_healthy_and_says_so() -> None:
 
 
 def test_lag_is_unknown_without_a_broker_and_after_a_loss() -> None:
-    """0 would be a guess: nobody knows what came meanwhile."""
+    """0 would be a guess: what came meanwhile is unknown."""
     assert WELL.lag_records == 7
     assert replace(WELL, is_cut_off=True).lag_records is None
     assert replace(WELL, partitions=(), lost_s=1.0).lag_records is None

@@ -94,7 +94,7 @@ def test_an_events_error_has_its_stack(kept: Kept, logger: logging.Logger) -> No
 
 
 def test_an_exception_has_type_text_and_stack(kept: Kept, logger: logging.Logger) -> None:
-    """Of whoever logs one."""
+    """Of any logger."""
     error = failed(KeyError("gone"))
     logger.error("no luck", exc_info=error)
     line = kept.last

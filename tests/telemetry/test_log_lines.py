@@ -155,7 +155,7 @@ def test_a_percent_sign_is_just_text(lines: LogLines, logged: Any) -> None:
     assert "%s of %d" in logged.records[0].getMessage()
 
 
-def test_a_level_that_nobody_reads_costs_no_sentence(logged: Any, lines: LogLines) -> None:
+def test_a_level_that_is_off_costs_no_sentence(logged: Any, lines: LogLines) -> None:
     """Debug lines are off in production; an event without a sentence proves that none was made."""
     logged.logger.setLevel(logging.WARNING)
 

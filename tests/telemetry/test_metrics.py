@@ -73,8 +73,8 @@ def test_no_series_has_a_record_s_key() -> None:
     assert b"a key" not in text
 
 
-def test_what_nobody_knows_has_no_series() -> None:
-    """A lag of 0 that nobody knows would hide the worst."""
+def test_what_is_unknown_has_no_series() -> None:
+    """An unknown lag that is shown as 0 would hide the worst."""
     unknown = replace(PARTITION, lag_records=None, watermark=None, committed=None, oldest=None)
     one = shown(
         replace(ONE, partitions=(unknown,), mirror=None, token_valid_s=None, socket_bytes=None, handlers=())

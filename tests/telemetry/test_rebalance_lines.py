@@ -93,7 +93,7 @@ def test_what_is_given_back_is_summed_up(lines: LogLines, logged: Any) -> None:
 
 
 def test_a_level_that_hides_them_gathers_nothing(lines: LogLines, logged: Any) -> None:
-    """Nothing is kept for a line that nobody reads."""
+    """Nothing is kept for a line that is not written."""
     logged.logger.setLevel(logging.WARNING)
     lines.write(assigned(0))
 

@@ -82,7 +82,7 @@ def reset(
     r"""Move a group to a time, an offset, or an end of the log.
 
     Without --yes it only says what it would do. Stop the group's consumers first: the broker refuses to move
-    a group that has members, and ehkafka watches for 7 to 65 s (--watch-for) whether somebody commits. A
+    a group that has members, and ehkafka watches for 7 to 65 s (--watch-for) whether a client commits. A
     position outside of the log is refused; --clamp takes the nearest end instead. The result is read back and
     shown.
 

@@ -36,7 +36,7 @@ class Applying:
             "--watch-for",
             min=0.0,
             max=600.0,
-            help="Seconds to watch that nobody commits. Default: 7 where the broker says that nobody is in"
+            help="Seconds to watch that no client commits. Default: 7 where the broker reports no members of"
             " the group; else, and on Event Hubs, 65: longer than any known client takes.",
         ),
     ] = None

@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 def main(parent: int, *words: str) -> None:
     """Run the command; `parent` is the process that started this, `words` are its name and arguments."""
-    # Nobody else would stop it when the parent is killed. As for any SIGTERM, what has started is finished.
+    # Nothing else would stop it when the parent is killed. As for any SIGTERM, what has started is finished.
     with suppress(OSError, AttributeError):  # not on Linux
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:  # it ended before that

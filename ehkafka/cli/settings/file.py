@@ -33,7 +33,7 @@ BYTES_MAX = 1024 * 1024
 
 
 def read_file(path: Path, *, unasked: bool = False) -> Layer:
-    """Return what the file says; `unasked` where nobody named it, so that it may say less.
+    """Return what the file says; `unasked` where no option names it, so that it may say less.
 
     Raises `ConfigurationError` naming file and key.
     """

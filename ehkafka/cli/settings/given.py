@@ -34,7 +34,7 @@ class Given:
 
     layer: Layer
     file: Path | None
-    # The broker is the one of a file that nobody named.
+    # The broker is the one of a file that no option names.
     broker_unasked: bool = False
 
     @classmethod
@@ -45,7 +45,7 @@ class Given:
         """
         file, unasked = _file(config)
         if unasked:
-            note(f"reads {file} of this folder, which nobody named; --config names a file.")
+            note(f"reads {file} of this folder, which no option names; --config names a file.")
         below = Layer() if file is None else read_file(file, unasked=unasked)
         above = (read_environment(), read_flags(assignments))
         is_replaced = any(layer.way is not None for layer in above)
@@ -111,7 +111,7 @@ class Given:
         return "environment" if self.layer.way is None else self.layer.way.origin
 
     def _endpoint_for(self, app: App) -> Endpoint | None:
-        """Return an endpoint for an app that has none. What a file says for nobody is refused."""
+        """Return an endpoint for an app that has none. A file's endpoint for another app is refused."""
         if app.takes_endpoint:
             return self.endpoint()
         start = f"{self.file}: endpoint."
@@ -124,7 +124,7 @@ class Given:
 
 
 def _file(config: Path | None) -> tuple[Path | None, bool]:
-    """Return the file, and whether nobody named it."""
+    """Return the file, and whether no option names it."""
     if config is None and (named := os.environ.get(CONFIG_VARIABLE)):
         config = Path(named)
     if config is None:
@@ -138,11 +138,11 @@ def _file(config: Path | None) -> tuple[Path | None, bool]:
 
 
 def _drop_properties(below: Layer, file: Path | None) -> None:
-    """Give a broker that others name no property of a file that nobody named."""
+    """Give a broker that others name no property of a file that no option names."""
     if below.tables["endpoint.properties"]:
         logging.getLogger("ehkafka").warning(
-            "%s gives [endpoint.properties], which are not used: a variable names the broker, and nobody"
-            " named the file. Use variables, EHKAFKA_PROPERTY_…, for that broker.",
+            "%s gives [endpoint.properties], which are not used: a variable names the broker, and no"
+            " option names the file. Use variables, EHKAFKA_PROPERTY_…, for that broker.",
             file,
         )
     below.tables["endpoint.properties"].clear()

@@ -1,6 +1,6 @@
 """Options of handlers from outside: `[handlers.readings]`, `EHKAFKA_HANDLER_READINGS_WORKERS`, `--set`.
 
-Read before the app is imported, when nobody knows yet which handlers it has: a variable's name is taken apart
+Read before the app is imported, before its handlers are known: a variable's name is taken apart
 by `resolved`, which gets them. A file's and a flag's values are checked as they are read, a variable's then.
 """
 

@@ -1,6 +1,6 @@
 """Reads what a file, a variable or a flag can only write as text: moments, durations, start positions.
 
-Pure. Raises `ValueError` with the forms that are taken; whoever knows the setting's name adds it.
+Pure. Raises `ValueError` with the forms that are taken; the caller adds the setting's name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def duration(value: Any) -> Any:
             raise ValueError("give a duration with its unit, such as 90s, 10m, 1.5h or 7d")
         return timedelta(**{_UNITS[found["unit"]]: float(found["count"])})
     if isinstance(value, int | float):
-        # Seconds or days? Whoever wrote it knows.
+        # It may mean seconds or days.
         raise ValueError('give a duration with its unit, such as "90s", "10m", "1.5h" or "7d"')  # noqa: TRY004 - pydantic turns a ValueError alone into its message
     return value
 

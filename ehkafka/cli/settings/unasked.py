@@ -1,4 +1,4 @@
-"""What `./ehkafka.toml` may say where nobody named it: whoever can write into a folder must not get a key.
+"""What `./ehkafka.toml` may say where no option names it: write access to a folder must not yield a key.
 
 A person who types `ehkafka lag` does not look at the folder first. So the file that lies there may describe
 a broker of its own, with a key of its own, and set the pace of a client. It may not send the environment's
@@ -48,7 +48,7 @@ def check_unasked(path: Path, layer: Layer) -> None:
         for name, value in in_one_spelling(layer.values(table), f"{path}: {table}").items():
             if not _may_say(name, value, is_own=table == "endpoint.properties"):
                 raise ConfigurationError(
-                    f"{path}: {table}.{name} is refused: nobody named this file, and a file that just lies"
+                    f"{path}: {table}.{name} is refused: no option names this file, and a file that just lies"
                     " in the folder may not decide where a key goes, how a broker is checked, or what is"
                     f" loaded and read. If you trust it, name it: --config {path}."
                 )
@@ -62,8 +62,8 @@ def check_credentials(file: Path | None, properties: Mapping[str, Any], origins:
     for name, origin in zip(properties, origins, strict=True):
         if not origin.startswith(f"{file}: ") and (name.startswith(("sasl.", "oauth")) or is_secret(name)):
             raise ConfigurationError(
-                f"{name} ({origin}) is for a broker that {file} names, and nobody named that file: it might"
-                f" send your login to anybody. If you trust it, name it: --config {file}."
+                f"{name} ({origin}) is for a broker that {file} names, and no option names that file: it"
+                f" might send your login to any server. If you trust it, name it: --config {file}."
             )
 
 

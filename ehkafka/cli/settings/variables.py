@@ -34,33 +34,11 @@ _HANDLER = f"{PREFIX}HANDLER_"
 _OTHERS = {
     f"{PREFIX}{name}"
     for name in (
-        "CACHE_DIR",
-        "CALLS_RECORDS",
-        "FAULTS_FILE",
-        "FAULTS_SCALE",
-        "FAULTS_SEED",
-        "FUZZ_SEEDS",
-        "INBOX_SEEDS",
-        "SENDER_SEEDS",
-        "LONG",
-        "MAVEN_URL",
-        "MYPY_CACHE",
-        "NO_BROWSER",
-        "OLDER_PYSPARK",
-        "PICTURES",
-        "PIN_MEMBERS",
-        "PROCESS_KILLS",
-        "PROCESS_STRESS_SEEDS",
-        "RANDOM_APP_SEEDS",
-        "REQUIRE_BROKER",
-        "RERUNS",
-        "SIMULATION_SEEDS",
-        "SIMULATION_SEEDS_WITH_BATCHES",
-        "SIMULATION_SEEDS_WITH_TRANSACTIONS",
-        "SOAK_FILE",
-        "SOAK_MINUTES",
-        "STORM_RECORDS",
-        "VERSIONS",
+        *("CACHE_DIR", "CALLS_RECORDS", "FAULTS_FILE", "FAULTS_SCALE", "FAULTS_SEED", "FUZZ_SEEDS"),
+        *("INBOX_SEEDS", "LONG", "MAVEN_URL", "MYPY_CACHE", "NO_BROWSER", "OLDER_PYSPARK", "PICTURES"),
+        *("PIN_MEMBERS", "PROCESS_KILLS", "PROCESS_STRESS_SEEDS", "RANDOM_APP_SEEDS", "REQUIRE_BROKER"),
+        *("RERUNS", "SENDER_SEEDS", "SIMULATION_SEEDS", "SIMULATION_SEEDS_WITH_BATCHES"),
+        *("SIMULATION_SEEDS_WITH_TRANSACTIONS", "SOAK_FILE", "SOAK_MINUTES", "STORM_RECORDS", "VERSIONS"),
         "WAYS_RECORDS",
     )
 }
@@ -70,17 +48,11 @@ _COMMANDS = {f"{PREFIX}{name}" for name in ("HTTP_HOSTS", "HTTP_TOKEN", "HTTP_TO
 _MIRROR = {
     f"{PREFIX}MIRROR_{name}"
     for name in (
-        "CLIENT_ID",
-        "CONNECTION_STRING",
-        "CONNECTION_STRING_FILE",
-        "CONTAINER",
-        "CONTAINER_URL",
-        "CREDENTIAL",
-        "INTERVAL_S",
-        "NAMESPACE",
+        *("CLIENT_ID", "CONNECTION_STRING", "CONNECTION_STRING_FILE", "CONTAINER", "CONTAINER_URL"),
+        *("CREDENTIAL", "INTERVAL_S", "NAMESPACE"),
     )
 }
-# What Kubernetes sets in every pod beside a service named ehkafka or ehkafka-….
+# What Kubernetes sets in every pod next to a service named ehkafka or ehkafka-….
 _KUBERNETES = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_.+)?)?)$")
 
 

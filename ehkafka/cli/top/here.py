@@ -1,6 +1,6 @@
 """An app that runs in this process while the screen shows it, on a thread of its own, and stops with it.
 
-It serves a port of this machine with a token that nobody else knows, and the screen asks that as any other.
+It serves a port of this machine with a token of its own, and the screen asks that as any other.
 What logs to the terminal waits until the screen is gone.
 """
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.errors import EngineError
 from ehkafka.events import HttpServing
 from ehkafka.http import Http
+from ehkafka.run.signals import handled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,16 +125,10 @@ def terminal_left_alone() -> Iterator[None]:
         sys.stderr.write("".join(kept.parts))
 
 
-@contextlib.contextmanager
-def ended_by_signals(end: Callable[[], None]) -> Iterator[None]:
+def ended_by_signals(end: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
     """Call `end` at SIGTERM and at the terminal's end, while the block runs. Main thread only."""
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), lambda *_: end()) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
+    return handled([getattr(signal, name) for name in names], lambda *_: end())
 
 
 def _handlers() -> list[logging.StreamHandler[Any]]:

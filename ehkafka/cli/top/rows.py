@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
     name: str
     cells: tuple[str, ...]
-    # It is drawn as what needs somebody.
+    # It is drawn as what a person should look at.
     is_urgent: bool = False
 
 

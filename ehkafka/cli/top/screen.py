@@ -130,7 +130,7 @@ class Top(App[None]):
         self._back(self._fetched, state, problem)
 
     def _back(self, take: Callable[..., None], *answer: Any) -> None:
-        """Hand an answer to the screen's thread; nobody wants it once the app ends."""
+        """Hand an answer to the screen's thread; no screen takes it once the app ends."""
         # It may end between the two: textual then says so, and has no other way to ask.
         with contextlib.suppress(RuntimeError):
             if self.is_running:

@@ -1,4 +1,4 @@
-// Who may act: buttons that act are off, with the reason, where nobody may; the token is asked for.
+// Who may act: buttons that act are off, with the reason, where actions are not allowed; the token is asked for.
 import { at, write } from "./dom.js";
 import { send } from "./stream.js";
 import { visible } from "./words.js";

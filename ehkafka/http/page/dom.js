@@ -10,7 +10,7 @@ export function element(tag, className, ...children) {
   return made;
 }
 
-// Text of somebody else: it cannot turn its neighbours around.
+// Text from outside: it cannot turn its neighbours around.
 export function foreign(text, charactersMax) {
   const made = element("bdi", "foreign");
   write(made, visible(text, charactersMax));

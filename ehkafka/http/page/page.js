@@ -14,7 +14,7 @@ let isLocked = false;
 
 function takeState(state) {
   latest = state;
-  // Not one that somebody fills in to act.
+  // Not one that a person fills in to act.
   if (isLocked) at("token-form").hidden = true;
   setLocked(false);
   if (!document.hidden) show(state);

@@ -103,7 +103,7 @@ function makeRow(one, columns, target, actions) {
   };
 }
 
-// Somebody else wrote it: only what a browser fetches, nothing that runs.
+// It comes from outside: only what a browser fetches, nothing that runs.
 function address(url) {
   try {
     const found = new URL(url);

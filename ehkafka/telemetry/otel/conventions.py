@@ -1,6 +1,6 @@
 """OpenTelemetry's names for messaging, of one version of its conventions, and their older ones. Pure.
 
-They are still in development and change from version to version: whoever raises `VERSION` looks at every name
+They are still in development and change from version to version: a new `VERSION` needs a look at every name
 here. Those of version 1.24, which most dashboards know, go beside the new ones where the environment variable
 `OTEL_SEMCONV_STABILITY_OPT_IN` has `messaging/dup`, as the conventions want it.
 """

@@ -48,7 +48,7 @@ class Collector:
             families.add_app(app.snapshot())
         for family in families.made:
             if family.samples:
-                # Let workers have the interpreter: whoever makes text of families keeps it for 5 ms at a time
+                # Let workers have the interpreter: making text of families keeps it for 5 ms at a time
                 # otherwise, and handlers were late by that.
                 time.sleep(0)
                 yield family
@@ -57,7 +57,7 @@ class Collector:
 def exposition(collector: Collector, accept: str = "") -> tuple[bytes, str]:
     """Return what an HTTP server answers a scrape with: the text, and its content type.
 
-    `accept` is the request's header: whoever asks for OpenMetrics gets that.
+    `accept` is the request's header: a client that asks for OpenMetrics gets that.
     """
     encode, content_type = _prometheus().exposition.choose_encoder(accept)
     return encode(collector), content_type

@@ -64,7 +64,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[[str], Terminal]]:
 def test_it_shows_the_app_that_it_runs_and_q_stops_both(
     opened: Callable[[str], Terminal], tmp_path: Path
 ) -> None:
-    """Its log waits until the screen is gone; actions are allowed without a token of anybody's."""
+    """Its log waits until the screen is gone; actions are allowed without a token."""
     terminal = opened("ehkafka.Hold()")
     wait_until(lambda: "q stops it" in terminal.text, lambda: terminal.text, LIMIT_S)
     wait_until(lambda: "home-7" in terminal.text, lambda: terminal.text, LIMIT_S)

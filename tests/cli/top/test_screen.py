@@ -12,7 +12,7 @@ from textual.widgets import Checkbox, Select
 
 from ehkafka.cli.door import Door
 from ehkafka.cli.top.ask import Ask
-from ehkafka.cli.top.screen import LIGHT, Top
+from ehkafka.cli.top.screen import Top
 from tests.kit import http_states as states
 from tests.kit.http_double import TOKEN, HttpDouble, served
 from tests.kit.top_seen import Seen
@@ -64,20 +64,6 @@ def test_a_poison_key_stands_first(tmp_path: Path) -> None:
         assert "TimeoutError" in seen.text("#key-text")
 
     used(story, states.poisoned())
-
-
-def test_a_call_past_its_deadline_shows_for_how_long_and_where() -> None:
-    """As on the page."""
-
-    async def story(seen: Seen) -> None:
-        assert "Running for 6.9 s on handle-11, its deadline is 5.0 s" in seen.text("#key-text")
-        assert "in dead_end" in seen.text("#key-text")
-
-    state = states.poisoned()
-    state["keys"][0]["stack"] = '  File "shop.py", line 20, in dead_end'
-    call = {"partition": {"topic": "readings", "partition": 3}, "offset": 91_003, "worker": "handle-11"}
-    state["snapshot"]["overdue"] = [call | {"running_s": 6.9, "deadline_s": 5.0}]
-    used(story, state)
 
 
 def test_a_call_that_hangs_marks_its_partition_and_is_not_skipped(tmp_path: Path) -> None:
@@ -192,7 +178,7 @@ def test_the_cursor_stays_on_its_key() -> None:
 
 
 def test_without_the_token_nothing_can_be_done() -> None:
-    """The reason stands on the screen, and again when somebody tries; the token opens it."""
+    """The reason stands on the screen, and again when an action is tried; the token opens it."""
     state = states.poisoned()
     state["access"] = states.state([], [], may_act=False)["access"]
 
@@ -283,39 +269,8 @@ def test_letters_are_read_and_redriven() -> None:
     used(story, states.healthy() | {"letters": {"topics": ["readings.dead", "orders.dead"]}})
 
 
-def test_members_events_and_the_process_have_their_tabs() -> None:
-    """And the colours can be changed."""
-
-    async def story(seen: Seen) -> None:
-        await seen.pilot.press("6")
-        assert seen.rows("members")[0][4] == "48"
-        assert seen.rows("members")[1][8] == "it was killed by signal 9"
-        assert seen.rows("members")[2][::8] == ["shop-2", "http://10.0.0.7:8080/"]
-        await seen.pilot.press("5", "8", "t")
-        assert ["Memory", "84 MiB"] in seen.rows("process")
-        assert seen.app.theme == LIGHT.name
-
-    used(story, states.with_members())
-
-
-def test_the_stack_below_is_that_of_the_row_under_the_cursor(tmp_path: Path) -> None:
-    """And a silent member is named above."""
-
-    async def story(seen: Seen) -> None:
-        assert "Member 2 does not answer" in seen.text("#reasons")
-        assert "member 1" in seen.text("#key-text")
-        await seen.pilot.press("4")
-        assert "line 41" in seen.text("#errors-text")
-        await seen.pilot.press("down")
-        assert "line 99" in seen.text("#errors-text")
-        kept = os.environ.get("EHKAFKA_PICTURES")
-        seen.app.save_screenshot("noted.svg", path=kept or str(tmp_path))
-
-    used(story, states.noted_by_members())
-
-
 def test_it_ends_while_an_answer_is_on_its_way() -> None:
-    """A slow server delays nobody but itself, and its late answer finds no screen."""
+    """A slow server delays only itself, and its late answer finds no screen."""
 
     async def story(seen: Seen) -> None:
         seen.double.delay_s = 1.5

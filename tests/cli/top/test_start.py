@@ -66,22 +66,16 @@ def test_the_token_goes_as_a_header_and_is_never_shown() -> None:
 
 
 def test_a_redirect_is_not_followed(elsewhere: Any) -> None:
-    """The token would go along to whoever is named."""
+    """The token would go along to the server that is named."""
     with pytest.raises(EndpointError, match="something that is no JSON"):
         Door(f"http://127.0.0.1:{elsewhere.server_port}", TOKEN, 5.0).ask("GET", "/state")
     assert elsewhere.asked == ["/state"]
 
 
-def test_an_address_may_have_a_path_and_be_one_of_ipv6() -> None:
-    """An app may be mounted in another one; brackets stay."""
-    assert Door("http://[::1]:8080", None, 5.0).url == "http://[::1]:8080"
-    assert Door("https://h/ops/shop", None, 5.0)._path == "/ops/shop"
-
-
 def test_what_is_wrong_is_said_before_the_terminal_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A token that is missing or wrong, an output that is no terminal, nobody there."""
+    """A token that is missing or wrong, an output that is no terminal, an address without a server."""
     double = HttpDouble(states.healthy())
     double.is_closed = True
     file = tmp_path / "token"
@@ -99,7 +93,7 @@ def test_what_is_wrong_is_said_before_the_terminal_is_taken(
 
 
 def test_without_textual_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anybody is asked."""
+    """Before any server is asked."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'textual<"):
         start.top("127.0.0.1:1")
@@ -167,7 +161,7 @@ def test_an_app_that_serves_is_asked_there_by_its_own_token(
 
 
 def test_an_app_is_not_started_without_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would join its group and consume, for nobody."""
+    """It would join its group and consume without a screen."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "unserved_app.py").write_text(APP.format(http=None))

@@ -74,7 +74,7 @@ def test_a_refused_action_shows_the_servers_sentence(shown: Shown, browser_page:
 
 
 def test_an_action_that_is_refused_when_confirmed_says_so(shown: Shown, browser_page: Any) -> None:
-    """The preview was fine, and meanwhile somebody else was quicker."""
+    """The preview was fine, and meanwhile another person was quicker."""
     double = shown(states.poisoned())
     browser_page.expected_failures.append("409")
     card(browser_page, "readings/3@91003").get_by_role("button", name="Skip").click()
@@ -146,7 +146,7 @@ def test_where_letters_cannot_be_read_the_commands_stand(shown: Shown, browser_p
     assert not browser_page.locator("#letters-line").is_visible()
 
 
-def test_without_a_token_nobody_acts_and_the_page_says_why(shown: Shown, browser_page: Any) -> None:
+def test_without_a_token_no_action_is_offered_and_the_page_says_why(shown: Shown, browser_page: Any) -> None:
     """Buttons are off with the reason in sight; the token turns them on, and it can be forgotten."""
     browser_page.expected_failures.append("403")
     state = states.poisoned()

@@ -25,7 +25,7 @@ def test_a_poison_key_is_seen_and_skipped(
     embedded_broker_factory: Callable[..., EmbeddedBroker],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Within two seconds of its failure; without the token nobody skips it, with it the commit passes."""
+    """Within two seconds of its failure; it is skipped with the token alone, and the commit passes."""
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
     with held_app(embedded_broker_factory({"t": 1})) as held:
         page = browser_page
