@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.errors import EngineError
 from ehkafka.events import HttpServing
 from ehkafka.http import Http
-from ehkafka.run.signals import handled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,10 +124,16 @@ def terminal_left_alone() -> Iterator[None]:
         sys.stderr.write("".join(kept.parts))
 
 
-def ended_by_signals(end: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def ended_by_signals(end: Callable[[], None]) -> Iterator[None]:
     """Call `end` at SIGTERM and at the terminal's end, while the block runs. Main thread only."""
     names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    return handled([getattr(signal, name) for name in names], lambda *_: end())
+    before = {name: signal.signal(getattr(signal, name), lambda *_: end()) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 def _handlers() -> list[logging.StreamHandler[Any]]:
