@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.kit.faults.commit_throttle import CommitPolicy
+    from tests.kit.faults.kafka_proxy import CommitPolicy
 
 FILLED_RECORDS = 1_000_000
 # What a batch of W15 has at most, on every side.

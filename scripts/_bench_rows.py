@@ -16,7 +16,7 @@ from _bench_rows_observed import OBSERVED_TOPICS, observed_rows
 from _bench_rows_spark import SPARK_TOPICS, spark_rows
 from _bench_rows_typed import TYPED_TOPICS, typed_rows
 
-from tests.kit.faults.commit_throttle import CommitPolicy
+from tests.kit.faults.kafka_proxy import CommitPolicy
 
 
 def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[str, Topic]]:

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from tests.kit.faults.commit_throttle import CommitThrottle
+from tests.kit.faults.kafka_proxy import KafkaProxy
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 # How often a measurement is repeated while others take much of the CPU.
@@ -41,7 +41,7 @@ def main(description: str) -> None:
         raise SystemExit(f"No row starts with {' or '.join(options.only)}.")
     console = Console(stderr=True)
     started_s = time.monotonic()
-    with CommitThrottle() as proxy:
+    with KafkaProxy() as proxy:
         far = {"far": Listener(advertised_port=proxy.port)}
         with KafkaBroker(profile="bench", listeners=far, properties=BROKER) as broker:
             proxy.forward_to(broker.bootstrap_for("far"))

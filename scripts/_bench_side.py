@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from _bench_row import Side, Topic
 
     from ehkafka.testing.kafka.broker import KafkaBroker
-    from tests.kit.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
 SCRIPTS = Path(__file__).resolve().parent
 
@@ -34,7 +34,7 @@ class Setting:
     """The broker that all sides use, the proxy before it, and what fills its topics."""
 
     broker: KafkaBroker
-    proxy: CommitThrottle
+    proxy: KafkaProxy
     topics: Mapping[str, Topic]
 
     def log_bytes_per_record(self, topic: str) -> float:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ehkafka.testing.kafka.broker import KafkaBroker
     from tests.kit.azurite import Azurite
-    from tests.kit.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
 # Nothing listens on port 1: azure-identity gets "connection refused" at once and asks no other address.
 DEAD_IDENTITY_ENDPOINT = "http://127.0.0.1:1/msi/token"
@@ -191,82 +191,58 @@ def kept_classes() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _kafka(
-    without_broker: Callable[[EhkafkaError], NoReturn],
-) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
-    from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415
-    from ehkafka.testing.kafka.properties import Listener  # noqa: PLC0415
-    from tests.kit.faults.commit_throttle import CommitThrottle  # noqa: PLC0415 - when a test asks
+def _kafka() -> Iterator[tuple[KafkaBroker, KafkaProxy]]:
+    from tests.kit.brokers import running, shared_broker  # noqa: PLC0415 - when a test asks
+    from tests.kit.faults.kafka_proxy import KafkaProxy  # noqa: PLC0415
 
-    with CommitThrottle() as proxy:
-        # Quotas that are averaged over two seconds, so that throttling shows soon.
-        quick = {"quota.window.num": 2, "quota.window.size.seconds": 1}
-        far = {"far": Listener(advertised_port=proxy.port)}
-        broker = KafkaBroker(listeners=far, properties=quick)
-        try:
-            broker.start()
-        except EhkafkaError as error:
-            without_broker(error)
+    with KafkaProxy() as proxy, running(shared_broker(proxy.port)) as broker:
         proxy.forward_to(broker.bootstrap_for("far"))
         yield broker, proxy
-        broker.stop()
 
 
 @pytest.fixture(scope="session")
-def kafka(_kafka: tuple[KafkaBroker, CommitThrottle]) -> KafkaBroker:
+def kafka(_kafka: tuple[KafkaBroker, KafkaProxy]) -> KafkaBroker:
     """Return a running Apache Kafka broker, shared by the session: use topics and groups of your own."""
     return _kafka[0]
 
 
 @pytest.fixture
 def far_kafka(
-    _kafka: tuple[KafkaBroker, CommitThrottle],
-) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
+    _kafka: tuple[KafkaBroker, KafkaProxy],
+) -> Iterator[tuple[KafkaBroker, KafkaProxy]]:
     """Return the broker of `kafka`, and the proxy through which `proxy.address` reaches it.
 
     The broker's plaintext listener goes past the proxy. The network is good again after each test.
     """
-    from tests.kit.faults.commit_throttle import CommitPolicy  # noqa: PLC0415 - see above
-
     broker, proxy = _kafka
-    proxy.requests.clear()
+    proxy.calm()
     yield broker, proxy
-    proxy.heal()
-    proxy.policy = CommitPolicy()
-    proxy.release_commits()
+    proxy.forward_to(broker.bootstrap_for("far"))
+    proxy.calm()
 
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
     """Return a running Azurite (Azure Blob Storage), shared by the session: use containers of your own."""
     from tests.kit.azurite import Azurite  # noqa: PLC0415 - only when a test asks for it
+    from tests.kit.brokers import running  # noqa: PLC0415
 
-    server = Azurite()
-    try:
-        server.start()
-    except EhkafkaError as error:
-        skip_or_fail(error, "Azurite")
-    yield server
-    server.close()
+    with running(Azurite(), "Azurite") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def _token_azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Azurite, Path]]:
     from tests.kit.azurite import Azurite  # noqa: PLC0415 - see above
-    from tests.kit.server_identity import issue_identity  # noqa: PLC0415
+    from tests.kit.brokers import running, server_identity  # noqa: PLC0415
 
-    folder, identity = tmp_path_factory.mktemp("azurite"), issue_identity()
+    folder, identity = tmp_path_factory.mktemp("azurite"), server_identity()
     paths = {name: folder / f"{name}.pem" for name in ("certificate", "key", "authority")}
     paths["certificate"].write_bytes(identity.certificate_pem)
     paths["key"].write_bytes(identity.key_pem)
     paths["authority"].write_bytes(identity.ca_pem)
-    server = Azurite(certificate=(paths["certificate"], paths["key"]))
-    try:
-        server.start()
-    except EhkafkaError as error:
-        skip_or_fail(error, "Azurite")
-    yield server, paths["authority"]
-    server.close()
+    with running(Azurite(certificate=(paths["certificate"], paths["key"])), "Azurite") as server:
+        yield server, paths["authority"]
 
 
 @pytest.fixture
@@ -278,19 +254,6 @@ def token_azurite(_token_azurite: tuple[Azurite, Path], monkeypatch: pytest.Monk
     server, authority = _token_azurite
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority))
     return server
-
-
-@pytest.fixture(scope="session")
-def without_broker() -> Callable[[EhkafkaError], NoReturn]:
-    """Return what a fixture calls when its broker does not come up."""
-    return skip_or_fail
-
-
-def skip_or_fail(error: EhkafkaError, what: str = "Kafka broker") -> NoReturn:
-    """Skip on a laptop; fail where a broker was promised, because a skip there hides a lost test."""
-    if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1" or os.environ.get("CI") == "true":
-        pytest.fail(f"No {what}, and this run requires one: {error}", pytrace=False)
-    pytest.skip(f"no {what}: {error}")
 
 
 @pytest.fixture
@@ -336,6 +299,8 @@ def _browser() -> Iterator[Any]:
         chromium = next(filter(None, map(shutil.which, CHROMIUMS)))
     except (ImportError, StopIteration):
         missing = EhkafkaError("install one (apt install chromium) and pip install playwright")
+        from tests.kit.brokers import skip_or_fail  # noqa: PLC0415
+
         if os.environ.get("EHKAFKA_NO_BROWSER") == "1":
             pytest.skip(f"no Chromium: {missing}")
         skip_or_fail(missing, "Chromium")

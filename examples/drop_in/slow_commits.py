@@ -21,7 +21,7 @@ import ehkafka
 from ehkafka.testing import EmbeddedBroker
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # the checkout, for its `tests.kit`
-from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle
+from tests.kit.faults.kafka_proxy import CommitPolicy, KafkaProxy
 
 RECORDS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 THREADS = 8
@@ -67,7 +67,7 @@ def in_threads(consumer: confluent_kafka.Consumer) -> None:
 
 
 def measure(kind: type[confluent_kafka.Consumer], program: Callable[[confluent_kafka.Consumer], None]) -> str:
-    with EmbeddedBroker({"readings": 1}) as broker, CommitThrottle(broker.bootstrap) as slow:
+    with EmbeddedBroker({"readings": 1}) as broker, KafkaProxy(broker.bootstrap) as slow:
         broker.produce("readings", [(None, b"1")] * RECORDS)
         broker.advertise("127.0.0.1", slow.port)
         slow.policy = CommitPolicy(delay_s=1.1)

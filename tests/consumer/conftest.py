@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.testing import EmbeddedBroker
-from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle
+from tests.kit.faults.kafka_proxy import CommitPolicy, KafkaProxy
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture
-def slow(broker: EmbeddedBroker) -> Iterator[CommitThrottle]:
+def slow(broker: EmbeddedBroker) -> Iterator[KafkaProxy]:
     """Return a proxy before the broker that takes 1.1 s for each commit, as Event Hubs was seen to."""
-    with CommitThrottle(broker.bootstrap) as proxy:
+    with KafkaProxy(broker.bootstrap) as proxy:
         broker.advertise("127.0.0.1", proxy.port)
         busy = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
         proxy.policy = CommitPolicy(delay_s=1.1, per_s=2, excess_code=busy)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing import EmbeddedBroker
-    from tests.kit.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
     Open = Callable[..., ehkafka.Consumer]
     Read = Callable[..., list[Any]]
@@ -176,7 +176,7 @@ def test_what_is_lost_is_not_committed(open_consumer: Open, read: Read) -> None:
 
 
 def test_asynchronous_commits_of_each_message_share_requests(
-    slow: CommitThrottle, open_consumer: Open, read: Read, committed: Committed
+    slow: KafkaProxy, open_consumer: Open, read: Read, committed: Committed
 ) -> None:
     """A hundred commits take a few requests, one at a time, and each is answered."""
     noted: list[Any] = []
@@ -192,7 +192,7 @@ def test_asynchronous_commits_of_each_message_share_requests(
 
 
 def test_eight_threads_that_commit_synchronously_share_requests(
-    slow: CommitThrottle, open_consumer: Open, read: Read, committed: Committed
+    slow: KafkaProxy, open_consumer: Open, read: Read, committed: Committed
 ) -> None:
     """Each waits for its own answer; behind the first request all others go as one."""
     consumer = open_consumer(enable_auto_commit=False)
@@ -214,7 +214,7 @@ def test_eight_threads_that_commit_synchronously_share_requests(
 
 
 def test_close_waits_for_a_commit_on_its_way(
-    slow: CommitThrottle, open_consumer: Open, read: Read, committed: Committed
+    slow: KafkaProxy, open_consumer: Open, read: Read, committed: Committed
 ) -> None:
     """Another thread's synchronous commit is answered before the consumer goes."""
     consumer = open_consumer(enable_auto_commit=False)

@@ -14,14 +14,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
-from tests.kit.faults.commit_throttle import CommitPolicy
+from tests.kit.faults.kafka_proxy import CommitPolicy
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing import EmbeddedBroker
-    from tests.kit.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
     Open = Callable[..., ehkafka.Consumer]
 
@@ -111,7 +111,7 @@ def test_a_dropped_consumer_commits_nothing_that_was_not_asked_for(
 
 
 def test_a_consumer_is_dropped_while_its_commit_waits_elsewhere(
-    open_one: Open, read: Any, slow: CommitThrottle, broker: EmbeddedBroker
+    open_one: Open, read: Any, slow: KafkaProxy, broker: EmbeddedBroker
 ) -> None:
     """The thread that sends its commits does not keep it, and does not lose what is being sent."""
     slow.policy = CommitPolicy(delay_s=0.5)
@@ -130,7 +130,7 @@ def test_a_consumer_is_dropped_while_its_commit_waits_elsewhere(
 
 @pytest.mark.parametrize("how", ["close", "del"])
 def test_the_end_waits_so_long_for_a_broker(
-    open_one: Open, read: Any, slow: CommitThrottle, caplog: pytest.LogCaptureFixture, how: str
+    open_one: Open, read: Any, slow: KafkaProxy, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     """`close_s` bounds it, a log line says so, and every later call says closed."""
     slow.policy = CommitPolicy(delay_s=1.0)

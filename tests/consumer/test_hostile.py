@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing import EmbeddedBroker
-    from tests.kit.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
     Open = Callable[..., ehkafka.Consumer]
     Read = Callable[..., list[Any]]
@@ -113,7 +113,7 @@ def test_threads_that_commit_while_the_consumer_closes(
 
 
 def test_a_thread_whose_commit_the_poller_sent_is_answered_by_close(
-    slow: CommitThrottle, open_consumer: Open, read: Read
+    slow: KafkaProxy, open_consumer: Open, read: Read
 ) -> None:
     """Only polling brings that answer; closing does, too."""
     consumer = open_consumer(enable_auto_commit=False)

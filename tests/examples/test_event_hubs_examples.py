@@ -11,7 +11,7 @@ import types
 import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
@@ -22,10 +22,10 @@ from azure.eventhub._pyamqp.message import Message
 from azure.eventhub._pyamqp.types import TYPE, VALUE, AMQPTypes
 
 from ehkafka.embedded.topics import produce
-from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.ports import free_ports
+from tests.kit.brokers import running
 from tests.kit.identity_endpoint import IdentityEndpoint
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def emulator(port: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+def broker() -> Iterator[KafkaBroker]:
     """Run a broker with each of the ways into Event Hubs, short of TLS, and all event hubs."""
     ports = free_ports(1)
     ways = {
@@ -60,15 +60,10 @@ def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[Kafka
         "emulator": Listener(users={"$ConnectionString": emulator(str(ports[0]))}, port=ports[0]),
         "entra": Listener(unsecured_tokens=True),
     }
-    running = KafkaBroker(listeners=ways)
-    try:
-        running.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    for topic in ("readings", "eh1", "alarms"):
-        running.create_topic(topic, 1)
-    yield running
-    running.stop()
+    with running(KafkaBroker(listeners=ways)) as started:
+        for topic in ("readings", "eh1", "alarms"):
+            started.create_topic(topic, 1)
+        yield started
 
 
 @pytest.mark.broker

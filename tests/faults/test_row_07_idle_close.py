@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing.kafka.broker import KafkaBroker
-    from tests.kit.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
 pytestmark = pytest.mark.broker
 
@@ -36,7 +36,7 @@ FIRST_RECORD_S = 2.0
 
 def test_row_07_the_first_record_after_an_idle_close_comes_at_once(
     stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, CommitThrottle],
+    far_kafka: tuple[KafkaBroker, KafkaProxy],
     eventually: Callable[..., None],
     judged: Callable[..., None],
     scale: int,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.testing.kafka.broker import KafkaBroker
-    from tests.kit.faults.commit_throttle import CommitThrottle
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
 pytestmark = pytest.mark.broker
 
@@ -29,7 +29,7 @@ SESSION = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300}
 
 def test_row_08_a_slow_and_torn_network_costs_no_heartbeat(
     stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, CommitThrottle],
+    far_kafka: tuple[KafkaBroker, KafkaProxy],
     eventually: Callable[..., None],
     judged: Callable[..., None],
     scale: int,

@@ -15,7 +15,7 @@ from tests.kit.topic_read import letters_of, read_all, read_messages
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tests.kit.answering_proxy import AnsweringProxy
+    from tests.kit.faults.kafka_proxy import KafkaProxy
 
 MODES = ("at least once", "exactly once")
 MARK = b"#marked#"
@@ -29,7 +29,7 @@ EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 class Answering:
     """One app whose outputs go through the proxy, and the judgement over them."""
 
-    def __init__(self, stage: Any, proxy: AnsweringProxy, mode: str) -> None:
+    def __init__(self, stage: Any, proxy: KafkaProxy, mode: str) -> None:
         self.stage, self.proxy, self.events = stage, proxy, Events()
         self.is_exact = mode == "exactly once"
         self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"

@@ -7,8 +7,6 @@ and nothing counts.
 
 from __future__ import annotations
 
-import os
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,12 +16,10 @@ from ehkafka.events import OutputRefused, TransactionAborted
 from tests.integration.answering import KEYS, MARK, MODES, TIMEOUT_S
 
 if TYPE_CHECKING:
-    from tests.kit.answering_proxy import Produced
+    from tests.kit.faults.kafka_proxy import Produced
 
 pytestmark = pytest.mark.broker
 
-# How long the quota is felt, on demand.
-SECONDS = float(os.environ.get("STRESS_SECONDS", "0"))
 RECORDS = 400
 EXCESS = 44
 OTHER_EXCESS = 89
@@ -115,13 +111,9 @@ def test_a_topic_that_the_credential_may_not_write_makes_a_letter_of_each_record
 # --- Event Hubs' quota ---
 
 
-@pytest.mark.timeout(120 + 2 * SECONDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_answers_that_a_quota_holds_back_end_no_producer(answering: Any, mode: str) -> None:
-    """Each comes late and says so. None is an error, so nothing is sent twice and nothing is aborted.
-
-    For longer on demand: STRESS_SECONDS=600 scripts/test --no-lint -k that_a_quota_holds_back
-    """
+    """Each comes late and says so. None is an error, so nothing is sent twice and nothing is aborted."""
     one = answering(mode)
     app = one.app(is_event_hubs=True)
     app.start()
@@ -129,12 +121,9 @@ def test_answers_that_a_quota_holds_back_end_no_producer(answering: Any, mode: s
     one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
     one.proxy.throttle_s = 0.5
     before = one.proxy.producer_ids
-    ends_s = time.monotonic() + SECONDS
-    rounds = 0
-    while rounds < 5 or time.monotonic() < ends_s:
+    for _ in range(3):
         one.produce(RECORDS // 4)
         one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
-        rounds += 1
     assert one.proxy.producer_ids == before
     app.stop()
     one.judge(without=set(), repeats_max=0)
@@ -155,7 +144,7 @@ def test_what_a_quota_refuses_goes_again_and_counts_as_no_attempt(answering: Any
     one.proxy.code_of = code_of
     app = one.app(is_event_hubs=True)
     app.start()
-    for _ in range(4):
+    for _ in range(2):
         one.produce(RECORDS // 4)
         one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
     app.stop()
@@ -165,4 +154,4 @@ def test_what_a_quota_refuses_goes_again_and_counts_as_no_attempt(answering: Any
     assert one.events.of(OutputRefused) == []
     assert len(one.replaced()) <= refused, one.replaced()
     assert len(one.events.of(TransactionAborted)) <= (ABORTS_MAX * refused if one.is_exact else 0)
-    one.judge(without=set(), repeats_max=1)
+    one.judge(without=set(), repeats_max=refused)

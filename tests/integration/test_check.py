@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -23,64 +24,37 @@ import ehkafka
 from ehkafka.checks import Report, Status, Target, run_checks
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.topics import produce
-from ehkafka.errors import EhkafkaError
-from ehkafka.testing.kafka.broker import KafkaBroker
-from ehkafka.testing.kafka.properties import Listener
+from tests.kit.brokers import KEY, WRONG_KEY, connection_string, server_identity
 from tests.kit.server_identity import issue_identity
 from tests.kit.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from ehkafka.checks import CheckResult
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 
-IDENTITY = issue_identity()
-RIGHT_KEY = "cmlnaHQtcmlnaHQtcmlnaHQtcmlnaHQ="
-WRONG_KEY = "d3Jvbmctd3Jvbmctd3Jvbmctd3Jvbmc="
 TOPIC, GROUP = "orders", "shop"
 # Long enough for a busy machine; failures that wait for it are few.
 TIMEOUT_S = 4.0
 
 
-def secret(key: str) -> str:
-    """Return a namespace-level connection string."""
-    name = "Endpoint=sb://here.servicebus.windows.net/;SharedAccessKeyName=app"
-    return f"{name};SharedAccessKey={key}"
-
-
 @pytest.fixture(scope="module")
-def guarded(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
-    """Run a broker with both doors, that obeys ACLs where there are some, and stamps records itself."""
-    broker = KafkaBroker(
-        listeners={
-            "event_hubs": Listener(users={"$ConnectionString": secret(RIGHT_KEY)}, identity=IDENTITY),
-            "entra": Listener(unsecured_tokens=True, identity=IDENTITY),
-        },
-        properties={
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-            "allow.everyone.if.no.acl.found": "true",
-            "log.message.timestamp.type": "LogAppendTime",
-        },
-    )
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    broker.create_topic(TOPIC, 4)
-    produce(broker.bootstrap, TOPIC, [(b"k%d" % number, b"v") for number in range(40)])
-    yield broker
-    broker.stop()
+def guarded(kafka: KafkaBroker) -> KafkaBroker:
+    """Return the shared broker with a topic whose records it stamps itself."""
+    kafka.create_topic(TOPIC, 4, {"message.timestamp.type": "LogAppendTime"})
+    produce(kafka.bootstrap, TOPIC, [(b"k%d" % number, b"v") for number in range(40)])
+    return kafka
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> str:
     """Return the file with the broker's certificate authority."""
     file = tmp_path / "ca.pem"
-    file.write_bytes(IDENTITY.ca_pem)
+    file.write_bytes(server_identity().ca_pem)
     return str(file)
 
 
@@ -90,13 +64,13 @@ def check(
 ) -> Callable[..., tuple[int, str]]:
     """Return what runs the command with a connection string from the environment; it ends within bounds."""
 
-    def run(*arguments: str, key: str = RIGHT_KEY, **properties: str) -> tuple[int, str]:
+    def run(*arguments: str, key: str = KEY, **properties: str) -> tuple[int, str]:
         chosen = {
             "BOOTSTRAP_SERVERS": guarded.bootstrap_for("event_hubs"),
             "SSL_CA_LOCATION": authority,
             **properties,
         }
-        monkeypatch.setenv("EHKAFKA_CONNECTION_STRING", secret(key))
+        monkeypatch.setenv("EHKAFKA_CONNECTION_STRING", connection_string(key))
         for name, value in chosen.items():
             monkeypatch.setenv(f"EHKAFKA_PROPERTY_{name}", value)
         named = [] if "--topic" in arguments else ["--topic", TOPIC]
@@ -105,7 +79,7 @@ def check(
         ended = CliRunner().invoke(cli, asked)
         assert time.monotonic() - began_s < 8 * TIMEOUT_S
         assert key not in ended.output
-        assert secret(key) not in ended.output
+        assert connection_string(key) not in ended.output
         return ended.exit_code, ended.output
 
     return run
@@ -129,8 +103,6 @@ def test_every_step_is_well(guarded: KafkaBroker, check: Callable[..., tuple[int
 
 def guarded_commit(broker: KafkaBroker, offsets: dict[int, int]) -> None:
     """Commit for the group as one of its consumers would have."""
-    from confluent_kafka import Consumer  # noqa: PLC0415 - a plain client, for this alone
-
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": GROUP, "log_level": 0})
     try:
         committed = [TopicPartition(TOPIC, number, offset) for number, offset in offsets.items()]
@@ -150,57 +122,48 @@ def test_the_groups_own_commits_stay_as_they_are(
     assert 0 in guarded.committed("ehkafka-check", TOPIC).values()
 
 
-def test_a_wrong_key(check: Callable[..., tuple[int, str]]) -> None:
-    """The credential is refused: said at its step, with what a key may be wrong about, and never the key."""
-    code, output = check(key=WRONG_KEY)
-    assert code == 3
-    (line,) = marked(output, "✗")
-    assert line.startswith("✗ auth")
-    assert "PLAIN was refused" in line
-    assert "key not rotated" in line
-    assert "needs auth" in "".join(marked(output, "– topic"))
-
-
-def test_a_wrong_topic(check: Callable[..., tuple[int, str]]) -> None:
-    """A misspelt topic is answered with the one that was meant."""
-    code, output = check("--topic", "order")
-    assert code == 3
-    (line,) = marked(output, "✗")
-    assert "there is no such topic" in line
-    assert "Did you mean 'orders'?" in line
-
-
-def test_a_port_where_nobody_listens(check: Callable[..., tuple[int, str]]) -> None:
-    """A refused connection names the port and the usual ones."""
+@pytest.mark.parametrize(
+    ("arguments", "options", "step", "words"),
+    [
+        pytest.param((), {"key": WRONG_KEY}, "auth", ["PLAIN was refused", "key not rotated"], id="key"),
+        pytest.param(
+            ("--topic", "order"),
+            {},
+            "topic",
+            ["there is no such topic", "Did you mean 'orders'?"],
+            id="topic",
+        ),
+        pytest.param((), {"BOOTSTRAP_SERVERS": "closed"}, "tcp", ["9093"], id="closed port"),
+        pytest.param(
+            (),
+            {"BOOTSTRAP_SERVERS": "plain"},
+            "tls",
+            ["speaks Kafka in plain text, but security.protocol is SASL_SSL"],
+            id="plain text",
+        ),
+        pytest.param(
+            (), {"SSL_CA_LOCATION": "other"}, "tls", ["other.pem", "ssl.ca.location"], id="authority"
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_step(
+    guarded: KafkaBroker, check: Callable[..., tuple[int, str]], tmp_path: Path,
+    arguments: tuple[str, ...], options: dict[str, str], step: str, words: list[str],
+) -> None:  # fmt: skip
+    """With the probable cause; and never the key."""
+    (tmp_path / "other.pem").write_bytes(issue_identity().ca_pem)
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        code, output = check(BOOTSTRAP_SERVERS=f"127.0.0.1:{bound.getsockname()[1]}")
+        known = {
+            "closed": f"127.0.0.1:{bound.getsockname()[1]}",
+            "plain": guarded.bootstrap,
+            "other": str(tmp_path / "other.pem"),
+        }
+        code, output = check(*arguments, **{name: known.get(text, text) for name, text in options.items()})
     assert code == 3
     (line,) = marked(output, "✗")
-    assert line.startswith("✗ tcp")
-    assert "nobody listens" in line
-    assert "9093" in line
-
-
-def test_a_plain_text_port(guarded: KafkaBroker, check: Callable[..., tuple[int, str]]) -> None:
-    """The right protocol on the wrong port: Kafka in plain text, where TLS was to be."""
-    code, output = check(BOOTSTRAP_SERVERS=guarded.bootstrap)
-    assert code == 3
-    (line,) = marked(output, "✗")
-    assert line.startswith("✗ tls")
-    assert "speaks Kafka in plain text, but security.protocol is SASL_SSL" in line
-
-
-def test_an_unknown_authority(check: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
-    """Another authority's certificate: said with the file that was trusted."""
-    other = tmp_path / "other.pem"
-    other.write_bytes(issue_identity().ca_pem)
-    code, output = check(SSL_CA_LOCATION=str(other))
-    assert code == 3
-    (line,) = marked(output, "✗")
-    assert line.startswith("✗ tls")
-    assert str(other) in line
-    assert "ssl.ca.location" in line
+    assert line.startswith(f"✗ {step}")
+    assert [text for text in words if text not in line] == []
 
 
 def test_a_group_that_the_credential_may_not_use(
@@ -228,8 +191,6 @@ def test_a_group_that_the_credential_may_not_use(
 
 def denied_filter(binding: AclBinding) -> Any:
     """Return what finds the binding again."""
-    from confluent_kafka.admin import AclBindingFilter  # noqa: PLC0415 - used here alone
-
     return AclBindingFilter(
         binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host,
         binding.operation, binding.permission_type,

@@ -4,48 +4,32 @@ import json
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.properties.layers import producer_properties
-from ehkafka.errors import EhkafkaError
 from ehkafka.events import ConnectionProblem, TokenRefreshed, TokenRefreshFailed
-from ehkafka.testing.kafka.broker import KafkaBroker
-from ehkafka.testing.kafka.properties import Listener
+from tests.kit.brokers import REAUTHENTICATE_S, server_identity
 from tests.kit.events import Events
 from tests.kit.identity_endpoint import IdentityEndpoint
-from tests.kit.server_identity import issue_identity
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from ehkafka.testing.kafka.broker import KafkaBroker
+
 pytestmark = pytest.mark.broker
 
-IDENTITY = issue_identity()
 # As short as librdkafka's timer of one second lets them be: it asks at 80 %, and up to a second later.
 LIFE_S = 8.0
-REAUTHENTICATE_S = 2.0
 RECOVERY_S_MAX = 10.0
 # So that no outage of these tests costs a membership, and each record is handled once.
 STEADY = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 1_000}
-
-
-@pytest.fixture(scope="module")
-def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
-    """Run a broker with a listener as Event Hubs has one: OAUTHBEARER over TLS, with re-authentication."""
-    listener = Listener(unsecured_tokens=True, identity=IDENTITY, reauthenticate_s=REAUTHENTICATE_S)
-    broker = KafkaBroker(listeners={"entra": listener})
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
 
 
 @pytest.fixture
@@ -59,12 +43,12 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> Iterator[IdentityEndpoint]:
 
 @pytest.fixture
 def entra(
-    broker: KafkaBroker, identity: IdentityEndpoint, tmp_path: Path
+    kafka: KafkaBroker, identity: IdentityEndpoint, tmp_path: Path
 ) -> Iterator[Callable[..., ehkafka.Endpoint]]:
     """Return what makes an endpoint of a managed identity, moved to the test's broker; closes them."""
     authority = tmp_path / "ca.pem"
-    authority.write_bytes(IDENTITY.ca_pem)
-    moved = {"bootstrap.servers": broker.bootstrap_for("entra"), "ssl.ca.location": str(authority)}
+    authority.write_bytes(server_identity().ca_pem)
+    moved = {"bootstrap.servers": kafka.bootstrap_for("entra"), "ssl.ca.location": str(authority)}
     made: list[ehkafka.Endpoint] = []
 
     def make(client_id: str | None = None) -> ehkafka.Endpoint:
@@ -77,7 +61,7 @@ def entra(
 
 
 def test_tokens_are_refreshed_while_idle_and_while_busy(
-    broker: KafkaBroker,
+    kafka: KafkaBroker,
     identity: IdentityEndpoint,
     entra: Callable[..., ehkafka.Endpoint],
     stage_on: Callable[..., Any],
@@ -85,7 +69,7 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Over several tokens and re-authentications nothing is lost, repeated or said, idle or busy."""
-    busy, idle = stage_on(broker, 4), stage_on(broker, 1)
+    busy, idle = stage_on(kafka, 4), stage_on(kafka, 1)
     endpoint = entra()
     noted, statistics = Events(), Statistics()
     watched = {**STEADY, "statistics.interval.ms": 500, "stats_cb": statistics}
@@ -120,7 +104,7 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
 
 
 def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
-    broker: KafkaBroker,
+    kafka: KafkaBroker,
     identity: IdentityEndpoint,
     entra: Callable[..., ehkafka.Endpoint],
     stage_on: Callable[..., Any],
@@ -133,7 +117,7 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
         "expired": lambda **whose: identity.issue(-60.0, **whose),
         "slow": lambda **whose: identity.issue(LIFE_S, after_s=60.0, **whose),
     }
-    stages = {name: stage_on(broker, 2) for name in faults}
+    stages = {name: stage_on(kafka, 2) for name in faults}
     noted = {name: Events() for name in faults}
     apps = {name: stage.app(endpoint=entra(name), consumer=STEADY) for name, stage in stages.items()}
     loads = {name: stage.load(50.0) for name, stage in stages.items()}
@@ -177,14 +161,14 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
 
 
 def test_a_stop_waits_for_no_token(
-    broker: KafkaBroker,
+    kafka: KafkaBroker,
     identity: IdentityEndpoint,
     entra: Callable[..., ehkafka.Endpoint],
     stage_on: Callable[..., Any],
     eventually: Callable[..., None],
 ) -> None:
     """While the token endpoint hangs and librdkafka waits for an answer, a stop is as quick as ever."""
-    stage = stage_on(broker, 1)
+    stage = stage_on(kafka, 1)
     identity.issue(3.0)
     endpoint = entra()
     app = stage.app(endpoint=endpoint, consumer=STEADY)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
 from tests.integration.sent import (
     BROKER_CHECKS_S,
@@ -24,6 +23,7 @@ from tests.integration.sent import (
     settings,
     verdict,
 )
+from tests.kit.brokers import running
 from tests.kit.checker import history_event as events
 from tests.kit.waiting import wait_until
 
@@ -52,16 +52,11 @@ def on_demand(*values: Any, is_right: bool | None = None) -> Any:
 
 
 @pytest.fixture(scope="module")
-def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+def own_broker() -> Iterator[KafkaBroker]:
     """Run a broker that a test may kill, and that looks each second for transactions that are too old."""
     looks = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
-    broker = KafkaBroker(properties=looks)
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
+    with running(KafkaBroker(properties=looks)) as broker:
+        yield broker
 
 
 class Pair:

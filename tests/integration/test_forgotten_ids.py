@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import ehkafka
-from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.contract.outputs_order import problems
 from tests.integration.sent import inputs_of
-from tests.kit.answering_proxy import AnsweringProxy
+from tests.kit.brokers import running
+from tests.kit.faults.kafka_proxy import KafkaProxy
 from tests.kit.topic_read import read_messages
 from tests.kit.waiting import wait_until
 
@@ -32,25 +32,18 @@ CODES = (45, 47, 49, 59)
 
 
 @pytest.fixture(scope="module")
-def forgetting(
-    without_broker: Callable[[EhkafkaError], NoReturn],
-) -> Iterator[tuple[KafkaBroker, AnsweringProxy]]:
+def forgetting() -> Iterator[tuple[KafkaBroker, KafkaProxy]]:
     """Run a broker that forgets ids soon, and what makes it forget them at once."""
     forgets = {"producer.id.expiration.ms": FORGETS_MS, "producer.id.expiration.check.interval.ms": CHECK_MS}
-    with AnsweringProxy() as proxy:
+    with KafkaProxy() as proxy:
         far = {"far": Listener(advertised_port=proxy.port)}
-        broker = KafkaBroker(listeners=far, properties=forgets)
-        try:
-            broker.start()
-        except EhkafkaError as error:
-            without_broker(error)
-        proxy.forward_to(broker.bootstrap_for("far"))
-        yield broker, proxy
-        broker.stop()
+        with running(KafkaBroker(listeners=far, properties=forgets)) as broker:
+            proxy.forward_to(broker.bootstrap_for("far"))
+            yield broker, proxy
 
 
 @pytest.fixture
-def forgetful(forgetting: tuple[KafkaBroker, AnsweringProxy]) -> KafkaBroker:
+def forgetful(forgetting: tuple[KafkaBroker, KafkaProxy]) -> KafkaBroker:
     """Return the broker."""
     return forgetting[0]
 
@@ -104,7 +97,7 @@ def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
 
 @pytest.mark.parametrize("code", CODES)
 def test_outputs_of_a_producer_that_is_unknown_all_at_once_are_written_by_another_one(
-    stage_on: Callable[..., Any], forgetting: tuple[KafkaBroker, AnsweringProxy], code: int
+    stage_on: Callable[..., Any], forgetting: tuple[KafkaBroker, KafkaProxy], code: int
 ) -> None:
     """In their order, and all of them."""
     broker, proxy = forgetting

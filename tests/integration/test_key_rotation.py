@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
-from ehkafka.errors import EhkafkaError
 from ehkafka.events import ClientLogged, ConnectionProblem, CredentialRotated, CredentialUnusable
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.brokers import running
 from tests.kit.events import Events
 from tests.kit.server_identity import issue_identity
 from tests.kit.unstolen import unstolen_s
@@ -66,15 +66,10 @@ class Noted(Events):
 
 
 @pytest.fixture
-def guarded(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[GuardedBroker]:
+def guarded() -> Iterator[GuardedBroker]:
     """Run such a broker; at first it takes the old key."""
-    broker = GuardedBroker(OLD_KEY)
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
+    with running(GuardedBroker(OLD_KEY)) as broker:
+        yield broker
 
 
 class Subject:

@@ -9,37 +9,23 @@ import pytest
 import ehkafka
 from ehkafka.events import LogReplaced
 from tests.kit.events import Events
-from tests.kit.namespace_versions import NamespaceProxy
+from tests.kit.namespace_versions import NAMESPACE
 from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.broker
 
 
-@pytest.fixture
-def namespace(far_kafka: tuple[Any, Any]) -> Iterator[NamespaceProxy]:
-    """Put the proxy before the broker for clients that connect in this test."""
-    broker, far = far_kafka
-    with NamespaceProxy(broker.bootstrap_for("far")) as proxy:
-        far.forward_to(proxy.address)
-        far.cut()
-        yield proxy
-        far.forward_to(broker.bootstrap_for("far"))
-        far.cut()
-
-
 def test_an_app_keeps_its_promises_with_the_versions_of_a_namespace(
-    stage_on: Callable[..., Any],
-    far_kafka: tuple[Any, Any],
-    namespace: NamespaceProxy,
-    monkeypatch: pytest.MonkeyPatch,
+    stage_on: Callable[..., Any], far_kafka: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records, outputs and commits across a restart; then another log is recognised without a topic's id."""
     monkeypatch.setattr("ehkafka.run.log_identity.refresh_s", lambda _properties: 1.0)
     broker, far = far_kafka
+    far.versions = NAMESPACE
     stage = stage_on(broker, 2)
     seen, replaced = list[Any](), Events()
     out = f"{stage.topic}-out"
@@ -76,5 +62,5 @@ def test_an_app_keeps_its_promises_with_the_versions_of_a_namespace(
     stage.wait_until_committed(load.ends)
     running.stop()
     assert {"the record at" in event.reason for event in replaced.of(LogReplaced)} == {True}
-    assert namespace.changed_answers
-    assert namespace.foreign == []
+    assert far.changed_answers
+    assert far.foreign == []

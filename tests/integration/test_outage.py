@@ -3,13 +3,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import EhkafkaError, UnfinishedError
+from ehkafka.errors import UnfinishedError
 from ehkafka.positions.finder import PositionFinder
 from ehkafka.testing.kafka.broker import KafkaBroker
+from tests.kit.brokers import running
 from tests.kit.checker import history_event as events
 
 if TYPE_CHECKING:
@@ -24,15 +25,10 @@ AWAY_S = 8.0
 
 
 @pytest.fixture(scope="module")
-def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+def own_broker() -> Iterator[KafkaBroker]:
     """Run a broker that a test may kill."""
-    broker = KafkaBroker()
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
+    with running(KafkaBroker()) as broker:
+        yield broker
 
 
 def test_a_broker_outage_longer_than_the_session_is_survived(

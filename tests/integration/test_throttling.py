@@ -13,7 +13,7 @@ import ehkafka
 from ehkafka.events import CommitFailed, CommitPaceBounded, Throttled
 from ehkafka.testing import ApiKey
 from tests.kit.events import Events
-from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle
+from tests.kit.faults.kafka_proxy import CommitPolicy, KafkaProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 
 def test_throttled_commits_hold_up_nobody_and_keep_their_pace(
     stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, CommitThrottle],
+    far_kafka: tuple[KafkaBroker, KafkaProxy],
     eventually: Callable[..., None],
 ) -> None:
     """1.1 s a commit, more than 2 a second refused: one in flight, 1 s apart, handlers go on."""
@@ -91,7 +91,7 @@ def test_throttled_commits_hold_up_nobody_and_keep_their_pace(
 
 def test_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, CommitThrottle],
+    far_kafka: tuple[KafkaBroker, KafkaProxy],
     eventually: Callable[..., None],
 ) -> None:
     """Fetches throttled by a real quota: few requests, no lag of 0, not idle, no eviction."""

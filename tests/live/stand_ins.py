@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from azure.eventhub._pyamqp._encode import encode_value
 from azure.eventhub._pyamqp.types import AMQPTypes
 from confluent_kafka import KafkaError
 
-from ehkafka.embedded.requests import ApiKey
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
-from tests.kit.faults.commit_throttle import CommitLink, CommitPolicy, CommitThrottle
+from tests.kit.faults.kafka_proxy import CommitPolicy, KafkaProxy
 from tests.kit.faults.network import Network
-from tests.kit.namespace_versions import NamespaceProxy
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.kit.faults.tcp_link import Streams
+from tests.kit.namespace_versions import NAMESPACE as NAMESPACE_VERSIONS
 
 NAMESPACE = "here.servicebus.windows.net"
 KEYS = [
@@ -36,26 +30,12 @@ IDLE_CLOSE_S = 1.2
 SHORT_METADATA_BYTES = 512
 
 
-class ShortMetadata(CommitThrottle):
-    """A proxy by which commits with more metadata are refused, and none is throttled."""
-
-    def __init__(self) -> None:
-        policy = CommitPolicy(excess_delay_s=0.0, excess_code=KafkaError.OFFSET_METADATA_TOO_LARGE)
-        super().__init__(policy=policy)
-
-    def link(self, client: Streams, server: Streams) -> CommitLink:
-        """See `TcpProxy.link`."""
-        return _ShortMetadataLink(self, client, server)
-
-
-class _ShortMetadataLink(CommitLink):
-    async def requests(self, data: bytes) -> AsyncIterator[bytes]:
-        async for passed in super().requests(data):
-            # A client commits one partition here, so the size of the request is that of its metadata.
-            for _number, _version, request in self._waiting:
-                is_commit = request.api_key == ApiKey.OFFSET_COMMIT
-                request.excess = request.excess or (is_commit and len(data) > SHORT_METADATA_BYTES + 250)
-            yield passed
+# A client commits one partition here, so the size of a request is that of its metadata.
+SHORT_METADATA = CommitPolicy(
+    bytes_max=SHORT_METADATA_BYTES + 250,
+    excess_delay_s=0.0,
+    excess_code=KafkaError.OFFSET_METADATA_TOO_LARGE,
+)
 
 
 class StandIns:
@@ -63,13 +43,13 @@ class StandIns:
 
     def __init__(self) -> None:
         self._open = ExitStack()
-        self.hub = CommitThrottle(policy=CommitPolicy(per_s=4))
-        self.other = ShortMetadata()
-        self._versions = NamespaceProxy()
+        self.hub = KafkaProxy(policy=CommitPolicy(per_s=4))
+        self.other = KafkaProxy(policy=SHORT_METADATA)
+        self.other.versions = NAMESPACE_VERSIONS
         self.broker: Any = None
 
     def __enter__(self) -> Self:
-        for proxy in (self.hub, self.other, self._versions):
+        for proxy in (self.hub, self.other):
             self._open.enter_context(proxy)
         key = {"$ConnectionString": FIRST}
         self.broker = KafkaBroker(
@@ -87,8 +67,7 @@ class StandIns:
         self._open.callback(self.broker.stop)
         self.broker.start()
         self.accept("hub")
-        self.other.forward_to(self._versions.address)
-        self._versions.forward_to(self.broker.bootstrap_for("other"))
+        self.other.forward_to(self.broker.bootstrap_for("other"))
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -110,7 +89,7 @@ class StandIns:
         return {name for name in found if not name.startswith("__")}
 
 
-def environment(proxy: CommitThrottle, string: str = FIRST) -> dict[str, str]:
+def environment(proxy: KafkaProxy, string: str = FIRST) -> dict[str, str]:
     """Return the variables that lead a run to a way in."""
     return {
         "EHKAFKA_CONNECTION_STRING": string,

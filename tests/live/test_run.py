@@ -10,11 +10,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import EhkafkaError
+from tests.kit.brokers import running
 from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.waiting import wait_until
 from tests.live.stand_ins import (
@@ -31,7 +31,7 @@ from tests.live.stand_ins import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.kit.azurite import Azurite
 
@@ -42,13 +42,10 @@ STARTED_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def stand_ins(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[StandIns]:
+def stand_ins() -> Iterator[StandIns]:
     """Run them for all tests of this file."""
-    try:
-        with StandIns() as running:
-            yield running
-    except EhkafkaError as error:
-        without_broker(error)
+    with running(StandIns()) as started:
+        yield started
 
 
 class Command:

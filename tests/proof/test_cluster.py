@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ehkafka.errors import ConfigurationError, EhkafkaError
+from ehkafka.errors import ConfigurationError
+from tests.kit.brokers import running
 from tests.kit.cluster.cluster import KafkaCluster
 from tests.kit.cluster.requests import PartitionState, cluster_state
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from confluent_kafka import KafkaError, Message
 
@@ -28,18 +29,11 @@ NODES_TIME = {"message.timestamp.type": "LogAppendTime"}
 
 
 @pytest.fixture(scope="module")
-def shared(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaCluster]:
+def shared() -> Iterator[KafkaCluster]:
     """Run one cluster for the module, with two clients."""
-    cluster = KafkaCluster(clients=("app", "other"))
-    try:
-        cluster.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    try:
+    with running(KafkaCluster(clients=("app", "other"))) as cluster:
         cluster.create_topic(TOPIC, PARTITIONS, NODES_TIME)
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture
@@ -102,14 +96,9 @@ def test_a_slow_node_delays_its_clients_and_no_others(cluster: KafkaCluster) -> 
     assert seconds(cluster.bootstrap_for("app").split(",")[0]) < 0.4
 
 
-def test_one_node_is_a_cluster_too(without_broker: Callable[[EhkafkaError], NoReturn]) -> None:
+def test_one_node_is_a_cluster_too() -> None:
     """What runs on three nodes runs on one: it leads and controls everything. Its clock is its own."""
-    cluster = KafkaCluster(1, clients=("app",), clocks=True)
-    try:
-        cluster.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    try:
+    with running(KafkaCluster(1, clients=("app",), clocks=True)) as cluster:
         (node,) = cluster.nodes
         cluster.create_topic(TOPIC, PARTITIONS, NODES_TIME)
         assert cluster.controller() is node
@@ -126,8 +115,6 @@ def test_one_node_is_a_cluster_too(without_broker: Callable[[EhkafkaError], NoRe
 
         cluster.cut("app", node)
         assert answering(cluster, "app") == [False]
-    finally:
-        cluster.stop()
 
 
 def hours_ahead(cluster: KafkaCluster) -> set[int]:

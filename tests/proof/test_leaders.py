@@ -17,10 +17,10 @@ import pytest
 from confluent_kafka import Producer
 
 import ehkafka
-from ehkafka.errors import EhkafkaError
 from ehkafka.events import OutputRefused
 from ehkafka.run import exactly_once
 from tests.contract.outputs_order import problems
+from tests.kit.brokers import running
 from tests.kit.cluster.cluster import KafkaCluster
 from tests.kit.cluster.settings import INTERNAL_PARTITIONS
 from tests.kit.events import Events
@@ -28,8 +28,7 @@ from tests.kit.topic_read import read_all, read_messages
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import NoReturn
+    from collections.abc import Iterator
 
 
 pytestmark = pytest.mark.broker
@@ -153,17 +152,10 @@ def copy(record: Any) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def shared(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaCluster]:
+def shared() -> Iterator[KafkaCluster]:
     """Run one cluster for the module."""
-    cluster = KafkaCluster(clients=("app",))
-    try:
-        cluster.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    try:
+    with running(KafkaCluster(clients=("app",))) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import EhkafkaError, MissingExtraError
+from tests.kit.brokers import skip_or_fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import NoReturn
 
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark_environment(
-    no_cloud_identity: None, without_broker: Callable[..., NoReturn], tmp_path_factory: pytest.TempPathFactory
+    no_cloud_identity: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
     """Set, for this process and all that it starts, what PySpark needs to run on loopback; return it."""
     from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - only for Spark's tests
     from tests.kit.spark_home import make_spark_home  # noqa: PLC0415
 
     if importlib.util.find_spec("pyspark") is None:
-        without_broker(MissingExtraError("pyspark is not installed: pip install --group spark"), "PySpark")
+        skip_or_fail(MissingExtraError("pyspark is not installed: pip install --group spark"), "PySpark")
     try:
         java_home = find_java_home()
     except EhkafkaError as error:
-        without_broker(error, "Java for Spark")
+        skip_or_fail(error, "Java for Spark")
     variables = {
         "JAVA_HOME": str(java_home),
         "SPARK_HOME": str(make_spark_home(tmp_path_factory.mktemp("spark"))),
@@ -52,7 +53,7 @@ def spark_environment(
 
 
 @pytest.fixture(scope="session")
-def connector_jars(without_broker: Callable[..., NoReturn]) -> list[Path]:
+def connector_jars() -> list[Path]:
     """Return the JARs of Spark's own Kafka connector; none on a laptop that cannot download them."""
     from ehkafka.testing.kafka.jars import connector_jars as cached  # noqa: PLC0415 - only for Spark's tests
 
@@ -60,7 +61,7 @@ def connector_jars(without_broker: Callable[..., NoReturn]) -> list[Path]:
         return cached()
     except EhkafkaError as error:
         if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1":
-            without_broker(error, "Kafka connector of Spark")
+            skip_or_fail(error, "Kafka connector of Spark")
         return []
 
 

@@ -5,15 +5,16 @@ import http.server
 import json
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
 from ehkafka.embedded.topics import produce
-from ehkafka.errors import ConfigurationError, EhkafkaError
+from ehkafka.errors import ConfigurationError
 from ehkafka.spark.jvm_options import kafka_options
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.brokers import running
 from tests.kit.server_identity import issue_identity
 from tests.kit.unsecured_token import unsecured_token
 
@@ -143,18 +144,13 @@ IDENTITY = issue_identity()
 
 
 @pytest.fixture(scope="module")
-def guarded(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+def guarded() -> Iterator[KafkaBroker]:
     """Run a broker with listeners as Event Hubs has them: PLAIN over TLS, and tokens."""
     from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415 - only when a test asks for it
 
     plain = Listener(users={"$ConnectionString": CONNECTION_STRING}, identity=IDENTITY)
-    broker = KafkaBroker(listeners={"keys": plain, "tokens": Listener(unsecured_tokens=True)})
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
+    with running(KafkaBroker(listeners={"keys": plain, "tokens": Listener(unsecured_tokens=True)})) as broker:
+        yield broker
 
 
 @pytest.fixture

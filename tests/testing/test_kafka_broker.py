@@ -8,22 +8,23 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError
+from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.kafka import broker as kafka_module
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.ports import free_ports
+from tests.kit.brokers import running
 from tests.kit.server_identity import issue_identity
 from tests.kit.unsecured_token import unsecured_token
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.broker
 
@@ -40,15 +41,10 @@ DEADLINE_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+def broker() -> Iterator[KafkaBroker]:
     """Run one broker with a listener of every kind for the whole module."""
-    running = KafkaBroker(listeners=LISTENERS)
-    try:
-        running.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield running
-    running.stop()
+    with running(KafkaBroker(listeners=LISTENERS)) as started:
+        yield started
 
 
 @pytest.fixture

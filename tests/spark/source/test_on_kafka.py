@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
@@ -20,6 +20,7 @@ from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.start import AtGroup, AtTime, AtWord
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.kit.brokers import running
 from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.server_identity import issue_identity
 
@@ -42,19 +43,14 @@ STRING = f"Endpoint=sb://home.servicebus.windows.net/;SharedAccessKeyName=app;Sh
 
 
 @pytest.fixture(scope="module")
-def guarded(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+def guarded() -> Iterator[KafkaBroker]:
     """Run a broker with the two ways into Event Hubs: PLAIN and OAUTHBEARER over TLS."""
     listeners = {
         "event_hubs": Listener(users={"$ConnectionString": STRING}, identity=IDENTITY),
         "entra": Listener(unsecured_tokens=True, identity=IDENTITY),
     }
-    broker = KafkaBroker(listeners=listeners)
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
+    with running(KafkaBroker(listeners=listeners)) as broker:
+        yield broker
 
 
 @pytest.fixture

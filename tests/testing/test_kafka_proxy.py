@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tests.kit.faults.commit_throttle import CommitPolicy, CommitThrottle, with_commit_error
+from tests.kit.faults.kafka_proxy import CommitPolicy, KafkaProxy, with_commit_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,15 +19,15 @@ BUSY = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
 
 
 @pytest.fixture
-def proxy(broker: EmbeddedBroker) -> Iterator[CommitThrottle]:
+def proxy(broker: EmbeddedBroker) -> Iterator[KafkaProxy]:
     """Put the proxy before the embedded broker, which names its address to clients."""
-    with CommitThrottle(broker.bootstrap) as running:
+    with KafkaProxy(broker.bootstrap) as running:
         broker.advertise("127.0.0.1", running.port)
         yield running
 
 
 def test_commits_beyond_the_rate_are_refused(
-    broker: EmbeddedBroker, proxy: CommitThrottle, consumer: Any, commit: Callable[..., float]
+    broker: EmbeddedBroker, proxy: KafkaProxy, consumer: Any, commit: Callable[..., float]
 ) -> None:
     """Of three in a row with two a second allowed, the third gets the error (one that is not retried)."""
     proxy.policy = CommitPolicy(
