@@ -27,6 +27,7 @@ from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.kit.checker.checking_history import CheckingHistory
 from tests.kit.identity_endpoint import IdentityEndpoint
+from tests.kit.inside import with_history
 from tests.kit.server_identity import issue_identity
 
 if TYPE_CHECKING:
@@ -75,9 +76,8 @@ def main() -> int:
 def _soak(options: argparse.Namespace, endpoint: ehkafka.Endpoint, tokens: IdentityEndpoint) -> int:
     run = Run()
     watched = {"statistics.interval.ms": 1000, "stats_cb": run.consumer_statistics}
-    app = ehkafka.App(
-        group="soak", endpoint=endpoint, start="earliest", history=run.history, consumer=watched
-    )
+    app = ehkafka.App(group="soak", endpoint=endpoint, start="earliest", consumer=watched)
+    with_history(app, run.history)
     app.handler(TOPIC, workers=16)(run.handle)
     app.add_hook(run)
     app.start()

@@ -24,7 +24,7 @@ from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
     from typing import Self, Unpack
 
@@ -59,7 +59,6 @@ class App(Registration, Configurable):
       `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or a callable
       `(topic, partition) -> position` (`ehkafka.positions.start` has the rules). It must be given here or by
       the configuration.
-    - `history` (default `None`): hears of each step, see `ehkafka.events.history.History`.
     - `mirror` (default `None`): a copy of the commits elsewhere, such as `BlobMirror`.
     - `http` (default `None`): where to serve probes, metrics, the page and actions while the app runs: an
       address such as `"127.0.0.1:8080"`, or `ehkafka.http.Http(…)`. Needs the extra `[web]`.
@@ -83,7 +82,6 @@ class App(Registration, Configurable):
         group: str,
         endpoint: Endpoint | None = None,
         start: Start | None = None,
-        history: History | None = None,
         mirror: MirrorChoice | None = None,
         http: str | Http | None = None,
         loop: LoopChoice = "own",
@@ -92,7 +90,8 @@ class App(Registration, Configurable):
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
-        self._history = None if history is None else _checked_history(history)
+        # What judges a run; set by tests.
+        self._history: History | None = None
         self._mirror = None if mirror is None else _checked_mirror(mirror)
         self._clock: Clock = REAL_CLOCK
         self._life = self._lived(http, Entrance(loop, on_end))
@@ -397,7 +396,7 @@ class App(Registration, Configurable):
         self,
         endpoint: Endpoint,
         settings: Mapping[str, Any],
-        listen: Callable[[History | None], History],
+        history: History,
         clock: Clock,
         *,
         has_http: bool,
@@ -409,7 +408,7 @@ class App(Registration, Configurable):
             self._configuration = self._configuration.in_test(endpoint, settings)
             # All topics are new: what is there is what the test sends, from the first record on.
             self._specs = [replace(spec, start=None) for spec in self._specs]
-            self._history = listen(self._history)
+            self._history = history
             self._mirror = None  # it lies outside of the test
             self._clock = clock
             # The test raises what ends the app.
@@ -425,12 +424,6 @@ class App(Registration, Configurable):
 
 def _nothing(error: EhkafkaError) -> None:
     """Do nothing about what ends the app."""
-
-
-def _checked_history(history: History) -> History | None:
-    from ehkafka.events.history import checked_history  # noqa: PLC0415 - the whole catalogue of events
-
-    return checked_history(history)
 
 
 def _checked_mirror(mirror: MirrorChoice) -> MirrorChoice | None:

@@ -273,7 +273,7 @@ def _check_names(given: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"Unknown setting {name}: it belongs to one handler, so write @app.handler('orders', {name}=…)."
         )
-    if name in ("endpoint", "mirror", "history", "http"):
+    if name in ("endpoint", "mirror", "http"):
         raise ConfigurationError(f"Unknown setting {name}: it is given to App({name}=…), and is no setting.")
     meant = close_to(name, (*SETTING_NAMES, "endpoint", "mirror"))
     if meant is not None:

@@ -1,15 +1,14 @@
 """What a checker needs to know of a run, as a protocol the engine calls.
 
-Pure values: the engine calls a `History` when one was given (`App(history=…)`) and pays nothing when
-none was. Implementations (memory, JSON lines) and the checker that judges them are in `tests/kit/checker`.
+Pure values: the engine calls a `History` when a test has set one and pays nothing when none was.
+Implementations (memory, JSON lines) and the checker that judges them are in `tests/kit/checker`.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ehkafka.errors import ConfigurationError
 from ehkafka.records.deferral import is_deferred
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 class History(Protocol):
     """Observes one process. Methods are called from the poll thread and from every worker at once.
+
+    A subclass hears of what it overrides.
 
     An implementation may assume: `received` of an offset comes before its `started`, `started` before
     the `finished` of the same attempt, `finished` before any `commit_requested` that passes the offset,
@@ -77,14 +78,3 @@ def call_in_history(history: History, attempt: Attempt, message: Message) -> Ite
         raise
     if not is_deferred(message):  # else its answer is the end, reported by `recovery.pending`
         history.finished(*attempt, "finished")
-
-
-def checked_history(history: Any) -> History | None:
-    """Return what `App(history=…)` was given. Raises `ConfigurationError`."""
-    if history is None or (callable(getattr(history, "received", None)) and not isinstance(history, type)):
-        chosen: History | None = history
-        return chosen
-    raise ConfigurationError(
-        f"App(history=…): {type(history).__name__} keeps no history; leave it out, or give what "
-        "has the methods of ehkafka.events.history.History."
-    )

@@ -25,6 +25,7 @@ from ehkafka import App, EhkafkaError, Endpoint, TopicPartition
 from ehkafka.errors import TopicNotFoundError
 from ehkafka.wording import ended, seconds
 from tests.kit.checker.checking_history import CheckingHistory
+from tests.kit.inside import with_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,11 +82,11 @@ class Session:
             group=f"ehkafka-demo-{secrets.token_hex(4)}",
             endpoint=plan.endpoint,
             start="earliest" if plan.is_embedded else datetime.now(UTC),
-            history=self._history,
             # The embedded broker answers a fetch that found nothing only after this, whatever else comes.
             consumer={"fetch.wait.max.ms": 10},
             connect_s=ANSWER_S,
         )
+        with_history(self._app, self._history)
         self._app.handler(plan.topic, workers=plan.workers)(self._homes.handle)
         # Since the simulator was ready: to the last finished record, and to the last verdict.
         self._took_s, self._verdict_s = 0.0, 0.0

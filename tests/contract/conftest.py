@@ -23,6 +23,7 @@ from tests.contract.batch_store import HANDLER, Store
 from tests.kit.checker.checker import Checker, check_history
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.events import Events
+from tests.kit.inside import with_history
 from tests.kit.key_judge import overlapping_calls
 from tests.kit.waiting import must_stay, wait_until
 
@@ -166,7 +167,7 @@ class Lab:
         options = {"group": "g", "start": "earliest", "commit_interval_s": 0.1, **options}
         options["consumer"] = {**FAST_GROUP, **options.get("consumer", {})}
         options.setdefault("endpoint", self.endpoint)
-        app = ehkafka.App(history=history, **options)
+        app = with_history(ehkafka.App(**options), history)
         if handler is not None:
             app.handler(*(topics or ("t",)), **handler_options)(handler)
         self.apps.append(app)

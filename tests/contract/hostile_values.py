@@ -157,7 +157,6 @@ def calls() -> dict[str, Callable[[Any], object]]:
         "embedded.prepare_topics(…)": prepared,
         "embedded.prepare_topics([…])": lambda v: prepared([v]),
         "App(endpoint=…)": lambda v: app(endpoint=v),
-        "App(history=…)": lambda v: app(history=v),
         "App(mirror=…)": lambda v: app(mirror=v),
         "app.handler(…)": lambda v: app().handler(v),
         "app.handler('t')(…)": app().handler("t"),

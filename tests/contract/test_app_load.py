@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+import ehkafka
 from ehkafka.events import PartitionPaused
 from ehkafka.lanes.routing import OWNERS_MIN
 from tests.kit.checker.checking_history import CheckingHistory
+from tests.kit.checker.history_event import Finished, Started
 from tests.kit.inside import inside
 
 DISTINCT_KEYS = 1_000_000
@@ -101,3 +103,28 @@ def test_a_busy_early_key_does_not_keep_late_ones_waiting(lab: Any, wait_for: An
     late = [n for n, key in enumerate(recorder.finished_keys) if key != b"busy"]
     assert len(late) == 10
     assert max(late) < 2_500
+
+
+def test_the_history_of_a_run_brackets_each_call(lab: Any, wait_for: Any) -> None:
+    """What its judge believes: a call begins after its `started`, and ends before its end."""
+    calls: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def handle(record: Any) -> None:
+        began_ns = time.monotonic_ns()
+        calls[record.offset(), record.attempt] = began_ns, time.monotonic_ns()
+        if record.attempt == 1 and record.offset() % 50 == 7:
+            raise ValueError("once")
+
+    app = lab.app(handle, workers=4, retry=ehkafka.Retry(attempts=2, first_s=0.005))
+    lab.broker.produce("t", [(b"k%d" % (n % 100), b"") for n in range(3_000)], partition=0)
+    app.start()
+    wait_for(lambda: lab.committed() == 3_000)
+    ends: dict[type, dict[tuple[int, int], int]] = {Started: {}, Finished: {}}
+    for event in lab.histories[0].events:
+        if isinstance(event, Started | Finished):
+            ends[type(event)][event.offset, event.attempt] = event.at_ns
+    assert ends[Started].keys() == ends[Finished].keys() == calls.keys()
+    assert all(
+        ends[Started][call] <= began <= ended <= ends[Finished][call]
+        for call, (began, ended) in calls.items()
+    )

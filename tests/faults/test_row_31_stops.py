@@ -15,6 +15,7 @@ from ehkafka.events import AppStopped, RecordsLeft
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.checker.history_event import Finished
 from tests.kit.events import Events
+from tests.kit.inside import with_history
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
 
@@ -62,11 +63,10 @@ def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Event
         group=stage.group,
         endpoint=endpoint,
         start="earliest",
-        history=history,
         consumer=properties,
         **settings,
     )
-    stage.apps.append(app)
+    stage.apps.append(with_history(app, history))
     if kind == "threads":
         app.handler(stage.topic, workers=WORKERS)(stop_handlers.in_a_thread)
     elif kind == "tasks":

@@ -1,4 +1,4 @@
-"""What is inside of an app that runs in this process: the one place by which tests look at its parts."""
+"""What is inside of an app of this process: the one place by which tests look at its parts, or judge it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ehkafka import App
+    from ehkafka.events.history import History
 
 
 class Inside(NamedTuple):
@@ -32,3 +35,9 @@ def inside(app: Any) -> Inside:
     """Return the parts of an app's run, which has begun."""
     run = app.current_run
     return Inside(run.context.ledger, run.context, run.loop, run.routes.all)
+
+
+def with_history(app: App, history: History | None) -> App:
+    """Return an app whose runs report to a history, for a checker to judge."""
+    app._history = history
+    return app

@@ -31,6 +31,7 @@ from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.progress import saving
 from tests.kit.checker.history_file import JsonLinesHistory
+from tests.kit.inside import with_history
 
 if TYPE_CHECKING:
     from ehkafka.events.history import History
@@ -71,17 +72,17 @@ def make_app(history: History | None) -> ehkafka.App:
     settings: dict[str, Any] = {
         name: json.loads(value) for name, value in (pair.split("=", 1) for pair in asked.setting)
     }
-    return ehkafka.App(
+    app = ehkafka.App(
         group=asked.group,
         endpoint=ehkafka.Endpoint.kafka(asked.bootstrap),
         start=asked.start,
-        history=history,
         instance_id=asked.instance_id,
         assignor=asked.assignor,
         mirror=mirror(asked),
         consumer=dict(pair.split("=", 1) for pair in asked.consumer),
         **settings,
     )
+    return with_history(app, history)
 
 
 def add_handlers(app: ehkafka.App) -> None:

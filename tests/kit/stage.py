@@ -20,6 +20,7 @@ from tests.kit.checker.checker import Checker, check_history
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.checker.history_file import JsonLinesHistory, read_history
 from tests.kit.fault_runs import dice_of, note_verdict
+from tests.kit.inside import with_history
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
 
@@ -184,13 +185,14 @@ class Stage:
 
     def app(self, handler: Callable[[ehkafka.Record], object] | None = None, **options: Any) -> ehkafka.App:
         """Return an app of the group in this process, not started; it keeps a history and is stopped."""
-        history = MemoryHistory()
-        self.memories.append(history)
+        memory = MemoryHistory()
+        self.memories.append(memory)
+        history = options.pop("history", memory)
         handling = {name: options.pop(name) for name in HANDLER_OPTIONS & options.keys()}
         properties = {**QUICK_GROUP, "log_level": 0, **options.pop("consumer", {})}
         endpoint = options.pop("endpoint", None) or ehkafka.Endpoint.kafka(self.broker.bootstrap)
-        settings = {"group": self.group, "start": "earliest", "history": history, **options}
-        app = ehkafka.App(endpoint=endpoint, consumer=properties, **settings)
+        settings = {"group": self.group, "start": "earliest", **options}
+        app = with_history(ehkafka.App(endpoint=endpoint, consumer=properties, **settings), history)
         app.handler(self.topic, **handling)(handler or (lambda _record: None))
         self.apps.append(app)
         return app

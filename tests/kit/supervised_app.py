@@ -13,6 +13,7 @@ from pathlib import Path
 
 import ehkafka
 from tests.kit.checker.history_file import JsonLinesHistory
+from tests.kit.inside import with_history
 
 OPTIONS = json.loads(os.environ["SUPERVISED"])
 LEAST_S, MOST_S = OPTIONS["handler_s"]
@@ -21,10 +22,10 @@ app = ehkafka.App(
     group=OPTIONS["group"],
     endpoint=ehkafka.Endpoint.kafka(OPTIONS["bootstrap"]),
     start="earliest",
-    history=JsonLinesHistory(Path(OPTIONS["directory"], f"{OPTIONS['name']}-{os.getpid()}.jsonl")),
     consumer=OPTIONS["consumer"],
     **OPTIONS["settings"],
 )
+with_history(app, JsonLinesHistory(Path(OPTIONS["directory"], f"{OPTIONS['name']}-{os.getpid()}.jsonl")))
 
 
 @app.handler(OPTIONS["topic"], workers=16)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import ehkafka
 from ehkafka.errors import ActionRefusedError
 from ehkafka.progress import saving
+from tests.kit.inside import with_history
 from tests.proof.program import asked_by, main, options, output_of, outputs_at
 from tests.proof.work import (
     ACTIONS,
@@ -60,9 +61,8 @@ def make_app(history: JsonLinesHistory) -> ehkafka.App:
     if asked["metadata_bytes"] is not None:
         saving.KAFKA_METADATA_BYTES_MAX = asked["metadata_bytes"]
     endpoint, level = ehkafka.Endpoint.kafka(asked["bootstrap"]), asked["level"]
-    app = ehkafka.App(
-        group=group_of(level), endpoint=endpoint, start="earliest", history=history, **asked["settings"]
-    )
+    app = ehkafka.App(group=group_of(level), endpoint=endpoint, start="earliest", **asked["settings"])
+    with_history(app, history)
     app.on_error(keep)
     rules = {
         "to": output_topic(level),

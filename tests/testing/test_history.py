@@ -6,12 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
-import ehkafka
 from ehkafka.records import TopicPartition
-from ehkafka.testing import run
 from tests.kit.checker import history_event as events
 from tests.kit.checker.checker import Checker, check_history
 from tests.kit.checker.checking_history import CheckingHistory
@@ -156,29 +153,3 @@ def test_checking_history_keeps_the_order_of_many_threads() -> None:
     assert verdict.ok, verdict.report()
     assert (verdict.finished, verdict.commits_acknowledged) == (40_000, 8)
     assert not history._calls
-
-
-def test_the_history_of_a_run_brackets_each_call() -> None:
-    """What a judge of a history believes: a call begins after its `started`, and ends before its end."""
-    history, calls = MemoryHistory(), {}
-    app = ehkafka.App(group="g", start="earliest", history=history)
-
-    @app.handler("t", workers=4, retry=ehkafka.Retry(attempts=2, first_s=0.005))
-    def handle(record: ehkafka.Record) -> None:
-        began_ns = time.monotonic_ns()
-        calls[record.partition(), record.offset(), record.attempt] = began_ns, time.monotonic_ns()
-        if record.attempt == 1 and record.offset() % 50 == 7:
-            raise ValueError("once")
-
-    with run(app) as t:
-        for number in range(3_000):
-            t.send("t", str(number), key=f"k{number % 100}")
-        t.wait()
-    reported: dict[type, dict[tuple[int, int, int], int]] = {events.Started: {}, events.Finished: {}}
-    for event in history.events:
-        if isinstance(event, events.Started | events.Finished):
-            call = event.partition.partition, event.offset, event.attempt
-            reported[type(event)][call] = event.at_ns
-    assert reported[events.Started].keys() == reported[events.Finished].keys() == calls.keys()
-    for call, (began_ns, ended_ns) in calls.items():
-        assert reported[events.Started][call] <= began_ns <= ended_ns <= reported[events.Finished][call]

@@ -157,5 +157,3 @@ def _hook_reasons(app: AppOptions) -> Iterator[str]:
             "on_idle is never called: a batch has records, or there is none. Leave it out, or look at "
             "SparkRun.query.lastProgress."
         )
-    if app.history is not None:
-        yield "history= is for tests in one process. Leave it out."

@@ -1,4 +1,4 @@
-"""Hears what an app in a test does, and passes it on to the app's own history.
+"""Hears what an app in a test does.
 
 Called by the engine from the poll thread and every worker; read by the thread of the test, which it wakes.
 """
@@ -6,12 +6,13 @@ Called by the engine from the poll thread and every worker; read by the thread o
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.events.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping
 
-    from ehkafka.events.history import History
     from ehkafka.records import TopicPartition
 
 
@@ -24,11 +25,10 @@ class End(NamedTuple):
     outcome: str
 
 
-class NotedHistory:
-    """An `ehkafka.events.history.History` that keeps how attempts ended, and what is committed."""
+class NotedHistory(History):
+    """Keeps how attempts ended, and what is committed."""
 
-    def __init__(self, own: History | None) -> None:
-        self._own = own
+    def __init__(self) -> None:
         # Guards what follows, and is notified of each change.
         self._changed = threading.Condition()
         self._ends: list[End] = []
@@ -52,57 +52,22 @@ class NotedHistory:
                 timeout_s,
             )
 
-    def assigned(self, partition: TopicPartition, epoch: int, position: str) -> None:
-        """Pass on that an epoch began."""
-        self._pass_on("assigned", partition, epoch, position)
-
-    def revoked(self, partition: TopicPartition, epoch: int, reason: str) -> None:
-        """Pass on that an epoch ended."""
-        self._pass_on("revoked", partition, epoch, reason)
-
-    def received(self, partition: TopicPartition, epoch: int, offsets: Sequence[int]) -> None:
-        """Pass on that these offsets came."""
-        self._pass_on("received", partition, epoch, offsets)
-
-    def jumped(self, partition: TopicPartition, epoch: int, next_offset: int) -> None:
-        """Pass on that an epoch goes on at a later offset."""
-        self._pass_on("jumped", partition, epoch, next_offset)
-
-    def started(
-        self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int
-    ) -> None:
-        """Pass on that an attempt begins."""
-        self._pass_on("started", partition, epoch, offset, key, attempt)
-
     def finished(
-        self, partition: TopicPartition, epoch: int, offset: int, key: Hashable, attempt: int, outcome: str
+        self,
+        partition: TopicPartition,
+        epoch: int,  # noqa: ARG002 - as the protocol has it
+        offset: int,
+        key: Hashable,  # noqa: ARG002
+        attempt: int,
+        outcome: str,
     ) -> None:
         """Note that an attempt ended, or a record got an outcome without one."""
         with self._changed:
             self._ends.append(End(partition, offset, attempt, outcome))
             self._changed.notify_all()
-        self._pass_on("finished", partition, epoch, offset, key, attempt, outcome)
-
-    def dead_lettered(self, partition: TopicPartition, offset: int) -> None:
-        """Pass on that a dead letter is acknowledged."""
-        self._pass_on("dead_lettered", partition, offset)
-
-    def commit_requested(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Pass on that a commit is about to be sent."""
-        self._pass_on("commit_requested", next_offsets)
 
     def commit_acknowledged(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Note what is committed."""
         with self._changed:
             self._committed.update(next_offsets)
             self._changed.notify_all()
-        self._pass_on("commit_acknowledged", next_offsets)
-
-    def commit_failed(self, next_offsets: Mapping[TopicPartition, int], error: str) -> None:
-        """Pass on that a commit was refused."""
-        self._pass_on("commit_failed", next_offsets, error)
-
-    def _pass_on(self, what: str, *values: Any) -> None:
-        if self._own is not None:
-            call: Callable[..., None] = getattr(self._own, what)
-            call(*values)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ehkafka.app.keywords import ChangedSettings
-    from ehkafka.events.history import History
 
 Test = TypeVar("Test", bound=TestedApp)
 
@@ -145,17 +144,12 @@ def _on_a_broker(
         logging.getLogger("ehkafka").warning(WITHOUT_TRANSACTIONS)
     endpoint = Endpoint.embedded(topics, partitions=partitions)
     clock = MovedClock()
-    heard: list[NotedHistory] = []
-
-    def listen(own: History | None) -> NotedHistory:
-        heard.append(NotedHistory(own))
-        return heard[-1]
-
+    noted = NotedHistory()  # type: ignore[abstract]  # the others of the protocol do nothing
     consumer = {**settings.get("consumer", {}), **_CONSUMER}
     changed = {**_SETTINGS, **settings, "consumer": consumer}
     with ExitStack() as ending:
         ending.callback(endpoint.close)
-        lent = app._in_test(endpoint, changed, listen, clock.clock, has_http=http)  # noqa: SLF001 - made for this
+        lent = app._in_test(endpoint, changed, noted, clock.clock, has_http=http)  # noqa: SLF001 - made for this
         ending.enter_context(lent)
         endpoint.prepare_topics(topics_of(app))
         bootstrap = endpoint.client_properties()["bootstrap.servers"]
@@ -163,7 +157,7 @@ def _on_a_broker(
             app,
             endpoint,
             topics=topics_of(app),
-            noted=heard[0],
+            noted=noted,
             clock=clock,
             sender=Sender(bootstrap),
             logs=TopicLogs(bootstrap),

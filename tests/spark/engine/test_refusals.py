@@ -11,7 +11,6 @@ import ehkafka
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.refusals import check_app, check_session, check_source
 from ehkafka.spark.source.options import options_from
-from tests.kit.checker.history import MemoryHistory
 
 
 @pytest.mark.parametrize(
@@ -39,7 +38,6 @@ def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], text: str
         ({"on_out_of_range": "latest"}, "on_out_of_range"),
         ({"on_parked_full": "stop"}, "on_parked_full='stop'"),
         ({"reset": True}, "ehkafka offsets reset"),
-        ({"history": MemoryHistory()}, "history="),
     ],
 )
 def test_what_settings_cannot_be(lab: Any, settings: dict[str, Any], text: str) -> None:

@@ -11,7 +11,6 @@ import pytest
 import ehkafka
 from ehkafka.errors import ConfigurationError, EndpointError, HandlerFailedError
 from ehkafka.testing import run
-from tests.kit.checker.history import MemoryHistory
 
 
 @dataclasses.dataclass
@@ -161,13 +160,11 @@ def test_a_wait_in_vain_names_each_key_and_what_it_waits_for() -> None:
 
 
 def test_the_app_is_as_it_was_and_may_run_again() -> None:
-    """Endpoint, settings, state and history are the app's own; a second run begins from nothing."""
-    history = MemoryHistory()
+    """Endpoint, settings and state are the app's own; a second run begins from nothing."""
     elsewhere = ehkafka.Endpoint.kafka("kafka.example:9093")
     app = _app(
         endpoint=elsewhere,
         start="latest",
-        history=history,
         commit_interval_s=9.0,
         consumer={"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u"},
     )
@@ -185,7 +182,6 @@ def test_the_app_is_as_it_was_and_may_run_again() -> None:
         assert app.endpoint is elsewhere
         assert app.settings is before
         assert app.state == "new"
-    assert history.events  # it heard of both
     app.handler("more")(watch)  # as for an app that never ran
 
 
