@@ -75,6 +75,30 @@ def _do(record: Any, words: list[str]) -> None:
     note("end", record.offset(), record.attempt, os.getpid())
 
 
+def is_first(name: str) -> bool:
+    """Tell once, over all processes."""
+    try:
+        (Path(os.environ[DIRECTORY]) / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def under_stress(record: Any) -> None:
+    """Note each step with its time, and do what the value says."""
+    at = record.partition(), record.offset(), record.key().decode(), os.getpid()
+    note("begin", *at, time.monotonic_ns())
+    match (record.value() or b"").decode().split():
+        case ["sleep", seconds]:
+            time.sleep(float(seconds))
+        case ["fail", times] if record.attempt <= int(times):
+            note("failed", *at, time.monotonic_ns())
+            raise Reported(7)
+        case ["kill", "once"] if is_first(f"{at[0]}-{at[1]}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    note("done", *at, time.monotonic_ns())
+
+
 class Topic(StrEnum):
     """A user's own type of text."""
 
