@@ -123,7 +123,7 @@ class Marks:
         """Return how many records may be taken now of so many wanted; at least one, for the callbacks."""
         wanted = self._flow.room(self._amounts())
         if wanted == 0:
-            self._pause(self._flow.to_pause_all(self._loads()))
+            self._pause(self._flow.to_pause_all(self._loads(), self._clock()))
         return max(1, min(records, wanted))
 
     def delivered(self, messages: Sequence[Message], *, may_pause: bool = True) -> None:

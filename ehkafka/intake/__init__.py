@@ -10,8 +10,9 @@ this one, `repair` deals with positions outside of the log, `unreadable` with ba
 `waiting` with partitions whose beginning is not known yet, `max_age` with records that are too old,
 `parked_budget` with too many that wait. `client_position` and `log_ends` know what of a log is no record,
 `throttle` what brokers hold back, `contact` which answer, `watched_time` (pure) in how much of a time an
-answer was looked for, `log_watch` whose log it is. `watch` looks for what is idle or stands still and, by
-`stuck`, for what makes no progress. `until_caught_up` ends a run by `caught_up` (pure), once it is where its
+answer was looked for, `log_watch` whose log it is. `standstill` knows which partitions lag while nothing of
+them arrives, and has their logs read; `watch` looks for idle ones and, by `stuck`, for what makes no
+progress. `until_caught_up` ends a run by `caught_up` (pure), once it is where its
 logs ended. `hook_threads` run the user's hooks, `returned` says what a stop returns. Where a partition begins
 is the business of `positions`.
 """

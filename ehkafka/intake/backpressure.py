@@ -112,13 +112,18 @@ class Backpressure:
     def make_room(self, consumer: Consumer) -> None:
         """See to it that a call of the client brings no record too many: what is full is paused."""
         if self._context.flow.room(self.amounts()) == 0:
-            self.pause(consumer, self._context.flow.to_pause_all(loads_of(self._context.owned.epochs())))
+            self._pause_all(consumer)
 
     def bound_prefetch(self, consumer: Consumer) -> None:
         """Pause everything where records are withheld and the client would fetch more than it is to hold."""
-        flow = self._context.flow
-        if self.prefetch.outgrows and not flow.full:
-            self.pause(consumer, flow.to_pause_all(loads_of(self._context.owned.epochs())))
+        if self.prefetch.outgrows:
+            self._pause_all(consumer)
+
+    def _pause_all(self, consumer: Consumer) -> None:
+        context = self._context
+        if len(context.flow.paused) < len(context.owned):
+            loads = loads_of(context.owned.epochs())
+            self.pause(consumer, context.flow.to_pause_all(loads, context.clock()))
 
     def _outputs_wait(self) -> bool:
         delivery = self._context.delivery

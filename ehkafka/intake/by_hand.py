@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -24,47 +26,13 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
-class _Call:
-    """One function, which runs once or, given up in time, never."""
-
-    __slots__ = ("_claimed", "done", "error", "function", "result")
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self.function = function
-        self.done = threading.Event()
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self._claimed = threading.Lock()
-
-    def claim(self) -> bool:
-        """Be the one who runs it, or gives it up. False for whoever comes second."""
-        return self._claimed.acquire(blocking=False)
-
-    def refuse(self, error: ActionRefusedError) -> None:
-        """Raise that where it was asked for, unless it was given up."""
-        if self.claim():
-            self.error = error
-            self.done.set()
-
-    def run(self) -> None:
-        """Run it, unless it was given up."""
-        if not self.claim():
-            return
-        try:
-            self.result = self.function()
-        except Exception as error:  # raised where it was asked for
-            self.error = error
-        finally:
-            self.done.set()
-
-
 class ByHand:
     """Calls for the poll thread, and the partitions that somebody has paused."""
 
     def __init__(self, context: IntakeContext) -> None:
         self._context = context
         # Any thread appends; the poll thread takes.
-        self._calls: deque[_Call] = deque()
+        self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._thread: int | None = None
         # Set once, by the poll thread, when no turn comes any more. Set before what waits is refused; whoever
         # asks leaves its call first and reads this second, so that nobody waits for nothing.
@@ -82,23 +50,20 @@ class ByHand:
 
         Raises `ActionRefusedError` where no turn came in time: then it will not run any more.
         """
-        call = _Call(function)
         if threading.get_ident() == self._thread:
-            call.run()
-        else:
-            self._calls.append(call)
-            if self._is_closed:
-                self._refuse_all()
-            if not call.done.wait(timeout_s) and call.claim():
-                raise ActionRefusedError(
-                    "busy",
-                    f"Nothing was done: the poll loop has not come round for {timeout_s:g} s. A rebalance "
-                    "may be going on; try again.",
-                )
-            call.done.wait()
-        if call.error is not None:
-            raise call.error
-        return call.result
+            return function()
+        answer: Future[Any] = Future()
+        self._calls.append((answer, function))
+        if self._is_closed:
+            self._refuse_all()
+        wait([answer], timeout_s)
+        if answer.cancel():
+            raise ActionRefusedError(
+                "busy",
+                f"Nothing was done: the poll loop has not come round for {timeout_s:g} s. A rebalance "
+                "may be going on; try again.",
+            )
+        return answer.result()
 
     def run(self, consumer: Consumer) -> None:
         """Make the calls that wait. Poll thread only."""
@@ -109,7 +74,13 @@ class ByHand:
         # First: what calls find and leave is of the epochs that are ours now.
         self.then()
         while self._calls:
-            self._calls.popleft().run()
+            answer, function = self._calls.popleft()
+            if not answer.set_running_or_notify_cancel():
+                continue  # given up in time
+            try:
+                answer.set_result(function())
+            except BaseException as error:  # raised where it was asked for
+                answer.set_exception(error)
         self.apply(consumer)
 
     def close(self) -> None:
@@ -119,12 +90,11 @@ class ByHand:
         self._refuse_all()
 
     def _refuse_all(self) -> None:
-        while True:
-            try:
-                call = self._calls.popleft()
-            except IndexError:  # nothing waits, or another thread took it
-                return
-            call.refuse(ActionRefusedError("stopped", "Nothing was done: the app stops."))
+        with suppress(IndexError):  # another thread took the last one
+            while self._calls:
+                answer, _ = self._calls.popleft()
+                if answer.set_running_or_notify_cancel():
+                    answer.set_exception(ActionRefusedError("stopped", "Nothing was done: the app stops."))
 
     def note_assigned(self) -> None:
         """Have what is kept apply to new epochs before their first record. Poll thread only."""

@@ -51,8 +51,9 @@ class PartitionState:
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
     `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
     `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
-    new log does. `unreadable` says from which offset on nothing of it can be read, and why. `unplaced`:
-    why it is not known where it begins.
+    new log does. `is_unread`: it stands still, and no other client has read there yet. `has_no_tail`: no
+    record is left up to the end. `unreadable` says from which offset on nothing of it can be read, and why.
+    `unplaced`: why it is not known where it begins.
     """
 
     partition: TopicPartition
@@ -65,6 +66,8 @@ class PartitionState:
     waiting: Sequence[Waiting] = ()
     is_paused: bool = False
     is_in_log: bool = True
+    is_unread: bool = False
+    has_no_tail: bool = False
     unreadable: tuple[int, str] | None = None
     unplaced: str = ""
 
@@ -114,8 +117,6 @@ class CatchingUp:
 
     settle_s: float
     standby_s: float = STANDBY_S
-    # Partitions whose logs have no record from their position to their end, by that position.
-    _without_tail: dict[TopicPartition, int] = field(default_factory=dict)
     # Since when a record waits, by partition and offset; since when a partition is as it is.
     _waits_since_s: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
     _same_since_s: dict[TopicPartition, tuple[tuple[int, int, int | None], float]] = field(
@@ -149,26 +150,6 @@ class CatchingUp:
     def wants_commit(self) -> bool:
         """Whether nothing but a commit is missing."""
         return self._uncommitted_since_s is not None
-
-    def silent(self, states: Iterable[PartitionState], now_s: float) -> dict[TopicPartition, tuple[int, int]]:
-        """Return position and end of partitions that are not at their end and get nothing, though they may.
-
-        Perhaps there is no record left: compaction takes away the last ones, too.
-        """
-        return {
-            state.partition: (state.position, state.end)
-            for state in states
-            if state.end is not None
-            and not state.is_all_received
-            and not state.is_paused
-            and state.unreadable is None
-            and self._without_tail.get(state.partition) != state.position
-            and now_s - self._same_since_s[state.partition][1] >= SILENT_S
-        }
-
-    def note_empty(self, partition: TopicPartition, position: int) -> None:
-        """Hear that a log has no record from this position up to the end."""
-        self._without_tail[partition] = position
 
     def left_records(self, states: Iterable[PartitionState]) -> int:
         """Return how many offsets are left up to the ends, as far as these are known."""
@@ -226,16 +207,16 @@ class CatchingUp:
             since = [self._waits_since_s[state.partition, one.offset] for one in state.waiting]
             if now_s - max(since) > self.settle_s:
                 yield from (Stuck(state.partition, *one) for one in state.waiting)
-        elif same_s > max(self.settle_s, SILENT_S):
+        elif same_s > max(self.settle_s, SILENT_S) and not state.is_unread:
             yield _silent(state)
 
-    def _is_handled(self, state: PartitionState) -> bool:
+    @staticmethod
+    def _is_handled(state: PartitionState) -> bool:
         if state.end is None or not state.is_in_log:
             return False
         if state.next_offset >= state.end:
             return True
-        is_empty = self._without_tail.get(state.partition) == state.position
-        return is_empty and state.next_offset == state.position
+        return state.has_no_tail and state.next_offset == state.position
 
     @staticmethod
     def _is_committed(state: PartitionState) -> bool:

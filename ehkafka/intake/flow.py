@@ -41,7 +41,7 @@ _BATCH_RECORDS_MIN: Final = 50
 _RESUME_PARTS: Final = 4
 # Who holds no more than so many times what it will end within a second needs no more now.
 _ENOUGH_TIMES: Final = 8
-# A full backlog ends only when such a part of it is free.
+# Nothing goes on before such a part of the backlog is free.
 _FREE_PARTS: Final = 16
 # Also resume a partition that holds such a part of its share while so many times as much is free: its other
 # keys may run. Back off: 1 s, doubled up to 60 s each time it is stuck again.
@@ -120,17 +120,13 @@ class FlowControl:
     parked_full: set[TopicPartition] = field(default_factory=set)
     # Those that somebody has paused: only `resume_by_hand` lets them go on.
     by_hand: set[TopicPartition] = field(default_factory=set)
-    # The whole backlog reached a limit: everything is paused until what those partitions leave that have not
-    # moved since is half empty.
-    full: bool = False
     # Some turn took nothing though there may have been something. The slow watch, which takes silence for a
     # standstill otherwise, clears it.
     has_withheld: bool = False
-    # Those of them that were stuck. A wait is remembered after the resume, until the partition moves.
+    # Those of them that were stuck, or all when the backlog became full. A wait is remembered after the
+    # resume, until the partition moves.
     _stuck: dict[TopicPartition, _Pause] = field(default_factory=dict)
     _waits: dict[TopicPartition, float] = field(default_factory=dict)
-    # How many records each partition held when the backlog became full.
-    _at_full: dict[TopicPartition, int] = field(default_factory=dict)
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
@@ -219,28 +215,18 @@ class FlowControl:
         self.paused.update(new)
         return new
 
-    def to_pause_all(self, loads: Iterable[Load]) -> list[TopicPartition]:
+    def to_pause_all(self, loads: Iterable[Load], now_s: float) -> list[TopicPartition]:
         """Return what is left to pause because the whole backlog is full."""
-        loads = list(loads)
-        if not self.full:
-            self.full = True
-            self._at_full = {load.partition: load.backlog_records for load in loads}
-        rest = [load.partition for load in loads if load.partition not in self.paused]
-        self.paused.update(rest)
-        return rest
+        rest = [load for load in loads if load.partition not in self.paused]
+        for load in rest:
+            self._pause_stuck(load, now_s)
+        return [load.partition for load in rest]
 
     def to_resume(self, loads: Iterable[Load], amounts: Amounts, now_s: float) -> list[TopicPartition]:
-        """Return which paused partitions may go on: they have moved, or there is room again."""
+        """Return which paused partitions may go on: they have moved, or there is much room again."""
         loads = list(loads)
-        if self.full:
-            still = [load for load in loads if self._has_not_moved(load)]
-            # What holds more than half for ever must not keep the others from going on.
-            still = still if len(still) < len(loads) else []
-            if not self._is_half_empty_beside(still, amounts):
-                return []
-            for load in still:
-                self._pause_stuck(load, now_s)
-            self.full = False
+        if not self._is_worth_a_fetch(amounts):
+            return []
         room, parked = self._room_for_stuck(amounts, len(loads)), self.parked_share(len(loads))
         going = [
             load.partition
@@ -256,19 +242,12 @@ class FlowControl:
             self._stuck.pop(partition, None)
         return going
 
-    def _is_half_empty_beside(self, still: Iterable[Load], amounts: Amounts) -> bool:
-        """Tell whether what some partitions leave of a full backlog is half empty, and worth having."""
-        limits, still = self.limits, list(still)
-        rest_records = amounts.backlog_records - sum(load.backlog_records for load in still)
-        rest_bytes = amounts.backlog_bytes - sum(load.backlog_bytes for load in still) if rest_records else 0
-        records, size = self._free(amounts)
-        return records >= max(1, rest_records, limits.backlog_records_max // _FREE_PARTS) and size >= max(
-            rest_bytes, min(2 * self._largest_bytes, limits.backlog_bytes_max // 2)
+    def _is_worth_a_fetch(self, amounts: Amounts) -> bool:
+        """Tell whether so much of the backlog is free that what is fetched is not soon thrown away again."""
+        limits, (records, size) = self.limits, self._free(amounts)
+        return records >= max(1, limits.backlog_records_max // _FREE_PARTS) and size >= min(
+            2 * self._largest_bytes, limits.backlog_bytes_max // 2
         )
-
-    def _has_not_moved(self, load: Load) -> bool:
-        held = self._at_full.get(load.partition, 0)
-        return held > 0 and load.backlog_records > held - held // _RESUME_PARTS
 
     def _may_go_on(self, load: Load, room: tuple[int, int], now_s: float) -> bool:
         pause = self._stuck.get(load.partition)
@@ -316,7 +295,6 @@ class FlowControl:
         self.parked_full.discard(partition)
         self._stuck.pop(partition, None)
         self._waits.pop(partition, None)
-        self._at_full.pop(partition, None)
 
 
 def _has_enough(stuck: Stuck) -> bool:

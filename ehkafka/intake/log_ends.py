@@ -116,12 +116,14 @@ class LogEnds:
         if question is None or not question.done.is_set():
             return
         self._question = None
-        owned = self._context.owned
+        owned, ends = self._context.owned, self._context.begins.catch_up_ends
         for partition, (start, end, at_s) in question.answer.logs.items():
             if partition in self._context.owned.waiting and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
             elif partition in owned and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
+                if ends is not None:
+                    ends.note({partition: LogBounds(start, end)})
                 epoch = owned[partition].epoch
                 received_next = epoch.received.next_offset
                 # Fetched in vain: no record waits in the client either, which has been deleted since.

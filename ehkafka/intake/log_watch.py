@@ -152,10 +152,11 @@ class LogWatch:
     def check(self) -> dict[TopicPartition, str]:
         """Return which partitions have another log, as far as answers have come, and why. Twice a second."""
         now_s = self._clock()
-        if now_s - self._checked_s > self._standstill_s or self._went_down():
+        logs = self._logs.now()
+        if now_s - self._checked_s > self._standstill_s or self._went_down(logs):
             self.ask_soon()
         self._checked_s = now_s
-        self._pin()
+        self._pin(logs)
         found: dict[TopicPartition, str] = {}
         if self._question is not None and self._question.done.is_set():
             self.judged, self._question = self._question.answer, None
@@ -164,9 +165,9 @@ class LogWatch:
             self._ask(now_s)
         return found
 
-    def _pin(self) -> None:
+    def _pin(self, logs: Mapping[TopicPartition, WatchedLog]) -> None:
         """Keep the first record that a partition has finished: its log is recognised by it."""
-        for partition, log in self._logs.now().items():
+        for partition, log in logs.items():
             facts = self._logs.carried(partition)
             if facts.witness is None and log.witness is not None:
                 self._logs.carry(partition, facts._replace(witness=log.witness))
@@ -227,10 +228,10 @@ class LogWatch:
             self._not_before_s = now_s + self._again_s
             self._again_s = min(2 * self._again_s, max(self.refresh_s, _AGAIN_S))
 
-    def _went_down(self) -> bool:
+    def _went_down(self, logs: Mapping[TopicPartition, WatchedLog]) -> bool:
         """Tell whether an older leader's records came behind a newer one's, as in a log recreated."""
         went_down = False
-        for partition, log in self._logs.now().items():
+        for partition, log in logs.items():
             if log.leader_epoch is None:
                 continue
             epoch, newest = self._leader_epochs.get(partition, (log.epoch, -1))

@@ -271,6 +271,7 @@ class Membership:
         context.ledger.ended(partition)
         context.begins.on_epoch_end(partition, number)
         self.owned.saver.forget(partition, number)
+        context.owned.standstill.tails.pop(partition, None)
         halted = context.owned.unreadable.pop(partition, None)
         # librdkafka remembers a pause over the next assign, so a partition that comes back would stay silent.
         if partition in context.flow.paused or (halted is not None and halted.is_paused):

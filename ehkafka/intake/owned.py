@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.events import PartitionsWaiting
+from ehkafka.intake.standstill import Standstill
 from ehkafka.positions.log_book import LogBook
 from ehkafka.progress.saving import ProgressSaver
 
@@ -58,39 +59,6 @@ def waiting_events(waiting: Mapping[TopicPartition, Waiting], now_s: float) -> l
     ]
 
 
-class Standstill:
-    """Which partitions lag while nothing of them arrives, and since when. Pure.
-
-    Remembers up to where a partition had been received when its log was first seen to go on.
-    """
-
-    def __init__(self) -> None:
-        # Replaced, never changed: others read it.
-        self._since: dict[TopicPartition, tuple[int, float]] = {}
-
-    def check(self, behind: Iterable[tuple[TopicPartition, int]], now_s: float) -> None:
-        """Take which partitions are behind now, and the next offset that each waits for."""
-        known = self._since
-        found: dict[TopicPartition, tuple[int, float]] = {}
-        for partition, received_next in behind:
-            seen = known.get(partition)
-            found[partition] = seen if seen and seen[0] == received_next else (received_next, now_s)
-        self._since = found
-
-    def forget_all(self) -> None:
-        """Begin anew: silence proves nothing now."""
-        self._since = {}
-
-    def partitions(self) -> Iterable[TopicPartition]:
-        """Return those that lagged at the last look."""
-        return self._since
-
-    def lasts_s(self, partition: TopicPartition, received_next: int, now_s: float) -> float:
-        """Return for how long a partition has stood still; 0 where it has moved since the last look."""
-        seen = self._since.get(partition)
-        return 0.0 if seen is None or seen[0] != received_next else max(0.0, now_s - seen[1])
-
-
 class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
     """By partition. A plain `(topic, partition)` tuple finds its entry too."""
 
@@ -124,6 +92,12 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
     def epochs(self) -> Iterator[Epoch]:
         """Yield the current epochs."""
         return (owned.epoch for owned in self.values())
+
+    def begin_of(self, partition: TopicPartition) -> int:
+        """Return the next offset that is to be received of a partition of ours, at least."""
+        known, received_next = self.logs.get(partition), self[partition].epoch.received.next_offset
+        start = known.start if known is not None else None
+        return max(start or 0, received_next or 0)
 
     def by_route(self, partitions: Iterable[TopicPartition]) -> dict[str, tuple[Route, list[Epoch]]]:
         """Group partitions of ours by their route, so that each lock is taken once."""

@@ -31,7 +31,8 @@ from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollGap, PollWait
 from ehkafka.intake.repair import GapRepair
-from ehkafka.intake.unreadable import SilentBatches, UnreadablePartitions
+from ehkafka.intake.standstill import StandstillWatch
+from ehkafka.intake.unreadable import UnreadablePartitions
 from ehkafka.intake.waiting import BeginLater
 from ehkafka.records import TopicPartition
 
@@ -91,7 +92,7 @@ class PollLoop:
         self._gaps = GapRepair(context, self.membership)
         self._log_ends = LogEnds(context)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
-        self._silent = SilentBatches(context, self._unreadable.note_silent)
+        self._standstill = StandstillWatch(context, self._unreadable.note_silent)
         self._waiting = BeginLater(context, self.membership, self._gaps.note_refused)
         self._pressure = Backpressure(
             context, self._distinct, lambda each: self._gaps.halts(each) or self._unreadable.halts(each)
@@ -363,5 +364,5 @@ class PollLoop:
                 self._gaps.note_another_log(consumer, partition, reason)
         self.by_hand.then()
         self.by_hand.apply(consumer)
-        self._silent.check()
+        self._standstill.check()
         self._slow_check()

@@ -4,10 +4,8 @@ A batch whose compression, checksum or format the client cannot read comes as an
 librdkafka's position is no help then: it stays before some of these batches, passes others, and behind a
 wrong checksum it jumps anywhere. So such a partition is paused where the batch begins and fetched again from
 there now and then: another leader may have a good copy. Errors with which a broker answers the fetches of a
-partition are noted only; librdkafka repeats these fetches itself. Of batches that the client cannot parse it
-reports nothing, and their partitions stand still: a client of its own reads on from there, on the asker's
-thread; its statistics tell them from a log without records and from an open transaction. On the poll thread,
-between two batches.
+partition are noted only; librdkafka repeats these fetches itself. Batches of which the client reports nothing
+come from `standstill`. On the poll thread, between two batches.
 """
 
 from __future__ import annotations
@@ -16,22 +14,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.endpoint.broker_errors import FailedFetch
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import PartitionReadable, PartitionUnreadable
-from ehkafka.positions.empty_tails import Tails
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from confluent_kafka import Consumer
 
+    from ehkafka.endpoint.broker_errors import FailedFetch
     from ehkafka.intake.context import IntakeContext
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.positions.log_asker import Question
     from ehkafka.records import TopicPartition
 
 # Between two attempts to read a batch.
@@ -40,9 +36,6 @@ RETRY_S: Final = 5.0
 LASTS_S: Final = 15.0
 # A leader whose answers are that old has answered no fetch of late; statistics come every five seconds.
 SILENT_LEADER_S: Final = 7.0
-# After so long a standstill the log is read, and again after so long.
-SILENT_S: Final = 3.0
-AGAIN_S: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -168,51 +161,3 @@ class UnreadablePartitions:
             consumer.seek(KafkaPartition(*partition, halted.seek_to))
         except KafkaException as refused:
             self._assign_anew(partition, describe_error(refused.args[0]))
-
-
-class SilentBatches:
-    """Finds what the client reports no error of, twice a second; reads one partition at a time.
-
-    `note` takes what was found.
-    """
-
-    def __init__(self, context: IntakeContext, note: Callable[[FailedFetch], None]) -> None:
-        self._context = context
-        self._note = note
-        self._question: Question[Tails] | None = None
-        # From where a partition was read last, and when.
-        self._read: dict[TopicPartition, tuple[int, float]] = {}
-
-    def check(self) -> None:
-        """Take an answer, and have the next partition read."""
-        if self._question is not None and not self._question.done.is_set():
-            return
-        question, self._question = self._question, None
-        answer = Tails({}) if question is None else question.answer
-        for partition in answer.broken:
-            owned, (begin, _end) = self._context.owned.get(partition), answer.asked[partition]
-            if owned is not None and self._begin(owned.epoch) == begin:
-                error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
-                self._note(FailedFetch(partition, begin, error))
-        asker, now_s = self._context.brokers.asker, self._context.clock()
-        ours = self._context.owned
-        lagging = [ours[partition].epoch for partition in ours.standstill.partitions() if partition in ours]
-        due = next((one for one in lagging if self._is_due(one, now_s)), None)
-        if asker is not None and due is not None:
-            begin = self._begin(due)
-            self._read[due.partition] = begin, now_s
-            end = self._context.owned.logs.end(due.partition) or 0
-            self._question = asker.read_tails({due.partition: (begin, end)})
-
-    def _begin(self, epoch: Epoch) -> int:
-        known = self._context.owned.logs.get(epoch.partition)
-        start = known.start if known is not None and known.start is not None else 0
-        return max(start, epoch.received.next_offset or 0)
-
-    def _is_due(self, epoch: Epoch, now_s: float) -> bool:
-        context, partition = self._context, epoch.partition
-        lasts_s = context.owned.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s)
-        if lasts_s < SILENT_S or partition in context.owned.unreadable:
-            return False
-        begin, read_s = self._read.get(partition, (-1, now_s))
-        return begin != self._begin(epoch) or now_s >= read_s + AGAIN_S

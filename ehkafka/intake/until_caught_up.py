@@ -2,19 +2,19 @@
 
 The ends are asked for when a partition is ours for the first time, with the run's own consumer, inside the
 assign callback: before anything of the partition is fetched, so that what handlers make of its first records
-is not counted. What is not answered in a moment is asked again at the slow check, and handlers go on
-meanwhile. A run without these ends has no `UntilCaughtUp`.
+is not counted. What is not answered in a moment is taken from the first answer that `log_ends` gets, and
+handlers go on meanwhile. A run without these ends has no `UntilCaughtUp`.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaException
 
-from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import UnfinishedError
-from ehkafka.events import AppCatchingUp, AppCaughtUp, ConnectionProblem
+from ehkafka.events import AppCatchingUp, AppCaughtUp
 from ehkafka.intake.caught_up import NO_KEY, CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
 from ehkafka.intake.returned import NAMED_MAX
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
@@ -29,54 +29,35 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.events import Event
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inboxes import Inboxes
-    from ehkafka.positions.empty_tails import Tails
     from ehkafka.positions.gap import LogBounds
-    from ehkafka.positions.log_asker import LogAsker, Question
     from ehkafka.records import TopicPartition
 
-# An answer is waited for so long (there are two), and the next question comes after so long, doubled each
-# time: the poll thread has more to do than to wait for a partition without a leader.
+# Each of the two answers is waited for so long.
 ASK_S: Final = 1.0
-ASK_AGAIN_S: Final = 2.0
-ASK_AGAIN_S_MAX: Final = 30.0
 
 
 class CatchUpEnds:
     """By partition, for as long as the run lasts: a partition that comes back has the end that it had."""
 
-    def __init__(
-        self,
-        known: Mapping[TopicPartition, LogBounds],
-        *,
-        emit: Callable[[Event], None],
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, known: Mapping[TopicPartition, LogBounds]) -> None:
         """`known` are asked no more."""
         # Replaced, never changed: the snapshot reads it, from any thread.
         self.logs: Mapping[TopicPartition, LogBounds] = dict(known)
-        self._emit = emit
-        self._clock = clock
-        self._ask_at_s = float("-inf")
-        self._again_s = ASK_AGAIN_S
 
     def ask(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
-        """Ask where those end of which it is not known. Raises nothing."""
+        """Ask where those end of which it is not known. Raises nothing: `LogEnds` asks again."""
         unknown = [partition for partition in partitions if partition not in self.logs]
-        if not unknown or self._clock() < self._ask_at_s:
-            return
-        try:
-            self.logs = {**self.logs, **log_bounds(consumer, unknown, ASK_S)}
-        except KafkaException as error:
-            self._ask_at_s = self._clock() + self._again_s
-            self._again_s = min(2 * self._again_s, ASK_AGAIN_S_MAX)
-            text = f"where the logs end is not known yet: {describe_error(error.args[0])}"
-            self._emit(ConnectionProblem(error.args[0].name(), text, fatal=False))
+        with suppress(KafkaException):
+            self.note(log_bounds(consumer, unknown, ASK_S) if unknown else {})
+
+    def note(self, found: Mapping[TopicPartition, LogBounds]) -> None:
+        """Take what a broker has answered; the first answer stays."""
+        self.logs = {**found, **self.logs}
 
 
 # Between two lines of the log.
@@ -90,8 +71,6 @@ class UntilCaughtUp:
         self,
         context: IntakeContext,
         routes: Iterable[Route],
-        asker: LogAsker,
-        consumer: Consumer,
         *,
         settle_s: float,
         stop: Callable[[str], object],
@@ -101,15 +80,9 @@ class UntilCaughtUp:
         self._ends = context.begins.catch_up_ends
         self._context = context
         self._routes = list(routes)
-        self._asker = asker
-        self._consumer = consumer
         self._stop = stop
         self._fail = fail
         self._catching_up = CatchingUp(settle_s)
-        # About logs whose last records may be gone, with what was known when it was put.
-        self._question: Question[Tails] | None = None
-        # What was answered, by position.
-        self._read: dict[TopicPartition, int] = {}
         self._began_s = self._reported_s = context.clock()
         self._reported_records = 0
 
@@ -117,11 +90,9 @@ class UntilCaughtUp:
         """Look where the run stands, and end it if it is over."""
         context = self._context
         now_s = context.clock()
-        self._ends.ask(self._consumer, context.owned)
         states = [self._state_of(*owned) for owned in context.owned.values()]
         states += [_unplaced(partition, one.reason) for partition, one in context.owned.waiting.items()]
         is_blind = context.brokers.throttle.is_recent or context.brokers.contact.is_blind
-        self._take_tails(is_blind=is_blind)
         is_settled = context.brokers.contact.is_member and context.brokers.contact.lost_s is None
         found = self._catching_up.judge(states, now_s, is_settled=is_settled, is_blind=is_blind)
         if self._catching_up.wants_commit:
@@ -131,8 +102,7 @@ class UntilCaughtUp:
             context.emit(AppCaughtUp(len(states), self._outcomes(), took_s, found.is_standby))
             self._stop("caught up")
             return
-        is_asking = self._asks_for_tails(states, now_s, is_blind=is_blind)
-        if found is None or is_asking:
+        if found is None:
             self._report(states, now_s)
         else:
             self._fail(_error(found.stuck, self._catching_up.settle_s))
@@ -140,7 +110,11 @@ class UntilCaughtUp:
     def _state_of(self, route: Route, epoch: Epoch) -> PartitionState:
         context, partition = self._context, epoch.partition
         log = self._ends.logs.get(partition)
+        if log is None:
+            context.owned.logs.wanted.add(partition)
         halted = context.owned.unreadable.get(partition)
+        standstill, begin = context.owned.standstill, context.owned.begin_of(partition)
+        tail = standstill.tail(partition, begin)
         is_paused = partition in context.flow.paused
         received = epoch.received.next_offset
         is_received = log is not None and received is not None and received >= log.end
@@ -170,6 +144,8 @@ class UntilCaughtUp:
             waiting=waiting,
             is_paused=is_paused,
             unreadable=None if halted is None else (halted.offset, halted.reason),
+            is_unread=halted is None and standstill.is_unread(partition, begin),
+            has_no_tail=tail is not None and tail.is_empty and log is not None and tail.end >= log.end,
             # Beyond the end that was asked for, a position is right only if the log has grown since.
             is_in_log=log is None or (received or 0) <= max(log.end, context.owned.logs.end(partition) or 0),
         )
@@ -181,28 +157,6 @@ class UntilCaughtUp:
         if lowest is None or (log is not None and lowest >= log.end):
             return None
         return Waiting(lowest, NO_KEY, "its outputs are not acknowledged by the broker")
-
-    def _take_tails(self, *, is_blind: bool) -> None:
-        """Take what a reader has found of logs that did not go on."""
-        question = self._question
-        if question is None or not question.done.is_set():
-            return
-        self._question = None
-        for partition, (position, _end) in question.answer.asked.items():
-            self._read[partition] = position
-            if partition in question.answer.empty and not is_blind:
-                self._catching_up.note_empty(partition, position)
-
-    def _asks_for_tails(self, states: list[PartitionState], now_s: float, *, is_blind: bool) -> bool:
-        """Have a reader see whether there is what does not arrive; True until it has said so once."""
-        if self._question is None and not is_blind:
-            silent = self._catching_up.silent(states, now_s)
-            self._question = self._asker.read_tails(silent) if silent else None
-        if self._question is None:
-            return False
-        return any(
-            self._read.get(partition) != at for partition, (at, _) in self._question.answer.asked.items()
-        )
 
     def _report(self, states: list[PartitionState], now_s: float) -> None:
         took_s = now_s - self._reported_s

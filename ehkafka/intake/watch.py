@@ -33,7 +33,6 @@ class ProgressWatch:
         report_stale(self._context, self._routes)
         self._context.hook_threads.check()
         self._stuck.check(now_s)
-        self._check_standstill(now_s)
         for route in self._routes:
             self._check_deadlines(route)
         if self._context.hook_threads.hooks.on_idle is not None:
@@ -55,24 +54,6 @@ class ProgressWatch:
             stack = route.workers.stacks().get(late.worker, "it has ended meanwhile")
             what = (late.partition, late.offset, late.key, late.attempt, late.handler)
             self._context.emit(AttemptOverdue(*what, late.running_s, late.deadline_s, stack))
-
-    def _check_standstill(self, now_s: float) -> None:
-        context = self._context
-        # While records are withheld, those of a partition may stand in the client's queue behind others'.
-        withheld, context.flow.has_withheld = context.flow.has_withheld, False
-        if context.brokers.contact.is_blind or context.brokers.throttle.is_recent or withheld:
-            context.owned.standstill.forget_all()  # what came meanwhile is not known
-            return
-        logs, paused = context.owned.logs, context.flow.paused
-        context.owned.standstill.check(
-            (
-                (one.partition, one.received.next_offset or 0)
-                for one in context.owned.epochs()
-                if one.partition not in paused
-                and (logs.end(one.partition) or 0) > (one.received.next_offset or 0)
-            ),
-            now_s,
-        )
 
     def _check_idle(self, epoch: Epoch, now_s: float) -> None:
         partition, received = epoch.partition, epoch.tally.received_records

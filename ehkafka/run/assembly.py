@@ -132,7 +132,7 @@ class Assembly:
                 restore=Restore(bus.emit, sources=mirror.ranges),
                 on_epoch_begin=mirror.on_epoch_begin,
                 on_epoch_end=mirror.on_epoch_end,
-                catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),
+                catch_up_ends=None if app.until is None else _catch_up_ends(app.until),
             ),
             flow=FlowControl(_flow_limits(settings)),
             ledger=ledger,
@@ -182,7 +182,7 @@ def _flow_limits(settings: Settings) -> FlowLimits:
     )
 
 
-def _catch_up_ends(until: Until, bus: EventBus, now_s: Callable[[], float]) -> CatchUpEnds:
+def _catch_up_ends(until: Until) -> CatchUpEnds:
     from ehkafka.intake.until_caught_up import CatchUpEnds  # noqa: PLC0415 - most runs have no end
 
-    return CatchUpEnds(until.ends, emit=bus.emit, clock=now_s)
+    return CatchUpEnds(until.ends)

@@ -170,21 +170,19 @@ class Runtime:
         if (bound := pace_bound(self.app.settings, self.context.ledger.pacing)) is not None:
             self.bus.emit(bound)
         if self.app.until is not None:
-            self._end_once_caught_up(consumer, self.app.until.settle_s)
+            self._end_once_caught_up(self.app.until.settle_s)
         self.loop.run(consumer, lambda: self.ending.is_stopping)
 
     def _check(self) -> None:
         for check in self._checks:
             check()
 
-    def _end_once_caught_up(self, consumer: Consumer, settle_s: float) -> None:
+    def _end_once_caught_up(self, settle_s: float) -> None:
         from ehkafka.intake.until_caught_up import UntilCaughtUp  # noqa: PLC0415 - most runs have no end
 
         until = UntilCaughtUp(
             self.context,
             self.routes.all,
-            self.connection.logs.asker,
-            consumer,
             settle_s=settle_s,
             stop=self.ending.request_stop,
             fail=self.ending.fail,

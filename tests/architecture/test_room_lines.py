@@ -26,7 +26,7 @@ BUDGETS = {
     "handlers": 1630,
     "headers": 830,
     "http": 2350,
-    "intake": 5060,
+    "intake": 5000,
     "lanes": 4040,
     "members": 2440,
     "metrics": 11,

@@ -255,7 +255,8 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
         return Tails(wanted, set(wanted) if is_empty else set())
 
     monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", tails)
-    monkeypatch.setattr("ehkafka.intake.caught_up.SILENT_S", 0.5)
+    monkeypatch.setattr("ehkafka.intake.standstill.SILENT_S", 0.5)
+    monkeypatch.setattr("ehkafka.positions.log_book.LogBook.end", lambda *_: 5)
     lab.produce("a b c")
     app = lab.app(recorder)
     gate = recorder.block(b"a")
@@ -266,7 +267,7 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
     ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
     gate.set()
     error = run.end()
-    assert asked[0] == {("t", 0): (3, 5)}
+    assert {("t", 0): (3, 5)} in asked
     assert lab.committed() == 3
     if is_empty:
         assert error is None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ehkafka.intake.caught_up import (
-    SILENT_S,
     STANDBY_S,
     UNKNOWN_S,
     CatchingUp,
@@ -46,8 +46,9 @@ HELD_STATE = at(watermark=3, committed=3, waiting=[HELD])
         at(end=0, received_next=None, watermark=None, committed=None),
         at(end=5, begin=5, received_next=None, watermark=None, committed=None),
         at(end=5, received_next=5, watermark=5, committed=5, is_paused=True),
+        at(received_next=7, watermark=7, committed=7, has_no_tail=True),
     ],
-    ids=["at its end", "beyond it", "empty", "emptied by retention", "paused at its end"],
+    ids=["at its end", "beyond it", "empty", "emptied by retention", "paused at its end", "no record left"],
 )
 def test_a_partition_whose_position_has_passed_its_end_is_done(done: PartitionState) -> None:
     """What came since the start does not count, and an empty log has nothing to commit."""
@@ -66,6 +67,7 @@ def test_a_partition_whose_position_has_passed_its_end_is_done(done: PartitionSt
         at(committed=None),
         HELD_STATE,
         at(received_next=25, watermark=25, committed=25, is_in_log=False),
+        at(received_next=7, watermark=6, committed=6, runs=True, has_no_tail=True),
     ],
     ids=[
         "end unknown",
@@ -76,6 +78,7 @@ def test_a_partition_whose_position_has_passed_its_end_is_done(done: PartitionSt
         "no commit",
         "held",
         "beyond",
+        "runs before an empty tail",
     ],
 )
 def test_a_partition_that_is_short_of_its_end_keeps_the_run(left: PartitionState) -> None:
@@ -164,7 +167,10 @@ def test_a_record_that_waits_again_later_counts_anew() -> None:
 
 @pytest.mark.parametrize("is_paused", [True, False])
 def test_a_partition_of_which_nothing_comes_is_named(is_paused: bool) -> None:
-    """Whoever paused it, and whatever its leader does; the time begins anew with each record."""
+    """Paused or not, and whatever its leader does; the time begins anew with each record.
+
+    Where its log may have no record left, another client reads there first.
+    """
     run = CatchingUp(5.0)
     silent = at(received_next=4, watermark=4, committed=4, is_paused=is_paused)
     for now_s in (0.0, 5.0):
@@ -173,6 +179,7 @@ def test_a_partition_of_which_nothing_comes_is_named(is_paused: bool) -> None:
     assert judged(moved, run=run, now_s=5.5) is None
     assert judged(moved, run=run, now_s=10.0) is None
     why = "the partition is paused" if is_paused else "nothing of it arrives from 5 up to 10"
+    assert judged(replace(moved, is_unread=True), run=run, now_s=10.6) is None
     assert judged(moved, run=run, now_s=10.6) == Unsettled((Stuck(P0, None, None, why),))
 
 
@@ -191,36 +198,8 @@ def test_silence_proves_nothing_while_brokers_throttle() -> None:
     silent = at(received_next=4, watermark=4, committed=4)
     for now_s in (0.0, 50.0, 100.0):
         assert judged(silent, run=run, now_s=now_s, is_blind=True) is None
-        assert run.silent([silent], now_s) == {}
     assert judged(silent, run=run, now_s=105.0) is None
     assert judged(silent, run=run, now_s=105.1) is not None
-
-
-def test_a_log_without_a_last_record_is_done_at_its_position() -> None:
-    """Compaction may take it away: whoever was asked has read there, and found nothing."""
-    run = CatchingUp(60.0)
-    before = at(received_next=7, watermark=7, committed=7)
-    assert judged(before, run=run) is None
-    assert run.silent([before], SILENT_S - 0.1) == {}
-    assert run.silent([before], SILENT_S) == {P0: (7, 10)}
-    run.note_empty(P0, 7)
-    assert judged(at(received_next=8, watermark=8, committed=8), run=run, now_s=4.0) is None
-    assert judged(at(received_next=7, watermark=6, committed=6, runs=True), run=run, now_s=4.0) is None
-    assert judged(before, run=run, now_s=4.0) == CaughtUp()
-    assert run.silent([before], 100.0) == {}
-
-
-def test_nobody_is_asked_about_a_log_that_goes_on() -> None:
-    """A paused partition, one at its end, one whose records still run."""
-    run = CatchingUp(60.0)
-    states = [
-        at(received_next=7, is_paused=True),
-        at(P1),
-        at(TopicPartition("t", 2), received_next=7, watermark=5, runs=True),
-    ]
-    for now_s in (0.0, 10.0):
-        judged(*states, run=run, now_s=now_s)
-    assert run.silent(states, 10.0) == {}
 
 
 def test_a_standby_ends_after_a_while_of_a_settled_group() -> None:

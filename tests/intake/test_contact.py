@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ehkafka.intake.contact import Contact, Leader, read_statistics
-from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, Standstill
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
@@ -217,17 +217,3 @@ def test_the_users_statistics_reach_the_user_too(contact: Contact) -> None:
     contact.with_statistics(properties)(statistics(1))
     assert reported == [statistics(1)]
     assert properties == {"statistics.interval.ms": 2_500}
-
-
-def test_a_standstill_begins_when_the_log_goes_on_and_ends_with_the_next_record() -> None:
-    """Not with the last record: a log that was quiet for an hour is not late at its next record."""
-    where, standstill = TopicPartition("t", 0), Standstill()
-    standstill.check([], 0.0)
-    standstill.check([(where, 7)], 3600.0)
-    standstill.check([(where, 7)], 3610.0)
-    assert standstill.lasts_s(where, 7, 3610.0) == 10.0
-    assert standstill.lasts_s(where, 8, 3610.0) == 0.0
-    standstill.check([(where, 8)], 3611.0)
-    assert standstill.lasts_s(where, 8, 3611.0) == 0.0
-    standstill.check([], 3700.0)
-    assert standstill.lasts_s(where, 8, 3700.0) == 0.0

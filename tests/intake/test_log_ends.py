@@ -99,6 +99,7 @@ class Stand:
             ),
             emit=self.events.append,
             flow=self.flow,
+            begins=SimpleNamespace(catch_up_ends=None),
         )
         self.log_ends = LogEnds(context)
 

@@ -228,7 +228,7 @@ def test_a_log_is_watched(scenario: Callable[[], None]) -> None:
         ),
         (LogWatch._judge, "if reason is None:", "if True:", _another_id_is_reported),
         (LogWatch.check, "now_s - self._checked_s > self._standstill_s or ", "", _who_stood_still_asks),
-        (LogWatch.check, " or self._went_down()", "", _an_older_leader_asks),
+        (LogWatch.check, " or self._went_down(logs)", "", _an_older_leader_asks),
         (LogWatch.check, " or now_s >= self._next_s", "", _each_refresh_asks),
         (
             LogWatch._ask_later,

@@ -11,7 +11,6 @@ from confluent_kafka import ThrottleEvent
 
 from ehkafka.events import Throttled
 from ehkafka.intake.contact import Contact
-from ehkafka.intake.owned import Standstill
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.epoch import Epoch
@@ -80,7 +79,7 @@ class Stand:
         self.idle = threading.Event()
         self.epoch = Epoch(P0, 1, {})
         self.epoch.received.next_offset = 10
-        owned = SimpleNamespace(logs=LogBook(), epochs=lambda: [self.epoch], standstill=Standstill())
+        owned = SimpleNamespace(logs=LogBook(), epochs=lambda: [self.epoch])
         self.context: Any = SimpleNamespace(
             clock=clock.now_s,
             emit=lambda _event: None,
@@ -180,19 +179,6 @@ def test_after_a_time_in_which_the_process_did_not_run_the_lag_is_not_known_yet(
     stand.ends(10)
     stand.context.brokers.contact.check(1.0)
     assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
-
-
-def test_a_standstill_does_not_include_a_time_in_which_the_process_did_not_run(
-    throttle: Throttle, clock: VirtualClock
-) -> None:
-    """What has come meanwhile is on its way."""
-    stand = Stand(throttle, clock)
-    stand.ends(20)
-    stand.watch.check()
-    stand.context.brokers.contact.note_turn()
-    clock.advance(3600.0)
-    stand.watch.check()
-    assert stand.context.owned.standstill.lasts_s(P0, 10, clock.now_s()) == 0.0
 
 
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -13,9 +12,7 @@ from ehkafka.endpoint.broker_errors import FailedFetch, failed_fetch
 from ehkafka.events import PartitionReadable, PartitionUnreadable
 from ehkafka.intake.contact import Leader
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.intake.unreadable import LASTS_S, RETRY_S, SILENT_S, SilentBatches, UnreadablePartitions
-from ehkafka.positions.empty_tails import Tails
-from ehkafka.positions.log_asker import Question
+from ehkafka.intake.unreadable import LASTS_S, RETRY_S, UnreadablePartitions
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
@@ -145,6 +142,16 @@ def test_the_places_that_librdkafka_invents_behind_a_wrong_checksum_count_for_no
     assert stage.offset == 20
 
 
+def test_what_another_client_has_found_does_not_replace_what_this_one_has_reported() -> None:
+    """Else the partition stays paused: only what is noted as paused is tried again."""
+    stage = Stage()
+    stage.fail()
+    assert stage.turn() == ["pause"]
+    stage.parts.note_silent(FailedFetch(P0, 10, KafkaError(KafkaError._BAD_MSG)))
+    assert stage.parts.halts(P0)
+    assert stage.turn(RETRY_S) == ["resume", 10]
+
+
 def test_an_error_of_the_broker_pauses_nothing_and_ends_when_it_is_not_repeated() -> None:
     """The client repeats these fetches itself."""
     stage = Stage()
@@ -211,25 +218,3 @@ def test_a_silent_leader_does_not_make_a_batch_readable() -> None:
     stage.context.brokers.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s() + RETRY_S)
     stage.turn(RETRY_S)
     assert stage.offset is None
-
-
-def test_an_answer_of_the_log_does_not_replace_what_the_client_has_reported_meanwhile() -> None:
-    """Else the partition stays paused: only what is noted as paused is tried again."""
-    stage = Stage()
-    asked: list[Question[Tails]] = []
-
-    def read_tails(tails: Any) -> Question[Tails]:
-        asked.append(Question(Tails(tails), Mock()))
-        return asked[-1]
-
-    stage.context.brokers.asker = SimpleNamespace(read_tails=read_tails)
-    stage.context.owned.standstill = SimpleNamespace(lasts_s=lambda *_: SILENT_S, partitions=lambda: [P0])
-    silent = SilentBatches(stage.context, stage.parts.note_silent)
-    silent.check()
-    stage.fail()
-    assert stage.turn() == ["pause"]
-    asked[0].answer = asked[0].answer._replace(broken={P0})
-    asked[0].done.set()
-    silent.check()
-    assert stage.parts.halts(P0)
-    assert stage.turn(RETRY_S) == ["resume", 10]

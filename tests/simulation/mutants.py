@@ -93,10 +93,10 @@ FlowControl._free: the backlog has no limit
     limits.backlog_records_max - amounts.backlog_records - beyond_records -> limits.backlog_records_max
 FlowControl.to_pause: a partition is paused though its records end
     if _is_over(one, records // parts, size // parts) -> if one.load.backlog_records > records // parts
-    by test_nobody_is_paused_who_is_not_stuck
+    by test_what_is_not_stuck_is_not_paused
 FlowControl.to_pause: partitions are paused where nobody gains
     or (over and not gains) ->
-    by test_nobody_is_paused_where_nobody_gains
+    by test_nothing_is_paused_where_no_partition_gains
 FlowControl.to_pause: partitions are paused for one whose log has ended
     has_unread(one.load.partition) and not _has_enough(one) -> not _has_enough(one)
     by test_whose_log_has_ended_gains_nothing
@@ -109,8 +109,8 @@ FlowControl._may_go_on: a paused partition resumes at once
 FlowControl._may_go_on: a stuck partition is tried again at once
     and now_s >= pause.again_s ->
     by test_a_paused_partition_goes_on_once_a_quarter_of_what_it_held_is_left
-FlowControl.to_resume: who never moved goes on beside the others
-    for load in still: -> for load in ():
+FlowControl.to_resume: partitions go on though nearly nothing is free
+    if not self._is_worth_a_fetch(amounts): -> if False:
     by test_a_full_backlog_ends_for_those_that_moved_though_one_holds_more_than_half_for_ever
 FlowControl.batch_size: a batch fills the backlog
     min(self.room(amounts), max(1, part)) -> self.room(amounts)

@@ -1,0 +1,148 @@
+"""Partitions that lag while nothing of them arrives: since when, and what a client of its own finds there.
+
+Of batches that the client cannot parse it reports nothing, and of a log whose last records compaction has
+taken away no client tells. So where a partition stands still, another client reads on from there, on the
+asker's thread; its statistics tell the one from the other, and both from an open transaction. On the poll
+thread, twice a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from ehkafka.endpoint.broker_errors import FailedFetch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.positions.empty_tails import Tails
+    from ehkafka.positions.log_asker import Question
+    from ehkafka.records import TopicPartition
+
+# After so long a standstill the log is read, and again after so long.
+SILENT_S: Final = 3.0
+AGAIN_S: Final = 60.0
+
+
+class Tail(NamedTuple):
+    """What was read of a log from `begin` up to `end`: whether it is known to have no record there."""
+
+    begin: int
+    end: int
+    read_s: float
+    is_empty: bool
+    was_alone: bool
+
+
+class Standstill:
+    """Which partitions lag while nothing of them arrives, and since when. Pure.
+
+    Remembers up to where a partition had been received when its log was first seen to go on.
+    """
+
+    def __init__(self) -> None:
+        # Replaced, never changed: others read it.
+        self._since: dict[TopicPartition, tuple[int, float]] = {}
+        # What was read last of partitions that stood still.
+        self.tails: dict[TopicPartition, Tail] = {}
+
+    def check(self, behind: Iterable[tuple[TopicPartition, int]], now_s: float) -> None:
+        """Take which partitions are behind now, and the next offset that each waits for."""
+        known = self._since
+        found: dict[TopicPartition, tuple[int, float]] = {}
+        for partition, received_next in behind:
+            seen = known.get(partition)
+            found[partition] = seen if seen and seen[0] == received_next else (received_next, now_s)
+        self._since = found
+
+    def forget_all(self) -> None:
+        """Begin anew: silence proves nothing now."""
+        self._since = {}
+
+    def partitions(self) -> Iterable[TopicPartition]:
+        """Return those that lagged at the last look."""
+        return self._since
+
+    def lasts_s(self, partition: TopicPartition, received_next: int, now_s: float) -> float:
+        """Return for how long a partition has stood still; 0 where it has moved since the last look."""
+        seen = self._since.get(partition)
+        return 0.0 if seen is None or seen[0] != received_next else max(0.0, now_s - seen[1])
+
+    def tail(self, partition: TopicPartition, begin: int) -> Tail | None:
+        """Return what was read of a log from just this offset on."""
+        found = self.tails.get(partition)
+        return found if found is not None and found.begin == begin else None
+
+    def is_unread(self, partition: TopicPartition, begin: int) -> bool:
+        """Tell whether a partition stands still of whose log nothing was read from this offset on."""
+        return partition in self._since and self.tail(partition, begin) is None
+
+
+class StandstillWatch:
+    """Notes who stands still, and reads there; `note` takes a batch of which the client reports nothing."""
+
+    def __init__(self, context: IntakeContext, note: Callable[[FailedFetch], None]) -> None:
+        self._context = context
+        self._note = note
+        self._question: Question[Tails] | None = None
+
+    def check(self) -> None:
+        """Take an answer, see who stands still, and have their logs read."""
+        context = self._context
+        # While records are withheld, those of a partition may stand in the client's queue behind others'.
+        withheld, context.flow.has_withheld = context.flow.has_withheld, False
+        is_blind = context.brokers.contact.is_blind or context.brokers.throttle.is_recent
+        if self._question is not None and self._question.done.is_set():
+            self._take(self._question.answer, is_blind=is_blind)
+            self._question = None
+        if is_blind or withheld:
+            context.owned.standstill.forget_all()  # what came meanwhile is not known
+            return
+        logs, paused = context.owned.logs, context.flow.paused
+        context.owned.standstill.check(
+            (
+                (one.partition, one.received.next_offset or 0)
+                for one in context.owned.epochs()
+                if one.partition not in paused
+                and (logs.end(one.partition) or 0) > (one.received.next_offset or 0)
+            ),
+            context.clock(),
+        )
+        self._ask()
+
+    def _take(self, answer: Tails, *, is_blind: bool) -> None:
+        owned, now_s = self._context.owned, self._context.clock()
+        for partition, (begin, end) in answer.asked.items():
+            if partition not in owned or owned.begin_of(partition) != begin:
+                continue
+            is_empty = partition in answer.empty and not is_blind
+            owned.standstill.tails[partition] = Tail(begin, end, now_s, is_empty, len(answer.asked) == 1)
+            if partition in answer.broken:
+                error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
+                self._note(FailedFetch(partition, begin, error))
+
+    def _ask(self) -> None:
+        owned, asker = self._context.owned, self._context.brokers.asker
+        if asker is None or self._question is not None:
+            return
+        still = [one for one in owned.standstill.partitions() if one in owned]
+        due = [one for one in still if self._is_due(owned[one].epoch)]
+        # Of several it is not known which one cannot be parsed: then each is read alone.
+        unread = [one for one in due if owned.standstill.tail(one, owned.begin_of(one)) is None]
+        if asked := unread or due[:1]:
+            self._question = asker.read_tails(
+                {one: (owned.begin_of(one), owned.logs.end(one) or 0) for one in asked}
+            )
+
+    def _is_due(self, epoch: Epoch) -> bool:
+        owned, partition, now_s = self._context.owned, epoch.partition, self._context.clock()
+        lasts_s = owned.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s)
+        if lasts_s < SILENT_S or partition in owned.unreadable:
+            return False
+        tail = owned.standstill.tail(partition, owned.begin_of(partition))
+        is_settled = tail is not None and (tail.is_empty or tail.was_alone)
+        return tail is None or not is_settled or now_s >= tail.read_s + AGAIN_S
