@@ -1,8 +1,8 @@
 """Back-pressure: how many records the next `consume()` takes, and which partitions pause and resume.
 
-The poll thread's. Withholds records while every handler has enough at hand: nobody asks for any, so they
-stay in librdkafka's queue, which is full and fetches nothing, and the client is only kept in touch with. A
-pause would throw that queue away; it is for partitions that are stuck while a handler lacks work.
+The poll thread's. Withholds records while every handler has enough at hand: the client is asked for none, so
+they stay in librdkafka's queue, which is full and fetches nothing, and the client is only kept in touch with.
+A pause would throw that queue away; it is for partitions that are stuck while a handler lacks work.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Backpressure:
         return Stuck(load, max(self._paces.stuck_records(_counts(epoch), now_s), awaited))
 
     def _count_awaited(self, backlog: int, part: int, now_s: float) -> None:
-        """Count what waits for somebody's answer: however fast other records of the partition end.
+        """Count what waits for an answer: however fast other records of the partition end.
 
         Now and then, and where the backlog has grown by `part`: by the next time it could be full.
         """

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 class ByHand:
-    """Calls for the poll thread, and the partitions that somebody has paused."""
+    """Calls for the poll thread, and the partitions that a command has paused."""
 
     def __init__(self, context: IntakeContext) -> None:
         self._context = context
         # Any thread appends; the poll thread takes.
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._thread: int | None = None
-        # Set once, by the poll thread, when no turn comes any more. Set before what waits is refused; whoever
-        # asks leaves its call first and reads this second, so that nobody waits for nothing.
+        # Set once, by the poll thread, when no turn comes any more. Set before what waits is refused; a
+        # caller leaves its call first and reads this second, so that no call waits in vain.
         self._is_closed = False
         # Runs in each turn with calls or new epochs, and in each slow look: ends pauses whose time is
         # over. Set once, before the thread starts.

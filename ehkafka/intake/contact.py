@@ -270,7 +270,7 @@ class Contact:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether nobody can know where the logs end now."""
+        """Whether it is unknown where the logs end now."""
         return self._down_s is not None or self.is_unreachable
 
     @property

@@ -6,10 +6,9 @@ backlog and brings them back: each amount may pass its own limit by that, the su
 sum of the limits.
 
 A pause throws away what librdkafka had fetched of a partition, to be fetched and paid for again. So while
-the handlers have enough to do nothing is paused: records are *withheld*, which is to say that nobody asks for
-any. Paused is only what is stuck: once the backlog is half full and handlers lack work, each partition that
-holds more than its part of the free half behind records that wait for others, and only if one that holds less
-gains by it.
+the handlers have enough to do nothing is paused: records are *withheld*: the client is asked for none. Paused
+is only what is stuck: once the backlog is half full and handlers lack work, each partition that holds more
+than its part of the free half behind records that wait for others, and only if one that holds less gains.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ class FlowControl:
     paused: set[TopicPartition] = field(default_factory=set)
     # Those of them whose share of the parked budget was full: only these wait for it to be half empty.
     parked_full: set[TopicPartition] = field(default_factory=set)
-    # Those that somebody has paused: only `resume_by_hand` lets them go on.
+    # Those that a command has paused: only `resume_by_hand` lets them go on.
     by_hand: set[TopicPartition] = field(default_factory=set)
     # Some turn took nothing though there may have been something. The slow watch, which takes silence for a
     # standstill otherwise, clears it.

@@ -25,7 +25,7 @@ PATIENCE_S: Final = 1.0
 """How long a call may hold up those of other orders."""
 
 HANGS_S: Final = 5.0
-"""From then on it is said that a call has not returned, and nobody waits for what comes after it."""
+"""From then on it is said that a call has not returned, and nothing waits for what comes after it."""
 
 THREADS_MAX: Final = 32
 """Calls that take their time, at once. With so many, the rest waits for one of them."""
@@ -153,7 +153,7 @@ class HookThreads:
             self._emit(UserCodeHangs(str(call), HANGS_S))
 
     def is_held_up(self, call: HookCall) -> bool:
-        """Tell whether an earlier call of its order hangs, so that nobody knows when it will run."""
+        """Tell whether an earlier call of its order hangs, so that it is unknown when it will run."""
         with self._changed:
             return call.order is not None and any(
                 other is not call and other.order == call.order and self._hangs(other)

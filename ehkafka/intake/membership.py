@@ -292,7 +292,7 @@ class Membership:
         ]
         where = [*(begin.kafka_partition() for begin in begins), *waiting]
         # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
-        # and a partition that nobody has committed could skip what arrives before the first commit.
+        # and a partition without a commit could skip what arrives before the first commit.
         if self._context.options.cooperative:
             consumer.incremental_assign(where)
         else:

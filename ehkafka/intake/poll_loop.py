@@ -118,7 +118,7 @@ class PollLoop:
         # is valid now, and those of a partition that is gone are dropped.
         received = self._deliver(consumer, messages) if messages else ()
         # From here to the next `consume()` alone the client's position tells which offsets hold no record:
-        # inside of one, and after an error, it is past records that nobody has.
+        # inside of one, and after an error, it is past records that were not received.
         self._is_all_received = True
         self._log_ends.check_where_passed(consumer, received)
         self._unreadable.run(consumer)
@@ -145,7 +145,7 @@ class PollLoop:
             self._pressure.bound_prefetch(consumer)
             left_s = self._pressure.touch_due_s() - self._context.clock()
             if left_s > 0:
-                # Not in `consume()`: with a full queue that returns at once, with a record that nobody wants.
+                # Not in `consume()`: with a full queue that returns at once, with an unwanted record.
                 # The handlers have work for longer than this, or wait for each other.
                 time.sleep(min(left_s, self._withheld_s()))
                 return ()

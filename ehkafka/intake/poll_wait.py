@@ -1,8 +1,9 @@
 """How long the poll thread may wait for the broker, and how long its loop stood. Pure; time is an argument.
 
 `consume()` cannot be woken. So the wait is short while something must be watched or just moved, and as long
-as an idle one when all that is left to look for is somebody else's next step: a handler that returns, a free
-worker, room for a paused partition. Workers wake each other; the poll thread is late for the resume at most.
+as an idle one when all that is left to look for is the next step of another thread: a handler that returns,
+a free worker, room for a paused partition. Workers wake each other; the poll thread is late for the resume at
+most.
 Looked at each millisecond, such waiting cost 7 to 30 % of a core; it costs less than 1 %.
 
 The poll thread writes. Any thread reads the longest time between two turns, of late: a loop that stands loses

@@ -39,12 +39,10 @@ class Tail(NamedTuple):
 
 
 class Standstill:
-    """Which partitions lag while nothing of them arrives, and since when. Pure.
-
-    Remembers up to where a partition had been received when its log was first seen to go on.
-    """
+    """Which partitions lag while nothing of them arrives, and since when. Pure."""
 
     def __init__(self) -> None:
+        # Up to where a partition was received when its log was first seen to reach further, and when that was.
         # Replaced, never changed: others read it.
         self._since: dict[TopicPartition, tuple[int, float]] = {}
         # What was read last of partitions that stood still.
@@ -83,7 +81,7 @@ class Standstill:
 
 
 class StandstillWatch:
-    """Notes who stands still, and reads there; `note` takes a batch of which the client reports nothing."""
+    """Notes which partitions stand still, and has their logs read; `note` takes a batch of which the client reports nothing."""
 
     def __init__(self, context: IntakeContext, note: Callable[[FailedFetch], None]) -> None:
         self._context = context
@@ -91,7 +89,7 @@ class StandstillWatch:
         self._question: Question[Tails] | None = None
 
     def check(self) -> None:
-        """Take an answer, see who stands still, and have their logs read."""
+        """Take an answer, look at the partitions, and put a question."""
         context = self._context
         # While records are withheld, those of a partition may stand in the client's queue behind others'.
         withheld, context.flow.has_withheld = context.flow.has_withheld, False

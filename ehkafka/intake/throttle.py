@@ -2,7 +2,7 @@
 
 A throttled fetch comes back empty and without an error, on Event Hubs and (with the time in the answer) on
 Apache Kafka, which then also leaves out where the log ends. So while a broker throttles, and for a while
-after, silence proves nothing: nobody may call a partition idle or read its lag as zero.
+after, silence proves nothing: no partition counts as idle, and no lag as zero.
 librdkafka calls `on_throttle` inside `consume()`, on the poll thread; the rest is read from any thread.
 """
 

@@ -1,7 +1,7 @@
 """Which logs have no record from an offset up to their end: compaction takes away the last ones, too.
 
-No client tells of such a hole: its position stays before it, and nothing arrives. So somebody reads there
-with a consumer of its own, which joins no group and commits nothing. A log's tail is empty when fetches from
+No client tells of such a hole: its position stays before it, and nothing arrives. So another
+consumer reads there, which joins no group and commits nothing. A log's tail is empty when fetches from
 there were answered and brought nothing (`client_fetches`): neither a record nor anything that the client
 could not parse. Never on the poll thread.
 """

@@ -1,7 +1,7 @@
 """Which partitions are new: added to their topic since the group began with it. Pure; the poll thread's.
 
 A partition without a commit may be one that is not committed yet, which begins where `start` is, or one
-that the topic has got since, whose records nobody asked to skip. They are distinguished by the number of
+that the topic has got since, whose records are not to be skipped. They are distinguished by the number of
 partitions that the group's first commits carry in their metadata, each later commit too, and by the number
 that this run found when it began.
 """

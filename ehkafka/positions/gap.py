@@ -51,7 +51,7 @@ class Gap(NamedTuple):
     def lost_records(self, action: OutOfRange) -> int:
         """Return how many offsets are never read: deleted, and with `latest` those skipped as well.
 
-        Of a log that ends before the wanted offset nobody knows whether what it holds was handled before
+        Of a log that ends before the wanted offset it is unknown whether what it holds was handled before
         (it was cut) or not (it was recreated): `latest` counts all of it.
         """
         if self.wanted_offset > self.log.end:

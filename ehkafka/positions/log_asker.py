@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A run that asks nothing for so long keeps neither thread nor client: nobody may be left who would end it.
+# A run that asks nothing for so long keeps neither thread nor client: the run may be gone that would end it.
 IDLE_S = 5.0
 # How long the group's commits are waited for, one try after another.
 _COMMITTED_S = (1.0, 2.0, 2.0)
@@ -117,13 +117,13 @@ class LogAsker:
         open_consumer: Callable[..., Consumer],
         on_death: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
-        """`on_death` is called when the thread ends by an error that nobody expected."""
+        """`on_death` is called when the thread ends by an unexpected error."""
         self.ids = ids
         self._open_consumer = open_consumer
         self._on_death = on_death
         self._questions: queue.SimpleQueue[Question[Any] | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        # Nobody puts a question while the thread is about to end.
+        # No question is put while the thread is about to end.
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._kept = _KeptConsumer(open_consumer)  # a new one with each thread
@@ -209,7 +209,7 @@ class LogAsker:
                     question.error = error
                 finally:
                     question.done.set()
-        except BaseException as error:  # whoever waits must not wait for a thread that is gone
+        except BaseException as error:  # a caller must not wait for a thread that is gone
             self.ids.close()
             self._on_death(error)
         finally:

@@ -45,7 +45,7 @@ DOWN_S = 0.5
 # What is finished above a commit only spares repeats: not worth holding up an assignment for long.
 RESTORE_S = 2.0
 _NAMED = 10
-_BARE = "the group's commit has no metadata as ours had there, so somebody else has put the group there"
+_BARE = "the group's commit has no metadata as ours had there, so another program has put the group there"
 _UNPROVED = "the record that shows whether its log is the mirror's could not be read in time"
 _STEP = "Fix that, or set on_no_group_offsets='start' to begin where start= says."
 
@@ -144,8 +144,8 @@ class MirrorStart(WithoutCommit):
         more = f"; and {len(contested) - _NAMED} more" if len(contested) > _NAMED else ""
         raise EndpointError(
             f"The group {self._group!r} has no committed offset for "
-            f"{counted(len(contested), 'partition')} whose mirror "
-            f"somebody else has written ({text}{more}). Whichever is wrong would skip or repeat records, and "
+            f"{counted(len(contested), 'partition')} whose mirror another program "
+            f"has written ({text}{more}). Whichever is wrong would skip or repeat records, and "
             "start= does not decide. Commit where to begin: ehkafka offsets import takes the SDK's position, "
             "ehkafka offsets reset any other. Or set on_no_group_offsets='start'."
         )
@@ -226,7 +226,7 @@ def mirror_evidence(
     """Return what the logs of commits that say nothing themselves are recognised by, for `PositionFinder`.
 
     Of those whose mirror is of this commit or behind it. A mirror that is ahead of the commit, or whose own
-    commits had metadata, was not written for it: somebody has moved the group, and means the log of then.
+    commits had metadata, was not written for it: an operator has moved the group, and means the log of then.
     """
     if mirror.is_down:
         return {}

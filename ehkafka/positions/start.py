@@ -70,7 +70,7 @@ def check_start(start: Any) -> None:
 
 
 def check_start_topics(start: Any, topics: Collection[str]) -> None:
-    """Refuse a mapping that names a topic which nobody handles. Raises `ConfigurationError`."""
+    """Refuse a mapping that names a topic without a handler. Raises `ConfigurationError`."""
     if not isinstance(start, Mapping):
         return
     unknown = sorted({key[0] for key in start if isinstance(key, tuple) and key[0] not in topics})

@@ -1,8 +1,8 @@
 """Reads the records that distinguish logs from others of their names: one of each partition, all at once.
 
 With a consumer of its own, which joins no group and commits nothing. Bounded in time for all partitions
-together: what was not read by then is left out, and proves nothing. Never on the poll thread, which waits
-for nobody that long.
+together: what was not read by then is left out, and proves nothing. Never on the poll thread, which does not
+wait that long.
 """
 
 from __future__ import annotations
