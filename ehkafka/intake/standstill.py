@@ -42,7 +42,7 @@ class Standstill:
     """Which partitions lag while nothing of them arrives, and since when. Pure."""
 
     def __init__(self) -> None:
-        # Up to where a partition was received when its log was first seen to reach further, and when that was.
+        # Up to where a partition was received when its log was first seen to end later, and since when.
         # Replaced, never changed: others read it.
         self._since: dict[TopicPartition, tuple[int, float]] = {}
         # What was read last of partitions that stood still.
@@ -81,7 +81,7 @@ class Standstill:
 
 
 class StandstillWatch:
-    """Notes which partitions stand still, and has their logs read; `note` takes a batch of which the client reports nothing."""
+    """Has logs read of partitions that stand still; `note` takes a batch that the client does not report."""
 
     def __init__(self, context: IntakeContext, note: Callable[[FailedFetch], None]) -> None:
         self._context = context
