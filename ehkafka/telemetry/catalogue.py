@@ -7,9 +7,11 @@ false lag of 0 would hide the worst. `docs/metrics.md` has the same list, with w
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from ehkafka.workers.call_times import BOUNDS_S
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 Of = TypeVar("Of")
 Kind = Literal["counter", "gauge", "histogram"]
 COMMON_LABELS: Final = ("group", "member")
+OF_PARTITION: Final = ("topic", "partition")
 UNITS: Final = ("seconds", "bytes", "records")
 
 
@@ -62,16 +65,15 @@ class Metric(Generic[Of]):
         return self.own_labels if self.by is None else (*self.own_labels, self.by)
 
 
-def _of_app(
-    name: str, kind: Kind, meaning: str, read: Callable[[Snapshot], Value], by: str | None = None
-) -> Metric[Snapshot]:
-    return Metric(name, kind, meaning, read, by=by)
+def _field(name: str, meaning: str, *labels: str) -> Metric[Any]:
+    """Return the metric of the field that its name says: without `_total`, and seconds are `_s`."""
+    field = re.sub("_seconds$", "_s", name.removesuffix("_total"))
+    kind: Kind = "counter" if name.endswith("_total") else "gauge"
+    return Metric(f"ehkafka_{name}", kind, meaning, attrgetter(field), labels)
 
 
-def _of_partition(
-    name: str, meaning: str, read: Callable[[PartitionSnapshot], Value]
-) -> Metric[PartitionSnapshot]:
-    return Metric(name, "gauge", meaning, read, ("topic", "partition"))
+def _of_partition(name: str, meaning: str) -> Metric[PartitionSnapshot]:
+    return _field(name, meaning, *OF_PARTITION)
 
 
 def _commits(snapshot: Snapshot) -> Value:
@@ -101,126 +103,91 @@ def _call_times(handler: HandlerSnapshot) -> Value:
 
 
 APP: tuple[Metric[Snapshot], ...] = (
-    _of_app("ehkafka_running", "gauge", "1 while the app runs, else 0.", lambda s: s.state == "running"),
-    _of_app("ehkafka_uptime_seconds", "gauge", "Since the app was started.", lambda s: s.uptime_s),
-    _of_app("ehkafka_partitions", "gauge", "Partitions that this app has now.", lambda s: len(s.partitions)),
-    _of_app(
-        "ehkafka_received_records_total",
-        "counter",
-        "Records that were received.",
-        lambda s: s.received_records,
-    ),
-    _of_app(
-        "ehkafka_finished_records_total",
-        "counter",
+    Metric("ehkafka_running", "gauge", "1 while the app runs, else 0.", lambda s: s.state == "running"),
+    _field("uptime_seconds", "Since the app was started."),
+    Metric("ehkafka_partitions", "gauge", "Partitions that this app has now.", lambda s: len(s.partitions)),
+    _field("received_records_total", "Records that were received."),
+    _field(
+        "finished_records_total",
         "Records with the outcome finished, those included that an earlier owner had finished.",
-        lambda s: s.finished_records,
     ),
-    _of_app(
-        "ehkafka_skipped_records_total",
-        "counter",
+    _field(
+        "skipped_records_total",
         "Records that were skipped: by their handler, by the failure policy, or because of their age.",
-        lambda s: s.skipped_records,
     ),
-    _of_app(
+    Metric(
         "ehkafka_dead_letters_total",
         "counter",
         "Records whose dead letter is safe.",
         lambda s: s.dead_lettered_records,
     ),
-    _of_app(
-        "ehkafka_returned_records_total",
-        "counter",
+    _field(
+        "returned_records_total",
         "Received records without an outcome when their partition went; the next owner handles them.",
-        lambda s: s.returned_records,
     ),
-    _of_app(
-        "ehkafka_stale_records_total",
-        "counter",
+    _field(
+        "stale_records_total",
         "Records that finished after their partition had gone: the next owner handles them once more.",
-        lambda s: s.stale_records,
     ),
-    _of_app(
+    Metric(
         "ehkafka_lost_records_total",
         "counter",
         "Offsets that the log no longer held when they were to be read, and those that were skipped for it.",
         lambda s: s.counters.get("records_lost", 0),
     ),
-    _of_app(
+    Metric(
         "ehkafka_received_bytes_total",
         "counter",
         "Bytes that came in on the consumer's connections.",
         lambda s: s.socket_bytes,
     ),
-    _of_app("ehkafka_commits_total", "counter", "Commits, by result.", _commits, by="result"),
-    _of_app("ehkafka_rebalances_total", "counter", "Rebalances of the group here.", _rebalances, by="kind"),
-    _of_app(
+    Metric("ehkafka_commits_total", "counter", "Commits, by result.", _commits, by="result"),
+    Metric("ehkafka_rebalances_total", "counter", "Rebalances of the group here.", _rebalances, by="kind"),
+    Metric(
         "ehkafka_events_total",
         "counter",
         "Events of each kind in ehkafka.events, and the plain counters beside them.",
         lambda s: s.counters,
         by="event",
     ),
-    _of_app(
+    Metric(
         "ehkafka_overdue_calls",
         "gauge",
         "Calls on threads that run for longer than their handler's deadline.",
         _overdue,
         by="handler",
     ),
-    _of_app(
-        "ehkafka_throttled_seconds_total",
-        "counter",
-        "What brokers held their answers back because of quotas, over all brokers.",
-        lambda s: s.throttled_s,
+    _field(
+        "throttled_seconds_total", "What brokers held their answers back because of quotas, over all brokers."
     ),
-    _of_app(
-        "ehkafka_broker_silence_seconds",
-        "gauge",
-        "Since any broker answered last, heartbeats included.",
-        lambda s: s.broker_silence_s,
-    ),
-    _of_app(
-        "ehkafka_poll_gap_seconds",
-        "gauge",
+    _field("broker_silence_seconds", "Since any broker answered last, heartbeats included."),
+    _field(
+        "poll_gap_seconds",
         "The longest time between two turns of the poll loop, of the last one to two minutes.",
-        lambda s: s.poll_gap_s,
     ),
-    _of_app(
-        "ehkafka_token_valid_seconds",
-        "gauge",
-        "How long the Entra ID token in use is still valid.",
-        lambda s: s.token_valid_s,
-    ),
-    _of_app(
+    _field("token_valid_seconds", "How long the Entra ID token in use is still valid."),
+    Metric(
         "ehkafka_mirror_delay_seconds",
         "gauge",
         "How long the mirror has been behind the commits, where it has waited longest.",
         lambda s: None if s.mirror is None else s.mirror.behind_s,
     ),
-    _of_app(
+    Metric(
         "ehkafka_mirror_behind_partitions",
         "gauge",
         "Partitions whose mirror is behind their commit.",
         lambda s: None if s.mirror is None else s.mirror.behind_partitions,
     ),
-    _of_app(
+    Metric(
         "ehkafka_mirror_failing",
         "gauge",
         "1 while the mirror's store takes no writes, else 0.",
         lambda s: None if s.mirror is None else s.mirror.error is not None,
     ),
-    _of_app(
-        "ehkafka_unacknowledged_outputs",
-        "gauge",
-        "Outputs and dead letters that the broker has not acknowledged.",
-        lambda s: s.unacknowledged_outputs,
-    ),
-    _of_app(
-        "ehkafka_unacknowledged_messages",
-        "gauge",
+    _field("unacknowledged_outputs", "Outputs and dead letters that the broker has not acknowledged."),
+    _field(
+        "unacknowledged_messages",
         "Messages that app.producer was given and the broker has not acknowledged.",
-        lambda s: s.unacknowledged_messages,
     ),
 )
 
@@ -245,80 +212,60 @@ HANDLER: tuple[Metric[HandlerSnapshot], ...] = (
 )
 
 PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
+    _of_partition("lag_records", "Records up to the end of the log that are not finished."),
+    _of_partition("backlog_records", "Received without an outcome and not parked."),
+    _of_partition("backlog_bytes", "Values, keys and headers of the backlog."),
     _of_partition(
-        "ehkafka_lag_records",
-        "Records up to the end of the log that are not finished.",
-        lambda p: p.lag_records,
+        "in_flight_records", "Of the backlog: with its handler, or started and waiting for an answer."
     ),
-    _of_partition(
-        "ehkafka_backlog_records",
-        "Received without an outcome and not parked.",
-        lambda p: p.backlog_records,
-    ),
-    _of_partition(
-        "ehkafka_backlog_bytes",
-        "Values, keys and headers of the backlog.",
-        lambda p: p.backlog_bytes,
-    ),
-    _of_partition(
-        "ehkafka_in_flight_records",
-        "Of the backlog: with its handler, or started and waiting for an answer.",
-        lambda p: p.in_flight_records,
-    ),
-    _of_partition(
-        "ehkafka_parked_records",
-        "Waiting in blocked lanes; not in the backlog.",
-        lambda p: p.parked_records,
-    ),
-    _of_partition(
-        "ehkafka_parked_bytes",
-        "Values, keys and headers of what is parked.",
-        lambda p: p.parked_bytes,
-    ),
-    _of_partition(
+    _of_partition("parked_records", "Waiting in blocked lanes; not in the backlog."),
+    _of_partition("parked_bytes", "Values, keys and headers of what is parked."),
+    Metric(
         "ehkafka_watermark_next_offset",
+        "gauge",
         "Offset up to which all received records have an outcome.",
         lambda p: p.watermark,
+        OF_PARTITION,
     ),
-    _of_partition(
+    Metric(
         "ehkafka_committed_next_offset",
+        "gauge",
         "Offset that the broker has stored for the group.",
         lambda p: p.committed,
+        OF_PARTITION,
     ),
-    _of_partition(
+    Metric(
         "ehkafka_oldest_unfinished_seconds",
+        "gauge",
         "Since the oldest record without an outcome was received; 0 where there is none.",
         lambda p: 0.0 if p.oldest is None else p.oldest.age_s,
+        OF_PARTITION,
     ),
+    _of_partition("lanes", "Keys with records that are not finished."),
     _of_partition(
-        "ehkafka_lanes",
-        "Keys with records that are not finished.",
-        lambda p: p.lanes,
-    ),
-    _of_partition(
-        "ehkafka_blocked_lanes",
+        "blocked_lanes",
         "Lanes whose first record waits: for its next attempt, for a command, or because its key is paused.",
-        lambda p: p.blocked_lanes,
     ),
     _of_partition(
-        "ehkafka_held_lanes",
-        "Of the blocked lanes, those that only a command, a restart or a rebalance lets go.",
-        lambda p: p.held_lanes,
+        "held_lanes", "Of the blocked lanes, those that only a command, a restart or a rebalance lets go."
     ),
-    _of_partition(
+    Metric(
         "ehkafka_partition_paused",
+        "gauge",
         "1 while fetching is paused because of the backlog, else 0.",
         lambda p: p.paused,
+        OF_PARTITION,
     ),
     _of_partition(
-        "ehkafka_standstill_seconds",
+        "standstill_seconds",
         "Since when the log goes on and nothing of it arrives, though the partition is not paused.",
-        lambda p: p.standstill_s,
     ),
-    _of_partition(
+    Metric(
         "ehkafka_partition_unreadable",
+        "gauge",
         "1 while nothing of the partition can be read from an offset on, such as a broken batch; else 0.",
         lambda p: p.unreadable is not None,
+        OF_PARTITION,
     ),
 )
 

@@ -42,7 +42,7 @@ BUDGETS = {
     "run": 4920,
     "settings": 620,
     "spark": 8780,
-    "telemetry": 2800,
+    "telemetry": 2750,
     "testing": 2690,
     "transactions": 1850,
     "wording": 680,

@@ -156,21 +156,6 @@ def test_its_handler_uses_the_lifespans_client_and_it_stops_in_good_order(
     assert sum(broker.committed("alerts", "alarms").values()) == 50
 
 
-def test_a_failed_call_is_tried_again_and_the_server_goes_on(
-    serve: Callable[..., tuple[Served, EmbeddedBroker]], guard: Guard
-) -> None:
-    """The record is handled once the service is back; what the app shows is JSON."""
-    assert PROGRAM.text != IMPATIENT
-    served, broker = serve()
-    wait_until(lambda: served.get("/handled")[0] == 200, timeout_s=LIMIT_S)
-    guard.refuses = True
-    broker.produce("alarms", [(b"home-1", b'{"n": 0}')])
-    wait_until(lambda: guard.calls != [], timeout_s=LIMIT_S)
-    guard.refuses = False
-    wait_until(lambda: served.get("/handled") == (200, "1"), timeout_s=LIMIT_S)
-    assert json.loads(served.get("/snapshot")[1])["handlers"][0]["attempts"]["finished"] == 1
-
-
 def test_when_the_app_fails_the_server_ends_and_the_log_has_the_error(
     serve: Callable[..., tuple[Served, EmbeddedBroker]], guard: Guard
 ) -> None:

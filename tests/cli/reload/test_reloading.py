@@ -141,17 +141,6 @@ def test_an_app_that_cannot_be_imported_waits_for_its_correction(
     assert running.end() == 0
 
 
-@pytest.mark.usefixtures("shop")
-def test_an_interrupt_of_this_process_alone_reaches_the_app_and_counts_once(start: Callable) -> None:
-    """As an editor's stop button sends it: what has started is finished, the second one leaves at once."""
-    running = start("run", "shop", "--reload")
-    running.wait_for("HANDLING 1")
-    running.process.send_signal(signal.SIGINT)
-    running.wait_for("press Ctrl-C again to stop at once")
-    running.process.send_signal(signal.SIGINT)
-    assert running.end() == 4
-
-
 def test_ctrl_c_in_a_terminal_reaches_both_and_counts_once(shop: Path) -> None:
     """The app finishes what has started; twice would leave it."""
     terminal = Terminal(shop.parent, "run", "shop", "--reload")
@@ -297,11 +286,3 @@ def test_a_signal_while_it_stops_for_a_change_ends_all_and_counts_once(loop: rel
     assert started[0].sent == [signal.SIGTERM] * 2
     started[0].code = 4
     assert (loop.turn({"c.py"}), len(started)) == (4, 1)
-
-
-def test_an_app_that_is_killed_while_all_ends_has_a_shells_code(loop: reloading.Reloading) -> None:
-    """128 and the signal's number."""
-    loop.signals.append("SIGHUP")
-    loop.turn(())
-    started[0].code = -signal.SIGKILL
-    assert (loop.turn(()), started[0].sent) == (137, [signal.SIGTERM])

@@ -162,21 +162,6 @@ def test_partitions_are_ordered_and_paused_and_handlers_stopped() -> None:
     used(story, states.poisoned())
 
 
-def test_the_cursor_stays_on_its_key() -> None:
-    """Others that come before it push it down."""
-
-    async def story(seen: Seen) -> None:
-        await seen.pilot.press("down")
-        seen.double.state["keys"] = [
-            states.key(5, of=7, key="older", age_s=999.0).as_dict(),
-            *seen.double.state["keys"],
-        ]
-        await seen.until(lambda: seen.rows("keys")[0][1] == "older")
-        assert seen.app._table("keys").chosen == "readings/5@91250"
-
-    used(story, states.poisoned())
-
-
 def test_without_the_token_nothing_can_be_done() -> None:
     """The reason stands on the screen, and again when an action is tried; the token opens it."""
     state = states.poisoned()
@@ -267,16 +252,3 @@ def test_letters_are_read_and_redriven() -> None:
         await seen.until(lambda: "ehkafka dlq redrive readings.dead" in seen.text("#letters-note"))
 
     used(story, states.healthy() | {"letters": {"topics": ["readings.dead", "orders.dead"]}})
-
-
-def test_it_ends_while_an_answer_is_on_its_way() -> None:
-    """A slow server delays only itself, and its late answer finds no screen."""
-
-    async def story(seen: Seen) -> None:
-        seen.double.delay_s = 1.5
-        asked = len(seen.double.authorizations)
-        await seen.until(lambda: len(seen.double.authorizations) > asked)
-        await seen.pilot.press("q")
-        await seen.until(lambda: not seen.app.is_running)
-
-    used(story, states.poisoned())
