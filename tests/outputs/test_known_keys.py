@@ -45,22 +45,6 @@ def test_the_second_output_of_a_key_waits_for_the_first_ones_acknowledgement() -
     assert known.partitions("out", [b"a"]) == [None]
 
 
-def test_a_first_output_that_never_went_holds_nothing_up() -> None:
-    """The next one of its key is the first one then."""
-    known = KnownKeys()
-    assert known.may_go(output(b"a"))
-    known.acknowledged(output(b"a"), None)
-    assert known.may_go(output(b"a"))
-    assert not known.may_go(output(b"a"))
-
-
-def test_outputs_without_a_key_wait_for_none() -> None:
-    """Their order is not promised."""
-    known = KnownKeys()
-    assert all(known.may_go(output(None)) for _ in range(3))
-    assert known.partitions("out", [None]) == [None]
-
-
 @pytest.mark.parametrize(
     ("slept_s", "counts"), [(COUNTS_S - 1, True), (COUNTS_S, True), (2 * COUNTS_S, False)]
 )

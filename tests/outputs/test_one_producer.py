@@ -198,37 +198,6 @@ def test_another_fatal_error_after_the_first_purge_counts(lab: Lab) -> None:
     assert "lost its place" in (lab.producer.problem or "")
 
 
-def test_an_id_that_the_client_hides_loses_the_producer(lab: Lab) -> None:
-    """Error 59 is retried by librdkafka, which raises its epoch each time and tells nothing."""
-    lab.producer.start()
-    assert not lab.producer.is_lost
-    lab.clients[0].callbacks.stats_cb(RAISED)
-    assert lab.producer.is_lost
-
-
-def test_a_fatal_error_that_a_poll_raises_loses_the_producer(lab: Lab) -> None:
-    """It comes out of any call that lets callbacks through."""
-    lab.producer.start()
-
-    def fail() -> None:
-        raise KafkaException(KafkaError(KafkaError._FATAL, "lost its place", fatal=True))
-
-    lab.clients[0].answers.append(fail)
-    lab.producer.serve(0.0)
-    assert lab.producer.is_lost
-    assert "lost its place" in (lab.producer.problem or "")
-
-
-def test_a_client_that_ends_with_a_refused_message_is_no_fault_of_its_producer(lab: Lab) -> None:
-    """What was refused is reported: nothing more is said, and no look at the network advised."""
-    lab.producer.start()
-    lab.clients[0].callbacks.error_cb(KafkaError(KafkaError._GAPLESS_GUARANTEE, "1 message", fatal=True))
-    assert lab.producer.is_lost
-    assert lab.producer.problem is None
-    lab.producer.renew(is_fault=False)
-    assert list(lab.events) == []
-
-
 def test_producers_that_fail_one_after_the_other_are_opened_ever_more_slowly(lab: Lab) -> None:
     """The first one that was of use is followed at once; the wait is the event's."""
     lab.producer.start()

@@ -1,20 +1,40 @@
-"""When a producer of letters is given up, and how long the next one is waited for."""
+"""When a producer is replaced by another one, and how long that one is waited for."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from ehkafka.outputs.replacement import Replacement
 
 TIMED_OUT = -192
+FAILS: tuple[str, Any] = ("failed", TIMED_OUT)
+ACKNOWLEDGED: tuple[str] = ("acknowledged",)
 
 
-@pytest.mark.parametrize("code", [47, 49, 59])
-def test_an_id_that_is_forgotten_wants_another_producer_at_once(code: int) -> None:
-    """No other try of the same producer can succeed."""
+@pytest.mark.parametrize(
+    ("steps", "is_wanted"),
+    [
+        # No other try of the same producer can succeed.
+        ([("failed", 47)], True),
+        ([("failed", 49)], True),
+        ([("failed", 59)], True),
+        # Three failures in a row, of any kind.
+        ([FAILS, FAILS, ACKNOWLEDGED, FAILS, FAILS], False),
+        ([FAILS, FAILS, FAILS], True),
+        # Each reported refusal raises the epoch as well, and is not counted twice.
+        ([*[("reported",)] * 4, ("raised", 5)], False),
+        ([*[("reported",)] * 4, ("raised", 5), ACKNOWLEDGED, ("raised", 7)], False),
+        ([*[("reported",)] * 4, ("raised", 5), ACKNOWLEDGED, ("raised", 8)], True),
+    ],
+)
+def test_a_producer_that_cannot_succeed_is_replaced(steps: list[Any], is_wanted: bool) -> None:
+    """At once, or after three failures without an acknowledgement between them."""
     replacement = Replacement()
-    replacement.failed(code)
-    assert replacement.is_wanted
+    for name, *arguments in steps:
+        getattr(replacement, name)(*arguments)
+    assert replacement.is_wanted is is_wanted
 
 
 def test_a_fatal_error_wants_another_producer_at_once() -> None:
@@ -24,39 +44,12 @@ def test_a_fatal_error_wants_another_producer_at_once() -> None:
     assert replacement.is_wanted
 
 
-def test_so_does_the_third_failure_in_a_row() -> None:
-    """Of whatever kind; an acknowledgement between them says that the producer is well."""
-    replacement = Replacement()
-    for _ in range(5):
-        replacement.failed(TIMED_OUT)
-        replacement.failed(TIMED_OUT)
-        assert not replacement.is_wanted
-        replacement.acknowledged()
-    for _ in range(3):
-        replacement.failed(TIMED_OUT)
-    assert replacement.is_wanted
-
-
-def test_epochs_that_nobody_reported_are_refusals_too() -> None:
+def test_unreported_epochs_are_refusals_too() -> None:
     """Error 59 never reaches us: librdkafka raises the epoch and sends again, for five minutes."""
     replacement = Replacement()
     replacement.raised(2)
     assert not replacement.is_wanted
     replacement.raised(3)
-    assert replacement.is_wanted
-
-
-def test_epochs_raised_for_what_was_reported_are_not_counted_twice() -> None:
-    """Each letter that is refused, too large or not, raises the epoch as well."""
-    replacement = Replacement()
-    for _ in range(4):
-        replacement.reported()
-    replacement.raised(5)
-    assert not replacement.is_wanted
-    replacement.acknowledged()
-    replacement.raised(7)
-    assert not replacement.is_wanted
-    replacement.raised(8)
     assert replacement.is_wanted
 
 

@@ -45,16 +45,6 @@ def test_without_producer_ids_one_output_of_a_key_is_on_its_way() -> None:
         assert parked(world) == [b"a3"]
 
 
-def test_a_key_with_a_partition_is_a_key_of_its_own() -> None:
-    """Its client may have nothing there yet."""
-    with calm() as world:
-        settle(world, b"a1")
-        world.broker.stands = set(ALL)
-        put(world, b"a2", b"a3", partition=1)
-        world.sender._hand_over()
-        assert parked(world) == [b"a3"]
-
-
 def test_a_day_later_no_key_is_known() -> None:
     """The broker may have forgotten the client by then."""
     with calm() as world:
@@ -64,60 +54,6 @@ def test_a_day_later_no_key_is_known() -> None:
         world.broker.stands = set(ALL)
         turn(world)
         assert parked(world) == [b"a3"]
-
-
-def test_what_the_client_refuses_ends_it_and_goes_alone() -> None:
-    """As what the broker refuses: nothing is handed over behind it, and its key goes on alone."""
-    with calm() as world:
-        world.broker.stands = set(ALL)
-        world.broker.refuses[b"a1"] = FOREVER
-        put(world, b"b1")
-        put(world, b"a1", headers="large")
-        put(world, b"a2", b"c3")
-        world.sender._hand_over()
-        assert [value for batch in world.outputs.batches for _, _, _, value, *_ in batch] == [b"b1", b"a1"]
-        world.sender._renew(is_fault=True)
-        assert (aside(world), new(world)[:1]) == ([b"a1"], [b"b1"])
-        turn(world)
-        assert aside(world) == [b"a1", b"a2"]
-
-
-def test_a_topic_made_anew_with_fewer_partitions_keeps_each_keys_order() -> None:
-    """What waits for a partition that is gone goes again, before what is put later."""
-    with calm() as world:
-        settle(world, b"b0")
-        gone = "t", b"b"[0] % PARTITIONS
-        world.broker.stands = {gone}
-        put(world, b"b1")
-        world.sender._hand_over()
-        world.broker.partitions = gone[1]
-        put(world, b"b2", b"b3")
-        turn(world, 300)
-        assert world.stands_now() == set()
-        assert [one for one in world.broker.logs["t", 0] if one != b"b0"] == [b"b1", b"b2", b"b3"]
-
-
-def test_later_ones_of_a_refused_key_go_alone() -> None:
-    """Behind it, in their order."""
-    with calm() as world:
-        settle(world, b"a0")
-        world.broker.refuses[b"a1"] = FOREVER
-        put(world, b"a1", headers="large")
-        turn(world)
-        put(world, b"a2", b"a3")
-        turn(world)
-        assert aside(world) == [b"a1", b"a2", b"a3"]
-
-
-def test_what_the_client_refuses_first_of_all_is_tried_alone() -> None:
-    """There is nothing on its way that it would have to wait for."""
-    judged: list[Output] = []
-    with calm() as world:
-        world.judge = lambda output, *_: judged.append(output)  # type: ignore[method-assign]
-        world.broker.refuses[b"a1"] = FOREVER
-        put(world, b"a1", headers="odd")
-        turn(world, 3)
-    assert [output.value for output in judged] == [b"a1"]
 
 
 def test_what_is_behind_a_refused_one_is_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,18 +100,6 @@ def test_what_waits_for_the_next_start_is_not_waited_for() -> None:
         world.sender._hand_over()
         assert [len(batch) for batch in world.outputs.batches] == [2]
         assert world.outputs.waiting_epochs() == {epoch}
-
-
-def test_refusals_are_no_faults_of_their_clients() -> None:
-    """So the next one is opened at once, however often."""
-    with calm() as world:
-        world.broker.stands = set(ALL)
-        for value in (b"a1", b"b2", b"c3"):
-            put(world, value)
-            world.sender._hand_over()
-            fail(world, TOO_LARGE)
-            turn(world)
-            assert world.sender._producer.due_s() == 0
 
 
 @pytest.mark.parametrize(("too_large", "is_smaller"), [(0, True), (1, False)])
@@ -233,17 +157,6 @@ def test_what_is_behind_an_accepted_suspect_goes_with_others_again() -> None:
         assert alone[0].given[-2:] == [b"a2", b"a3"]
 
 
-def test_a_throttled_client_is_followed_after_a_wait() -> None:
-    """The broker wants less."""
-    with calm() as world:
-        world.broker.stands = set(ALL)
-        put(world, b"a1")
-        world.sender._hand_over()
-        fail(world, THROTTLED)
-        turn(world)
-        assert world.sender._producer.due_s() > 0
-
-
 def test_what_is_in_doubt_is_not_acknowledged() -> None:
     """Nor is what follows: it goes out again behind the first."""
     with calm() as world:
@@ -291,7 +204,7 @@ def test_no_answer_counts_after_a_client_has_ended_for_what_no_report_names() ->
 
 
 def test_what_is_throttled_goes_not_alone() -> None:
-    """One by one would be more requests for a broker that wants fewer."""
+    """One by one would be more requests for a broker that wants fewer. The next client waits for a while."""
     with calm() as world:
         world.broker.stands = set(ALL)
         put(world, b"a1")
@@ -300,6 +213,7 @@ def test_what_is_throttled_goes_not_alone() -> None:
         turn(world)
         assert aside(world) == []
         assert world.stands_now() == {b"a1"}
+        assert world.sender._producer.due_s() > 0
 
 
 def test_a_sender_that_is_behind_lets_nothing_more_be_received(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,20 +279,6 @@ def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
         sender.drop_ended()
         sender._answered(output.group, turn_, KafkaError(TOO_LARGE), None)
     assert judged == []
-
-
-def test_kept_outputs_without_a_key_take_room_by_their_bytes_too() -> None:
-    """They hold no key, so only the room bounds them."""
-    with calm() as world:
-        world.judge = lambda _output, _error, _tries, answer: answer(inf)  # type: ignore[method-assign]
-        world.outputs._bytes_max = 2_500
-        for number in range(3):
-            assert not world.outputs.is_over_bound()
-            value = b"-%d" % number * 500
-            world.broker.refuses[value] = FOREVER
-            put(world, value, headers="odd")
-            turn(world, 5)
-        assert (len(world.outputs.kept), world.outputs.is_over_bound()) == (3, True)
 
 
 def test_what_is_kept_after_its_epoch_has_ended_is_not_counted() -> None:

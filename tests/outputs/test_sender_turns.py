@@ -9,8 +9,8 @@ from ehkafka.outputs.batch import MESSAGE_BYTES, ONE_BY_ONE, REQUEST_BYTES
 from ehkafka.outputs.known_keys import COUNTS_S
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.turns import TURN_S
-from tests.outputs.pretended_broker import PARTITIONS, TOO_LARGE, Answer
-from tests.outputs.sender_calm import ALL, aside, calm, fail, new, parked, put, settle, sizes, turn
+from tests.outputs.pretended_broker import PARTITIONS, Answer
+from tests.outputs.sender_calm import ALL, calm, new, parked, put, settle, sizes, turn
 from tests.outputs.sender_sources import Epoch
 
 if TYPE_CHECKING:
@@ -40,23 +40,6 @@ def test_outputs_with_headers_are_acknowledged_by_the_last_report() -> None:
             assert (batch.left, world.outputs.count()) == (left, 2)
             batch(None, Answer(("t", ord("a") % PARTITIONS), 1))
         assert world.outputs.count() == 0
-
-
-def test_what_waits_for_its_turn_goes_behind_what_its_client_had() -> None:
-    """Alone, where that is refused; what is of other keys stays."""
-    with calm() as world:
-        settle(world, b"a0")
-        world.broker.stands = set(ALL)
-        put(world, b"a1")
-        world.sender._hand_over()
-        fail(world, TOO_LARGE)
-        put(world, b"a2", b"a3", b"b4")
-        world.outputs.lines["t", 1] = world.outputs.take(3)
-        world.sender._renew(is_fault=True)
-        assert aside(world) == [b"a1"]
-        assert new(world) == [b"a2", b"a3", b"b4"]
-        turn(world)
-        assert aside(world) == [b"a1", b"a2", b"a3"]
 
 
 def test_a_partition_has_one_batch_on_its_way() -> None:
@@ -167,20 +150,6 @@ def test_where_each_message_goes_in_a_request_of_its_own_each_is_reported() -> N
         assert (len(batch), batch.left) == (3, 3)
 
 
-def test_partitions_that_stand_hold_up_no_others() -> None:
-    """What is written elsewhere is acknowledged."""
-    with calm() as world:
-        settle(world, b"a0", b"b0", b"c0")
-        world.broker.stands = {("t", b"a"[0] % 3)}
-        put(world, b"a1", b"b1", b"c1")
-        turn(world, 300)
-        assert world.stands_now() == {b"a1"}
-        assert len(world.clients) == 1
-        world.broker.stands.clear()
-        turn(world, 300)
-        assert world.stands_now() == set()
-
-
 def test_what_waits_beyond_some_turns_shows_that_the_sender_is_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -235,18 +204,6 @@ def test_a_partition_that_stands_may_take_all_the_room_and_then_nothing_is_recei
         world.broker.stands.clear()
         turn(world, 300)
         assert not world.outputs.is_behind()
-
-
-def test_where_no_key_waits_for_it_partitions_take_no_turns() -> None:
-    """The client has always something to send."""
-    with calm() as world:
-        world.sender._turns._are_taken = False
-        settle(world, b"a0")
-        world.broker.stands = set(ALL)
-        for value in (b"a1", b"a2"):
-            put(world, value)
-            world.sender._hand_over()
-        assert sizes(world) == [1, 1]
 
 
 def test_where_partitions_take_no_turns_small_batches_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,15 +111,6 @@ def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above()
     assert decoded.ranges.is_complete
 
 
-def test_nothing_is_said_of_an_epoch_that_has_ended() -> None:
-    """The next epoch of a partition begins with what its own commit says."""
-    bench, epoch = restored(2, 3)
-    saver = begun(epoch)
-    saver.forget(epoch.partition, epoch.number)
-    assert tick(saver, epoch, Detail.KEPT).finished == ()
-    assert bench.is_empty()
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
     """Whatever finishes when, and whenever there is time for a look."""

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import ehkafka
 from ehkafka.lanes.decision import Attempt, RetryHead, SkipHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import Record, TopicPartition, deferral
-from ehkafka.records.deferral import DEFERRED, Deferred, defer, is_deferred
+from ehkafka.records.deferral import DEFERRED, Deferred, defer
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
@@ -112,21 +111,6 @@ def test_nothing_is_registered_once_the_handler_has_returned() -> None:
     assert bench.hub.tally.finished_records == 2
 
 
-def test_answers_count_once_and_say_so() -> None:
-    """The first wins, whichever it is."""
-    bench = Bench()
-    bench.receive(b"a")
-    tokens: list[Deferred] = []
-    bench.run_handler(lambda record: tokens.append(record.defer()))
-    (token,) = tokens
-    assert token.is_open
-    assert repr(token) == "<Deferred t[0]@0 open>"
-    assert [token.fail(ValueError()), token.finish(), token.fail(ValueError())] == [True, False, False]
-    assert not token.is_open
-    assert bench.hub.tally.skipped_records == 1
-    assert len(bench.failures_asked) == 1
-
-
 def test_an_expired_token_fails_its_attempt_once_and_on_the_thread_that_expires_it() -> None:
     """The poll thread only finds it; a second look finds nothing; an answer after it is reported once."""
     bench = Bench(VirtualClock(time.monotonic()))
@@ -159,41 +143,6 @@ def test_an_answer_between_the_look_and_the_expiry_counts() -> None:
     head.expire()
     assert not bench.failures_asked
     assert bench.hub.tally.finished_records == 1
-
-
-def test_a_retried_record_can_be_deferred_again() -> None:
-    """The message is the same object; each attempt has its own token."""
-    bench = Bench()
-    bench.decide = lambda _attempt, error: RetryHead(1.0, str(error))
-    bench.receive(b"a", b"a")
-    tokens: list[Deferred] = []
-    bench.run_handler(lambda record: tokens.append(record.defer()))
-    tokens[0].fail(ValueError("no luck"))
-    bench.clock.advance(1.0)
-    with bench.hub.locked() as inboxes:
-        assert inboxes.waiting.retry_due(bench.clock.now_s()) == 1
-    bench.run_handler(lambda record: tokens.append(record.defer()))
-    assert tokens[0].finish() is False
-    assert bench.watermark() == 0
-    assert tokens[1].finish()
-    assert bench.watermark() == 1
-
-
-def test_answers_of_an_ended_epoch_count_for_nothing_and_ask_no_policy() -> None:
-    """Counted; the failures decides nothing for a record that is another member's."""
-    bench = Bench()
-    bench.receive(b"a", b"b")
-    tokens: list[Deferred] = []
-    for _ in range(2):
-        bench.run_handler(lambda record: tokens.append(record.defer()))
-    with bench.hub.locked() as inboxes:
-        assert not inboxes.is_drained([bench.epoch])
-        inboxes.end([bench.epoch])
-    assert tokens[0].finish()
-    assert tokens[1].fail(ValueError())
-    assert list(bench.hub.inboxes.router.ignored) == [bench.epoch]
-    assert not bench.failures_asked
-    assert not bench.hub.inboxes.waiting.held
 
 
 def test_many_early_answers_are_taken_without_recursion() -> None:
@@ -298,16 +247,6 @@ def test_a_deadline_that_cannot_be_is_refused(wrong: Any) -> None:
     assert not DEFERRED
 
 
-def test_a_record_is_deferred_once_an_attempt() -> None:
-    """Middleware and handler cannot both hold the only answer."""
-    record = Record(message())
-    assert not is_deferred(record.message)
-    record.defer()
-    assert is_deferred(record.message)
-    with pytest.raises(RuntimeError, match="deferred already"):
-        record.defer()
-
-
 def test_only_exceptions_are_failures() -> None:
     """A text or a class is a mistake that would end in the policy."""
     token = defer(message())
@@ -339,8 +278,3 @@ def test_a_token_keeps_its_message_so_that_nobody_else_gets_its_place() -> None:
         defer(message())
         gc.collect(0)
     assert len(DEFERRED) == 100
-
-
-def test_the_facade_has_what_a_raw_handler_needs() -> None:
-    """`ehkafka.defer(message)` returns an `ehkafka.Deferred`."""
-    assert isinstance(ehkafka.defer(message()), ehkafka.Deferred)

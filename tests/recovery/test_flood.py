@@ -5,7 +5,7 @@ from __future__ import annotations
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.flood import FloodGauge
-from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
+from ehkafka.recovery.policy import DeadLetter
 from ehkafka.workers.hub import Hub
 from tests.kit.inbox_bench import Call
 from tests.kit.simulated.message import SimulatedMessage
@@ -38,18 +38,3 @@ def test_a_share_is_judged_over_the_last_outcomes() -> None:
     gauge = FloodGauge(DeadLetter("dead", ratio_max=0.01))
     assert [gauge.overflow(n) for n in range(10)] == [None] * 10
     assert "11 of the last 1000" in str(gauge.overflow(500))
-
-
-def test_a_share_forgets_what_is_long_ago() -> None:
-    """A letter in every hundred is 1 %, for ever."""
-    gauge = FloodGauge(DeadLetter("dead", ratio_max=0.01))
-    assert [gauge.overflow(n * 100) for n in range(200)] == [None] * 200
-    assert gauge._latest.maxlen == 11
-    assert LIMIT_WINDOW_RECORDS == 1_000
-
-
-def test_without_limits_there_is_no_flood() -> None:
-    """Nothing is kept either."""
-    gauge = FloodGauge(DeadLetter("dead"))
-    assert all(gauge.overflow(0) is None for _ in range(5_000))
-    assert not gauge._latest

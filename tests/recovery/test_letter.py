@@ -103,11 +103,6 @@ def test_an_errors_text_is_cut_and_may_be_anything() -> None:
     assert a_letter(reason="file \udcff").header("ehkafka-error-text") == b"file \\udcff"
 
 
-def test_a_letter_shows_no_value() -> None:
-    """Its repr may stand in a log."""
-    assert repr(a_letter([("secret", b"s")])) == "<Letter t[3]@42 key=b'\\xff'>"
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -147,14 +142,3 @@ def test_a_letter_that_is_too_large_loses_its_stack_first() -> None:
     second = shorter(first)
     assert second is not None
     assert second.header(Header.ERROR_TEXT) == b"K"
-
-
-def test_a_record_that_was_redriven_and_fails_again_has_the_new_stack_alone() -> None:
-    """The header of the first time stays neither on the record nor in its next letter."""
-    record = as_record(a_letter(error=KeyError("x"), stack="the first"))
-    origin = letter_origin(record)
-    assert origin is not None
-    assert origin.error_stack == "the first"
-    assert Header.ERROR_STACK not in dict(headers_back(record, origin))
-    again = a_letter(record.headers(), error=KeyError("x"), stack="the second")
-    assert [value for name, value in again.headers if name == Header.ERROR_STACK] == [b"the second"]

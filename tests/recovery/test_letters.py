@@ -15,13 +15,10 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.output import Output, OutputRefusedError, outputs_of
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.records import Outcome, TopicPartition
-from ehkafka.recovery.letters.function import LetterFunction
 from ehkafka.recovery.letters.letter import Letter
 from ehkafka.recovery.letters.target import LetterTopic
-from ehkafka.recovery.policy import DeadLetter
 from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
-from tests.kit.waiting import wait_until
 
 ORIGIN = TopicPartition("t", 0)
 TOO_LARGE = OutputRefusedError("too large", KafkaError.MSG_SIZE_TOO_LARGE)
@@ -142,38 +139,3 @@ def test_a_letter_that_is_too_large_loses_its_errors_text_first(lab: Lab) -> Non
     assert (lab.answers, lab.reports) == ([], [])
     lab.put[0].source.acknowledged()  # type: ignore[union-attr]
     assert lab.answers == [(1, Outcome.DEAD_LETTERED)]
-
-
-def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Lab) -> None:
-    """Another member has the record and decides on it: before the letter is put, or while it waits."""
-    lab.post(1)
-    lab.epoch.ended = True
-    lab.outputs.end()
-    lab.post(2)
-    assert lab.put == []
-    assert [offset for offset, _ in lab.answers] == [1, 2]
-    assert all(isinstance(held, HoldHead) and not held.letter_refused for _, held in lab.answers)
-
-
-def test_a_functions_letter_waits_its_turn_and_others_pass(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that raises, for whatever reason, is called again; the sender ends with the run."""
-    monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 0.02)
-    failures = [OSError("away"), KeyboardInterrupt()]
-
-    def keep(letter: Any) -> None:
-        if letter.offset == 1 and failures:
-            raise failures.pop(0)
-
-    lab.target = target = LetterFunction(DeadLetter(keep), **lab.common)
-    ended = Epoch(ORIGIN, 1, {})
-    ended.ended = True
-    lab.post(1)
-    lab.post(2)
-    lab.post(3, epoch=ended)
-    wait_until(lambda: len(lab.answers) == 3)
-    assert [offset for offset, _ in lab.answers] == [2, 3, 1]
-    assert isinstance(lab.answers[1][1], HoldHead)
-    assert lab.reports == [0.02, 0.04]
-    target.stop(5.0)
-    assert target._thread is not None
-    assert not target._thread.is_alive()

@@ -127,20 +127,6 @@ def test_what_no_producer_can_write_ends_the_redrive_with_the_reason(
     assert (way.safe, way.member.committed) == (0, [7])
 
 
-def test_acknowledgements_are_waited_for_while_there_are_some(
-    way: Way, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long all of them take."""
-    monkeypatch.setattr(redrive, "SILENT_S", 1.0)
-    way.sender.start()
-    for number in range(5):
-        way.broker.delay_next(ApiKey.PRODUCE, 0.3)
-        way.send(number)
-        way.wait_for(lambda number=number: way.safe > number)  # type: ignore[misc]
-    way.run._commit()
-    assert way.member.committed[-1] == 5
-
-
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.POLICY_VIOLATION])
 def test_what_is_refused_alone_too_ends_the_redrive(way: Way, code: int) -> None:
     """The letter is named, and the reason; what is behind it in its partition stays, whatever its key."""
@@ -176,19 +162,6 @@ def test_a_letter_that_is_too_large_names_the_property(way: Way) -> None:
     way.sender.stop(0.0)
 
 
-def test_a_broker_without_ids_is_sent_one_letter_at_a_time(way: Way) -> None:
-    """One that fails could otherwise be overtaken."""
-    way.broker.disable(ApiKey.INIT_PRODUCER_ID)
-    way.sender.start()
-    way.broker.delay_next(ApiKey.PRODUCE, 0.5)
-    way.send(1)
-    way.send(2, key=b"other")
-    wait_until(way.at_home)
-    assert (way.at_home(), way.safe) == ([b"1"], 0)
-    way.wait_for(lambda: way.safe == 2)
-    assert way.at_home() == [b"1", b"2"]
-
-
 def test_another_member_ends_the_redrive(way: Way) -> None:
     """It may have committed already, so nothing is committed any more."""
     way.sender.start()
@@ -203,15 +176,6 @@ def test_another_member_ends_the_redrive(way: Way) -> None:
     way.run._assigned = [1]
     way.run._commit()
     assert way.member.committed == [1]
-
-
-def test_a_sender_that_dies_ends_the_redrive(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug of ours: letters would wait for ever."""
-    way.sender.start()
-    monkeypatch.setattr(way.sender, "_turn", lambda: int("a bug"))
-    way.send(1)
-    with pytest.raises(ValueError, match="a bug"):
-        way.wait_for(lambda: way.safe)
 
 
 @pytest.mark.parametrize("fails", [False, True])

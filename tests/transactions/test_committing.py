@@ -58,15 +58,6 @@ class Bench:
         return self.commits.answers()
 
 
-def test_an_answer_is_heard_once() -> None:
-    """And only of one that is over."""
-    bench = Bench()
-    bench.begin(positions_of())
-    assert bench.commits.answers() == []
-    assert bench.end() == [(None, ())]
-    assert bench.commits.answers() == []
-
-
 @pytest.mark.parametrize("code", [KafkaError._FENCED, 47, 90])
 def test_a_fenced_producer_is_no_fenced_member(code: int) -> None:
     """The broker fences the producer of a transaction that took too long: the committer tries again."""
@@ -85,14 +76,6 @@ def test_who_is_no_member_commits_nothing() -> None:
     assert error is not None
     assert error.code() == KafkaError.UNKNOWN_MEMBER_ID
     assert bench.submitted == []
-
-
-def test_mutant_a_non_member_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then what another member owns by now could be taken back."""
-    monkeypatch.setattr(committing, "is_member", lambda _metadata: True)
-    bench = Bench(metadata_of_no_member("g"))
-    bench.begin(positions_of())
-    assert len(bench.submitted) == 1
 
 
 def test_what_the_group_has_already_is_not_asked_for() -> None:
@@ -140,14 +123,6 @@ def test_one_that_somebody_waits_for_is_given_up_in_time(monkeypatch: pytest.Mon
     assert error is not None
     assert error.code() == KafkaError._TIMED_OUT
     assert bench.submitted[0].is_unwanted
-
-
-def test_lost_partitions_end_what_is_under_way() -> None:
-    """Their next owner may have begun."""
-    bench = Bench()
-    request = bench.begin(positions_of())
-    bench.commits.end_unwanted(0.0)
-    assert request.is_unwanted
 
 
 def test_before_last_positions_the_transaction_under_way_is_waited_for(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
-from ehkafka.transactions import coverage
-from ehkafka.transactions.coverage import Cover, Coverage, cover_of
+from ehkafka.transactions.coverage import Cover, cover_of
 from tests.transactions.loop_bench import position
-
-if TYPE_CHECKING:
-    import pytest
 
 EPOCH = Epoch(TopicPartition("in", 0), 3, {})
 RANGES = st.lists(st.integers(1, 400), max_size=60, unique=True).map(
@@ -49,25 +43,3 @@ def test_a_text_of_another_commit_covers_nothing_above_it() -> None:
     text = position(EPOCH, 12, [(20, 30)]).metadata
     assert not cover_of(Position(3, 10, None, text)).has(25)
     assert not cover_of(Position(3, 10, None, None)).has(10)
-
-
-def test_an_epoch_that_is_not_in_the_commit_is_not_covered() -> None:
-    """Nor is another partition."""
-    covers = Coverage({EPOCH.partition: position(EPOCH, 10)})
-    assert covers.of(EPOCH) is not None
-    assert covers.of(Epoch(EPOCH.partition, 4, {})) is None
-    assert covers.of(Epoch(TopicPartition("in", 1), 3, {})) is None
-
-
-def test_mutant_all_that_is_finished_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then outputs are sent of records that the next owner handles again."""
-
-    def known(position: Any) -> Cover:
-        return Cover(position.next_offset, position.finished)
-
-    monkeypatch.setattr(coverage, "cover_of", known)
-    ranges = tuple((offset, offset + 1) for offset in range(12, 2_000, 7))
-    covers = coverage.Coverage({EPOCH.partition: position(EPOCH, 10, ranges, 64)})
-    of_it = covers.of(EPOCH)
-    assert of_it is not None
-    assert of_it.has(ranges[-1][0])

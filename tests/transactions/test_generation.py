@@ -13,12 +13,12 @@ from tests.kit.waiting import wait_until
 
 
 def test_a_member_is_distinguished_from_who_is_none() -> None:
-    """What the client library says before it has joined, and after."""
+    """What the client library says before it has joined, byte by byte, and after."""
     with EmbeddedBroker({"t": 1}) as broker:
         properties = {"group.id": "grüppe", "auto.offset.reset": "earliest", "log_level": 0}
         consumer = Consumer({**broker.consumer_properties, **properties})
         try:
-            assert not is_member(consumer.consumer_group_metadata())
+            assert metadata_of_no_member("grüppe") == consumer.consumer_group_metadata()
             consumer.subscribe(["t"])
 
             def has_joined() -> Any:
@@ -27,16 +27,6 @@ def test_a_member_is_distinguished_from_who_is_none() -> None:
 
             wait_until(has_joined)
             assert is_member(consumer.consumer_group_metadata())
-        finally:
-            consumer.close()
-
-
-def test_what_is_written_for_nobody_is_read_as_the_client_writes_it() -> None:
-    """Byte by byte, for a group of any name."""
-    with EmbeddedBroker({"t": 1}) as broker:
-        consumer = Consumer({**broker.consumer_properties, "group.id": "grüppe", "log_level": 0})
-        try:
-            assert metadata_of_no_member("grüppe") == consumer.consumer_group_metadata()
         finally:
             consumer.close()
 
@@ -51,6 +41,7 @@ def test_what_is_written_for_nobody_is_read_as_the_client_writes_it() -> None:
         b"CGMDv3:\1\0\0\0group\0member\0\1",
         b"CGMDv2:\1\0\0\0group",
         b"CGMDv2:\1\0\0\0group\0\0\1",
+        metadata_of_no_member("group"),
         b"CGMDv2:\xff\xff\xff\xffgroup\0member\0\1",
     ],
 )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.output import OutputRefusedError, Source
-from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import TopicPartition
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.held import HeldOutputs
@@ -18,29 +16,8 @@ from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 from tests.transactions.loop_bench import Bench
 
-
-def test_what_a_commit_covers_is_taken_in_order() -> None:
-    """Also out of the middle of what came together."""
-    bench = Bench()
-    bench.add(0, 1, 2, 3, 4, 5)
-    bench.put(6, b"6a", b"6b")
-    bench.add(7)
-    assert bench.take(2, [(3, 4), (6, 7)]) == "0 1 3 6a 6b"
-    bench.held.committed()
-    assert bench.take(8) == "2 4 5 7"
-    bench.held.committed()
-    assert bench.outputs.count() == 0
-
-
-def test_what_is_aborted_stands_before_what_is_held() -> None:
-    """Of each key it has what was put first."""
-    bench = Bench()
-    bench.add(0, 1, 2, 3)
-    assert bench.take(1, [(2, 3)]) == "0 2"
-    bench.add(4)
-    bench.held.take_back({})
-    assert bench.take(5) == "0 2 1 3 4"
-    assert bench.outputs.count() == 5
+if TYPE_CHECKING:
+    import pytest
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=12))
@@ -147,16 +124,6 @@ def test_an_output_that_is_decided_on_while_outputs_are_taken_keeps_its_record_f
     assert not bench.held.has_undecided
     bench.held.committed()
     assert bench.outputs.count() == 0
-
-
-def test_nothing_is_taken_for_an_epoch_that_has_ended() -> None:
-    """Nor once the app stops."""
-    ended, closed = Bench(), Bench()
-    ended.epoch.ended = True
-    closed.outputs.close()
-    for bench, why in ((ended, "taken away"), (closed, "stops")):
-        with pytest.raises(NotSentError, match=why):
-            bench.add(0)
 
 
 def test_workers_never_wait_and_the_intake_does() -> None:

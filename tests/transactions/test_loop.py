@@ -22,18 +22,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "AGAIN_S", 0.0)
 
 
-def test_outputs_go_with_the_offsets_of_their_records() -> None:
-    """What is not covered waits for a later one."""
-    bench = Bench()
-    bench.add(0, 1, 2, 3)
-    assert bench.run(1, [(2, 3)]) is None
-    assert bench.visible == "0 2"
-    assert bench.run(4) is None
-    assert bench.visible == "0 2 1 3"
-    assert bench.broker.committed == [{(0, 1)}, {(0, 4)}]
-    assert bench.outputs.count() == 0
-
-
 @pytest.mark.parametrize("call", ["begin", "offsets", "commit", "abort"])
 def test_a_call_that_times_out_goes_on_where_it_was(call: str) -> None:
     """It is neither done nor over, so it is made again and nothing else meanwhile."""
@@ -81,13 +69,14 @@ def test_a_producer_that_ends_before_the_commit_has_committed_nothing(call: str)
     assert bench.producer.opened == 2
 
 
+@pytest.mark.parametrize("fails", [{"commit": [fatal()]}, {"commit": [aborting()], "abort": [fatal()]}])
 @pytest.mark.parametrize("was_committed", [True, False])
-def test_where_it_ends_while_it_commits_the_broker_is_asked(was_committed: bool) -> None:
-    """Only once the next producer has ended what the last one began."""
+def test_where_it_ends_while_it_commits_the_broker_is_asked(was_committed: bool, fails: Any) -> None:
+    """Only once the next producer has ended what the last one began. So, too, where the abort is not done."""
     bench = Bench()
     bench.add(0)
     bench.read_back = was_committed
-    bench.broker.fails = {"commit": [fatal()]}
+    bench.broker.fails = {call: [*errors] for call, errors in fails.items()}
     assert (bench.run(1) is None) is was_committed
     assert bench.outputs.count() == (0 if was_committed else 1)
     assert bench.producer.opened == 2
@@ -95,13 +84,17 @@ def test_where_it_ends_while_it_commits_the_broker_is_asked(was_committed: bool)
     assert bench.visible == ("" if was_committed else "0")
 
 
-@pytest.mark.parametrize(("call", "was_committed"), [("offsets", False), ("commit", True), ("commit", False)])
+@pytest.mark.parametrize(
+    ("call", "was_committed"), [("offsets", False), ("commit", True), ("commit", False), ("abort", False)]
+)
 def test_a_call_that_hangs_is_given_up_with_its_producer(call: str, was_committed: bool) -> None:
     """By then the broker has ended the transaction; where it was committing, it is asked."""
     bench = Bench(timeout_s=0.05)
     bench.add(0)
     bench.read_back = was_committed
     bench.broker.fails = {call: [retriable()] * 1_000_000}
+    if call == "abort":
+        bench.broker.fails["offsets"] = [aborting()]
     assert (bench.run(1) is None) is was_committed
     assert bench.producer.opened == (2 if call == "commit" else 1)
     bench.broker.fails = {}
@@ -126,16 +119,6 @@ def test_a_call_that_never_returns_is_left_alone(call: str, monkeypatch: pytest.
     forever.set()
 
 
-def test_an_abort_that_hangs_is_given_up_with_its_producer() -> None:
-    """The next one's id has the broker do it."""
-    bench = Bench(timeout_s=0.05)
-    bench.add(0)
-    bench.broker.fails = {"offsets": [aborting()], "abort": [retriable()] * 1_000_000}
-    assert bench.run(1) is not None
-    assert bench.run(1) is None
-    assert (bench.visible, bench.producer.opened) == ("0", 2)
-
-
 def test_the_broker_is_asked_until_it_answers() -> None:
     """Neither a producer that cannot be opened yet nor a question without an answer decides anything."""
     bench = Bench()
@@ -146,40 +129,22 @@ def test_the_broker_is_asked_until_it_answers() -> None:
     assert bench.outputs.count() == 0
 
 
-def test_mutant_an_unknown_outcome_counts_as_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then what was committed is sent once more."""
-    monkeypatch.setattr(loop_module.TransactionLoop, "_resolve", lambda *_: False)
-    bench = Bench()
-    bench.add(0)
-    bench.read_back = True
-    bench.broker.fails = {"commit": [fatal()]}
-    assert bench.run(1) is not None
-    assert bench.run(2) is None
-    assert bench.visible == "0"
-
-
-def test_nobody_wants_it_any_more() -> None:
-    """It is aborted before it commits."""
+@pytest.mark.parametrize("call", ["offsets", "commit"])
+def test_a_transaction_that_is_not_needed_any_more_is_aborted_before_it_commits(call: str) -> None:
+    """One that is being committed may be done already: the broker's answer is waited for."""
     bench = Bench()
     bench.add(0)
     request = bench.request(1)
-    bench.broker.on_call = lambda name: setattr(request, "is_unwanted", name == "offsets")
-    bench.broker.fails = {"offsets": [retriable()]}
-    bench.loop._carry_out(request)
-    assert request.error is not None
-    assert (bench.visible, bench.broker.aborted, bench.outputs.count()) == ("", 1, 1)
 
+    def called(name: str) -> None:
+        request.is_unwanted |= name == call
 
-def test_what_is_being_committed_is_not_taken_back() -> None:
-    """The broker may have done it already: its word is waited for."""
-    bench = Bench()
-    bench.add(0)
-    request = bench.request(1)
-    bench.broker.on_call = lambda name: name == "commit" and setattr(request, "is_unwanted", True)
-    bench.broker.fails = {"commit": [retriable()]}
+    bench.broker.on_call = called
+    bench.broker.fails = {call: [retriable()]}
     bench.loop._carry_out(request)
-    assert request.error is None
-    assert bench.visible == "0"
+    is_aborted = call == "offsets"
+    assert (request.error is not None, bench.broker.aborted) == (is_aborted, int(is_aborted))
+    assert (bench.visible, bench.outputs.count()) == (("", 1) if is_aborted else ("0", 0))
 
 
 @pytest.mark.parametrize("code", [47, 48, 51, 90, 120])
@@ -258,16 +223,6 @@ def test_a_refused_output_is_tried_again_when_its_judge_says_so() -> None:
     assert bench.visible == "0 1 2"
 
 
-def test_what_is_decided_at_once_costs_no_other_commit() -> None:
-    """The same positions are committed without it, and with the dead letter that came for it."""
-    bench = Bench()
-    bench.add(0, 1, 2)
-    bench.answers = [None]
-    bench.broker.refuses = {b"1"}
-    assert bench.run(3) is None
-    assert bench.visible == "0 2"
-
-
 def test_an_undecided_output_is_not_sent_by_positions_from_before_its_refusal() -> None:
     """As of a revoke's commit that was waiting."""
     bench = Bench()
@@ -276,18 +231,6 @@ def test_an_undecided_output_is_not_sent_by_positions_from_before_its_refusal() 
     begun = bench.broker.calls.count("begin")
     assert bench.run(3) is not None
     assert bench.broker.calls.count("begin") == begun
-
-
-def test_several_that_are_refused_are_all_found() -> None:
-    """Also two of one record."""
-    bench = Bench()
-    bench.add(*range(40))
-    bench.put(40, b"40a", b"40b")
-    bench.answers = [None] * 4
-    bench.broker.refuses = {b"1", b"3", b"40a", b"40b"}
-    assert bench.run(41) is None
-    assert sorted(output.value for output, *_ in bench.judged) == [b"1", b"3", b"40a", b"40b"]
-    assert bench.visible.split() == [str(n) for n in range(40) if n not in {1, 3}]
 
 
 def test_many_that_are_too_large_cost_one_search() -> None:
@@ -330,17 +273,6 @@ def test_what_the_client_itself_refuses_is_refused_without_a_search() -> None:
     assert bench.run(2) is None
     assert [output.value for output, *_ in bench.judged] == [b"1"]
     assert (bench.visible, bench.broker.aborted) == ("0", 1)
-
-
-@pytest.mark.parametrize("was_committed", [True, False])
-def test_an_abort_that_is_not_done_after_a_commit_was_asked_for_says_nothing(was_committed: bool) -> None:
-    """The broker is asked: it may have committed."""
-    bench = Bench()
-    bench.add(0)
-    bench.read_back = was_committed
-    bench.broker.fails = {"commit": [aborting()], "abort": [fatal()]}
-    assert (bench.run(1) is None) is was_committed
-    assert bench.outputs.count() == (0 if was_committed else 1)
 
 
 def test_no_transaction_begins_with_the_positions_of_an_epoch_that_is_over() -> None:
@@ -415,18 +347,3 @@ def test_a_stop_ends_though_a_call_never_returns(call: str, monkeypatch: pytest.
     wait_until(lambda: not bench.loop.is_running, timeout_s=3.0)
     assert bench.fatal == []
     forever.set()
-
-
-def test_who_stops_it_waits_for_no_transaction_that_nobody_wants() -> None:
-    """Its thread ends, and whoever waits for a transaction hears that there is none."""
-    bench = Bench()
-    bench.loop.start()
-    bench.broker.fails = {"offsets": [retriable()] * 100_000}
-    request = bench.request(1)
-    bench.loop.submit(request)
-    wait_until(lambda: "offsets" in bench.broker.calls)
-    bench.loop.stop(5.0)
-    assert request.done.wait(5.0)
-    assert request.error is not None
-    assert not bench.loop.is_running
-    assert bench.broker.aborted == 1

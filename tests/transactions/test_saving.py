@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,13 +13,10 @@ from ehkafka.progress.ledger import CommitLedger, Position
 from ehkafka.progress.metadata import encode
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.ranges import Known
-from ehkafka.progress.saving import ProgressSaver, Sample
+from ehkafka.progress.saving import Sample
 from ehkafka.records import TopicPartition
 from ehkafka.settings import Settings
 from ehkafka.transactions.saving import TransactionSaver, ranges_above
-
-if TYPE_CHECKING:
-    import pytest
 
 PARTITION = TopicPartition("in", 0)
 # Each step ends some offsets, and moves on to some share of what is done.
@@ -79,23 +76,6 @@ def test_the_lowest_that_end_later_do_not_push_out_what_was_said() -> None:
     assert first
     assert first <= then
     assert len(then) > len(first)
-
-
-def test_mutant_the_lowest_push_out_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the next owner would handle it again, and send it again."""
-    monkeypatch.setattr(TransactionSaver, "_text", ProgressSaver._text)
-    monkeypatch.setattr(TransactionSaver, "position", ProgressSaver.position)
-    first, then = first_and_next(70)
-    assert not first <= then
-
-
-def test_where_less_fits_than_is_committed_nothing_is_committed() -> None:
-    """Until the position has passed it; a broker may take less than before."""
-    bench = Bench(200)
-    bench.committed = committed = bench.position(*range(100, 200, 2))
-    bench.saver.bytes_max = 0
-    assert bench.position(*range(50)) is committed
-    assert bench.position(*range(50, 200)).next_offset == 200
 
 
 def test_nothing_above_a_refused_output_is_known_but_what_is_committed() -> None:
