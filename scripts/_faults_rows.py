@@ -35,7 +35,8 @@ _TABLE = """
     contract/test_app_positions.py::test_row_12_ten_deletions_under_load_are_reported_to_the_record
 13 | the token endpoint fails or hangs | Kafka
     integration/test_entra.py
-14 | a handler three times as long as max.poll.interval | embedded
+14 | a handler far longer than max.poll.interval | embedded
+    contract/test_app_backpressure.py::test_handlers_far_longer_than_the_poll_interval_cause_no_rebalance
 15 | handlers that never return, keys by hand | both
 16 | one record in a hundred fails, then each one | embedded
 17 | dead letters cannot be written | embedded

@@ -63,57 +63,6 @@ def paused_one(keys: Timed, known: list[bytes], began: list[bytes]) -> bytes:
     pytest.fail("no key waits for a worker")
 
 
-def test_row_15_other_keys_are_steered_while_one_handler_is_stuck(
-    embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
-    freed: threading.Event,
-) -> None:
-    """The stuck one is named and refused with its age; a poison key is skipped, another one retried."""
-    stage = embedded_stage(8)
-    is_repaired = threading.Event()
-
-    def handle(record: Any) -> None:
-        key = record.key()
-        if key == b"stuck":
-            freed.wait()
-        if key == b"poison" or (key == b"broken" and not is_repaired.is_set()):
-            raise ValueError("no luck")
-
-    load = stage.load()
-    for key in (b"stuck", b"poison", b"broken"):
-        load.put(key)
-    load.produce(RECORDS * scale)
-    app = stage.app(handle, workers=WORKERS, on_failure=ehkafka.Hold())
-    keys = Timed(app)
-    app.start()
-    eventually(lambda: keys.status("poison") == keys.status("broken") == "held", "two held keys")
-    eventually(lambda: app.snapshot().finished_records == RECORDS * scale, "the others")
-    eventually(lambda: keys.status("stuck") == "running", "the stuck key as one that holds its commit")
-    with pytest.raises(
-        ActionRefusedError, match=r"stuck\), received .* s ago, is with its handler"
-    ) as refused:
-        keys.skip("stuck")
-    assert refused.value.reason == "running"
-    # A pause takes the key behind what runs, and ends.
-    assert keys.pause("stuck").changed
-    assert keys.resume("stuck").changed
-    assert keys.skip("poison", preview=True).text.endswith("would be skipped.")
-    assert keys.skip("poison").changed
-    is_repaired.set()
-    assert keys.retry("broken").changed
-    eventually(lambda: app.snapshot().finished_records == RECORDS * scale + 1, "the retried record")
-    assert app.snapshot().skipped_records == 1
-    # All is committed but for the one partition that the stuck record holds.
-    held = next(one for one in app.keys.blocking() if one.key == "stuck")
-    stage.wait_until_committed({p: end for p, end in load.ends.items() if p != held.partition})
-    freed.set()
-    stage.wait_until_committed(load.ends)
-    app.stop()
-    judged(stage)
-
-
 def test_row_15_keys_are_steered_while_all_workers_are_stuck(
     embedded_stage: Callable[..., Any],
     eventually: Callable[..., None],

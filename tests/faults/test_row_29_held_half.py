@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import Producer
 
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import read_checkpoint
@@ -157,43 +156,6 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     assert member.wait(15.0) == 0, stage.logs()
     assert seen(member, Started) == expected
     judged(stage)
-
-
-def test_row_29_with_a_mirror_a_rewind_to_the_very_offset_is_not_undone(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    tmp_path: Path,
-) -> None:
-    """Killed, and put by a tool to where the group stood: all runs again, whatever was finished above."""
-    stage = stage_on(kafka, 1)
-    fill(stage, RECORDS)
-    folder = tmp_path / "mirror"
-    folder.mkdir()
-    member = held_member(stage, tmp_path, *LIMIT, "--mirror", str(folder))
-    free = {offset for offset in range(RECORDS) if not is_held(offset)}
-    member.start()
-    eventually(lambda: mirrored(folder, stage) == free, lambda: len(mirrored(folder, stage)))
-    member.kill()
-    assert Commit(stage).next_offset == 0
-
-    def is_rewound() -> bool:
-        consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group})
-        try:
-            consumer.commit(offsets=[KafkaPartition(stage.topic, 0, 0)], asynchronous=False)
-        except KafkaException:  # until the session of the member that was killed has ended
-            return False
-        finally:
-            consumer.close()
-        return True
-
-    eventually(is_rewound, stage.logs)
-    (tmp_path / "fixed").touch()
-    member.start()
-    stage.wait_until_committed({0: RECORDS}, 60.0)
-    member.terminate()
-    assert member.wait(15.0) == 0, stage.logs()
-    assert seen(member, Started) == set(range(RECORDS))
 
 
 def test_row_29_a_limit_that_nobody_reported_costs_one_refused_request(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import ParkedBudgetFull
-from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.retry import Retry
 from tests.kit.checker.checking_history import CheckingHistory
 
@@ -108,43 +106,6 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
     twin.stop()
     judged(stage)
     assert share >= HEALTHY_MIN
-
-
-def test_row_30_with_a_small_budget_and_dead_letters_the_largest_keys_leave_in_order(
-    embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
-) -> None:
-    """`on_parked_full="dead_letter"`: healthy keys all end; what left is written once and in key order."""
-    stage = embedded_stage(PARTITIONS, "dead")
-    records = RECORDS * scale
-    load = fill(stage, records)
-    handler = Handler()
-    handler.go.set()
-    app = stage.app(
-        handler,
-        retry=FOR_EVER,
-        on_failure=DeadLetter("dead"),
-        on_parked_full="dead_letter",
-        parked_records_max=20 * PARTITIONS,
-        consume_records_max=10,
-    )
-    app.start()
-    healthy = records - records // FAILING_EVERY
-    eventually(lambda: handler.healthy == healthy, "the healthy records", timeout_s=60.0)
-    assert app.snapshot().counters["ParkedBudgetFull"] > 0
-    handler.fixed.set()
-    stage.wait_until_committed(load.ends)
-    app.stop()
-    letters = stage.letters("dead")
-    offsets: dict[tuple[int, bytes | None], list[int]] = defaultdict(list)
-    for partition, offset, key in letters:
-        offsets[partition, key].append(offset)
-    assert letters
-    assert {key for _, key in offsets} <= FAILING
-    assert all(found == sorted(set(found)) for found in offsets.values())
-    judged(stage)
 
 
 def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_partition(

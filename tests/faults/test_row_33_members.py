@@ -16,7 +16,7 @@ import pytest
 from tests.kit.checker.history_event import Finished
 from tests.kit.checker.history_file import read_history
 from tests.kit.fault_runs import dice_of
-from tests.kit.supervised import Supervised
+from tests.kit.processes import Supervised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +52,8 @@ def test_row_33_members_are_killed_at_random(
     crew = Supervised(
         stage,
         MEMBERS,
-        handler_s=(0.0, 0.01),
-        settings={"instance_id": "crew"} if ids == "static" else {},
-        consumer={"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300},
+        *("--handler-ms", "0-10", *(["--instance-id", "crew"] if ids == "static" else [])),
+        **{"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300},
     )
     load, dice = stage.load(RATE), dice_of(33)
     crew.start()
@@ -68,7 +67,7 @@ def test_row_33_members_are_killed_at_random(
         time.sleep(max(0.0, began_s + at_s - time.monotonic()))
         # However slow the machine is: killing all of them would show nothing.
         eventually(lambda: len(running(crew)) >= MEMBERS // 2, crew.log_tail, 60.0)
-        crew.kill(dice.choice(sorted(running(crew))))
+        crew.kill_member(dice.choice(sorted(running(crew))))
         kills += 1
     time.sleep(max(0.0, began_s + duration_s - time.monotonic()))
     load.stop()

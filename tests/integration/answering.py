@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import ehkafka
 from ehkafka import DeadLetter, Retry
 from tests.contract.outputs_order import problems
+from tests.integration.sent import inputs_of
 from tests.kit.events import Events
 from tests.kit.topic_read import letters_of, read_all, read_messages
 
@@ -29,11 +30,12 @@ EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 class Answering:
     """One app whose outputs go through the proxy, and the judgement over them."""
 
-    def __init__(self, stage: Any, proxy: KafkaProxy, mode: str) -> None:
+    def __init__(self, stage: Any, proxy: KafkaProxy, mode: str, *, bytes_max: int | None = None) -> None:
         self.stage, self.proxy, self.events = stage, proxy, Events()
         self.is_exact = mode == "exactly once"
         self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"
-        stage.broker.create_topic(self.out, 2)
+        limit = {} if bytes_max is None else {"max.message.bytes": f"{bytes_max}"}
+        stage.broker.create_topic(self.out, 2, limit)
         stage.broker.create_topic(self.dead, 1)
         self.load = stage.load()
         self.calls: Counter[tuple[int, int]] = Counter()
@@ -77,10 +79,15 @@ class Answering:
         """Return what the stage's topic holds."""
         return read_messages(self.stage.broker.bootstrap, self.stage.topic)
 
-    def run(self, app: ehkafka.App) -> None:
+    def place_of(self, number: int) -> tuple[int, int]:
+        """Return where the record is that was produced so late."""
+        of_key = [one for one in self.inputs() if one.key() == b"key-%d" % (number % KEYS)]
+        return of_key[number // KEYS].partition(), of_key[number // KEYS].offset()
+
+    def run(self, app: ehkafka.App, timeout_s: float = TIMEOUT_S) -> None:
         """Work all off."""
         app.start()
-        self.stage.wait_until_committed(self.load.ends, TIMEOUT_S)
+        self.stage.wait_until_committed(self.load.ends, timeout_s)
         app.stop()
 
     def replaced(self) -> list[Any]:
@@ -94,11 +101,12 @@ class Answering:
 
     def wanted(self, without: Collection[tuple[int, int]] = ()) -> dict[bytes, list[bytes]]:
         """Return what each key's outputs are to be, in order."""
-        found: dict[bytes, list[bytes]] = defaultdict(list)
-        for message in self.inputs():
-            if (place := (message.partition(), message.offset())) not in without:
-                found[message.key()].append(b"%d:%d" % place)
-        return found
+        gone = {b"%d:%d" % place for place in without}
+        return {
+            key: kept
+            for key, places in inputs_of(self.stage).items()
+            if (kept := [place for place in places if place not in gone])
+        }
 
     def judge(self, *, without: set[tuple[int, int]], repeats_max: int) -> None:
         """See that every other output is there in order, none more often than so many times again."""

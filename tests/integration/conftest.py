@@ -21,7 +21,7 @@ __all__ = ["eventually", "stage", "stage_on"]
 @pytest.fixture
 def answering(
     stage_on: Callable[..., Any], far_kafka: tuple[KafkaBroker, KafkaProxy]
-) -> Callable[[str], Answering]:
+) -> Callable[..., Answering]:
     """Return what makes one for a mode."""
     broker, proxy = far_kafka
-    return lambda mode: Answering(stage_on(broker, 4), proxy, mode)
+    return lambda mode, **options: Answering(stage_on(broker, 4), proxy, mode, **options)

@@ -6,17 +6,14 @@ import json
 import logging
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.contract.outputs_order import problems
-from tests.kit.topic_read import read_messages
+from tests.kit.topic_read import read_all, read_messages
 from tests.kit.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OUTPUT_PARTITIONS = 4
 # How long the broker lets a transaction be open, and how often Apache Kafka looks for one that is older.
@@ -24,8 +21,6 @@ TRANSACTION_MS = 2000
 BROKER_CHECKS_S = 10.0
 # Until no transaction is open any more, on a machine that many share.
 DECIDED_S = TRANSACTION_MS / 1000 + BROKER_CHECKS_S + 60.0
-READ_S = 60.0
-READ_AT_ONCE_S = 0.1
 
 
 def settings(**values: Any) -> list[str]:
@@ -51,39 +46,11 @@ def inputs_of(stage: Any) -> dict[bytes, list[bytes]]:
 def verdict(stage: Any) -> list[str]:
     """Return what is wrong with the outputs and letters that a reader of committed transactions sees."""
     inputs, bootstrap = inputs_of(stage), stage.broker.bootstrap
-    outputs = read(bootstrap, f"{stage.topic}-out", OUTPUT_PARTITIONS)
-    found = problems(inputs, ((message.key(), message.value()) for message in outputs), repeats=False)
-    letters = sum(1 for _ in read(bootstrap, f"{stage.topic}-dead", 1))
+    for name, partitions in (("out", OUTPUT_PARTITIONS), ("dead", 1)):
+        decided_ends(bootstrap, f"{stage.topic}-{name}", partitions)
+    found = problems(inputs, read_all(bootstrap, f"{stage.topic}-out"), repeats=False)
+    letters = len(read_all(bootstrap, f"{stage.topic}-dead"))
     return [*found, f"{letters} letters"] if letters else found
-
-
-def read(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
-    """Yield every message of a topic, but those of aborted transactions, each partition in its order."""
-    ends = decided_ends(bootstrap, topic, partitions)
-    properties = {"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0}
-    reader = Consumer({**properties, "isolation.level": "read_committed", "enable.partition.eof": True})
-    try:
-        for number in range(partitions):
-            reader.assign([TopicPartition(topic, number, 0)])
-            yield from _to_the_end(reader, number, ends[number])
-    finally:
-        reader.close()
-
-
-def _to_the_end(reader: Any, partition: int, end: int) -> Iterator[Any]:
-    ends_s = time.monotonic() + READ_S
-    while time.monotonic() < ends_s:
-        # It waits for so many however long the partition has ended.
-        for message in reader.consume(1000, READ_AT_ONCE_S):
-            ends_s = time.monotonic() + READ_S
-            assert message.partition() == partition
-            if message.error() is None:
-                yield message
-                continue
-            assert message.error().code() == KafkaError._PARTITION_EOF
-            assert message.offset() == end, "nothing is held back by a transaction"
-            return
-    raise AssertionError(f"partition {partition} does not end at {end}")
 
 
 def decided_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:

@@ -11,8 +11,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.checkpoints.mirror.body import read_checkpoint
@@ -21,6 +19,7 @@ from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import LogReplaced
 from ehkafka.intake.log_watch import STANDSTILL_S
 from ehkafka.progress.metadata import facts_of
+from tests.integration.logs import commit_of, fill, make_anew, put_commit
 from tests.kit.checker.history_event import Finished
 from tests.kit.checker.history_file import read_history
 from tests.kit.events import Events
@@ -46,21 +45,6 @@ def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
 def narrow(stage_on: Callable[..., Any], kafka: Any) -> Any:
     """Return a stage whose topic has one partition."""
     return stage_on(kafka, 1)
-
-
-def fill(stage: Any, word: str, count: int) -> None:
-    """Write so many records, their number in the value."""
-    producer = Producer({"bootstrap.servers": stage.broker.bootstrap})
-    for number in range(count):
-        producer.produce(stage.topic, f"{word}-{number}".encode(), f"key-{number % 7}".encode(), partition=0)
-    assert not producer.flush(30.0)
-
-
-def make_anew(stage: Any) -> None:
-    """Delete the topic, make it again, and write a longer log."""
-    stage.broker.delete_topic(stage.topic)
-    stage.broker.create_topic(stage.topic, 1)
-    fill(stage, "new", NEW)
 
 
 def missing(values: set[bytes]) -> str:
@@ -90,7 +74,7 @@ def test_a_running_member_begins_the_new_log_at_its_beginning(
     )
     app.add_hook(replaced)
     work_off_old(narrow, app)
-    make_anew(narrow)
+    make_anew(narrow, NEW)
     narrow.wait_until_committed({0: NEW})
     eventually(lambda: values >= ALL_NEW, lambda: missing(values))
     narrow.wait_until_committed({0: NEW})
@@ -106,7 +90,7 @@ def test_a_running_member_stops_by_default(narrow: Any) -> None:
     """`on_out_of_range="stop"`: it ends, says why, and a restart ends again: the commit is of another log."""
     app = narrow.app(commit_interval_s=0.1)
     work_off_old(narrow, app)
-    make_anew(narrow)
+    make_anew(narrow, NEW)
     assert app.wait(20.0), "FACT: the app went on in the middle of another log, and its health was green"
     with pytest.raises(ehkafka.errors.OffsetGapError, match="another log"):
         app.stop()
@@ -132,7 +116,7 @@ def test_a_member_that_was_frozen_begins_the_new_log_at_its_beginning(
     )
     work_off_old(narrow, member)
     member.suspend()
-    make_anew(narrow)
+    make_anew(narrow, NEW)
     time.sleep(STANDSTILL_S + 1.0)
     member.resume()
     eventually(lambda: handled_both(member), lambda: f"FACT: {few(member)}\n{narrow.logs()}")
@@ -146,7 +130,7 @@ def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
     work_off_old(narrow, first)
     first.stop()
     text = commit_of(narrow).metadata
-    make_anew(narrow)
+    make_anew(narrow, NEW)
     put_commit(narrow, OLD, text)
     values: set[bytes] = set()
     replaced = Events()
@@ -161,27 +145,6 @@ def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
     assert [(reported.next_offset, reported.resumed_at) for reported in replaced.of(LogReplaced)] == [
         (OLD, 0)
     ]
-
-
-def commit_of(stage: Any) -> KafkaPartition:
-    """Return the group's commit with its metadata."""
-    consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group})
-    try:
-        [found] = consumer.committed([KafkaPartition(stage.topic, 0)], timeout=15.0)
-        return found
-    finally:
-        consumer.close()
-
-
-def put_commit(stage: Any, next_offset: int, metadata: str | None) -> None:
-    """Commit for the group from outside: the broker forgets the commits of a topic that is deleted."""
-    consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group})
-    optional = {} if metadata is None else {"metadata": metadata}
-    try:
-        wanted = KafkaPartition(stage.topic, 0, next_offset, **optional)
-        consumer.commit(offsets=[wanted], asynchronous=False)
-    finally:
-        consumer.close()
 
 
 def finishes(member: Any) -> dict[int, int]:
@@ -219,7 +182,7 @@ def test_a_member_that_was_cut_off_begins_the_new_log_at_its_beginning(
     work_off_old(stage, app)
     proxy.network = Network(refuse=True)
     proxy.cut()
-    make_anew(stage)
+    make_anew(stage, NEW)
     proxy.heal()
     eventually(lambda: values >= ALL_NEW, lambda: missing(values), timeout_s=60.0)
     app.stop()
@@ -245,7 +208,7 @@ def test_the_mirror_disproves_a_commit_without_metadata(
 
     eventually(lambda: (found := mirrored()) and found.next_offset == OLD and found.topic_id, "its mirror")
     first.stop()
-    make_anew(narrow)
+    make_anew(narrow, NEW)
     put_commit(narrow, OLD, None)
     values: set[bytes] = set()
     replaced = Events()

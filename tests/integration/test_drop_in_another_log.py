@@ -7,7 +7,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
@@ -15,6 +14,7 @@ from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.progress.metadata import decode, facts_of
+from tests.integration.logs import commit_of, fill, make_anew, put_commit
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -50,41 +50,6 @@ class Stand:
         self.opened.append(consumer)
         consumer.subscribe([self.stage.topic])
         return consumer
-
-    def fill(self, word: str, count: int) -> None:
-        """Write so many records, their number in the value."""
-        producer = Producer({"bootstrap.servers": self.stage.broker.bootstrap})
-        for number in range(count):
-            producer.produce(self.stage.topic, f"{word}-{number}".encode(), partition=0)
-        assert not producer.flush(30.0)
-
-    def make_anew(self) -> None:
-        """Delete the topic, make it again, and write a longer log."""
-        self.stage.broker.delete_topic(self.stage.topic)
-        self.stage.broker.create_topic(self.stage.topic, 1)
-        self.fill("new", NEW)
-
-    def commit(self) -> Any:
-        """Return the group's commit, as confluent-kafka reads it."""
-        from confluent_kafka import Consumer  # noqa: PLC0415
-
-        consumer = Consumer({"bootstrap.servers": self.stage.broker.bootstrap, "group.id": self.stage.group})
-        try:
-            return consumer.committed([KafkaPartition(self.stage.topic, 0)], timeout=15.0)[0]
-        finally:
-            consumer.close()
-
-    def put_commit(self, next_offset: int, metadata: str | None) -> None:
-        """Commit from outside: the broker forgets the commits of a topic that is deleted."""
-        from confluent_kafka import Consumer  # noqa: PLC0415
-
-        consumer = Consumer({"bootstrap.servers": self.stage.broker.bootstrap, "group.id": self.stage.group})
-        optional = {} if metadata is None else {"metadata": metadata}
-        try:
-            where = KafkaPartition(self.stage.topic, 0, next_offset, **optional)
-            consumer.commit(offsets=[where], asynchronous=False)
-        finally:
-            consumer.close()
 
 
 @pytest.fixture
@@ -124,17 +89,19 @@ def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def work_off_old(stand: Stand, consumer: Any) -> Any:
     """Read and commit an old log until its commit names the topic; return that commit."""
-    stand.fill("old", OLD)
+    fill(stand.stage, "old", OLD)
     read(consumer, lambda values: len(values) == OLD, "the old log")
 
     def named() -> Any:
-        stand.fill("old", 1)
+        fill(stand.stage, "old", 1)
         read(consumer, lambda values: len(values) == 1, "the old log")
         consumer.poll(0.6)
-        at = stand.commit()
+        at = commit_of(stand.stage)
         return at if facts_of(at.offset, at.metadata).topic_id is not None else None
 
-    return wait_until(named, lambda: f"FACT: the commit says {stand.commit().metadata!r} of its log", LIMIT_S)
+    return wait_until(
+        named, lambda: f"FACT: the commit says {commit_of(stand.stage).metadata!r} of its log", LIMIT_S
+    )
 
 
 def has_all(values: list[bytes]) -> bool:
@@ -147,7 +114,7 @@ def test_a_running_one_tells_and_goes_on(stand: Stand, caplog: pytest.LogCapture
     """Without a guard the contract is confluent-kafka's; the log says what is skipped, once."""
     consumer = stand.open()
     old = work_off_old(stand, consumer).offset
-    stand.make_anew()
+    make_anew(stand.stage, NEW)
     read(consumer, lambda values: values[-1:] == [b"new-79"] and bool(reported(caplog)), "it never reported")
     consumer.poll(1.5)
     [line] = reported(caplog)
@@ -163,10 +130,10 @@ def test_with_the_guard_a_running_one_begins_anew(stand: Stand) -> None:
     """Its marks of the old log count no more, and the new one is read from its beginning."""
     consumer = stand.open(choices={"contiguous": True})
     work_off_old(stand, consumer)
-    stand.make_anew()
+    make_anew(stand.stage, NEW)
     read(consumer, has_all, "it went on in the middle of another log")
     consumer.commit(asynchronous=False)
-    assert stand.commit().offset == NEW
+    assert commit_of(stand.stage).offset == NEW
 
 
 @pytest.mark.parametrize("reset", ["earliest", "error"])
@@ -175,8 +142,8 @@ def test_with_the_guard_a_commit_of_the_old_log_does_not_decide(stand: Stand, re
     first = stand.open(choices={"contiguous": True})
     at = work_off_old(stand, first)
     first.close()
-    stand.make_anew()
-    stand.put_commit(at.offset, at.metadata)
+    make_anew(stand.stage, NEW)
+    put_commit(stand.stage, at.offset, at.metadata)
     second = stand.open(choices={"contiguous": True}, **{"auto.offset.reset": reset})
     if reset == "earliest":
         read(second, has_all, "the old commit decided")
@@ -196,8 +163,8 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
     first = stand.open()
     at = work_off_old(stand, first)
     first.close()
-    stand.make_anew()
-    stand.put_commit(at.offset, at.metadata)
+    make_anew(stand.stage, NEW)
+    put_commit(stand.stage, at.offset, at.metadata)
     app = stand.stage.app()
     app.start()
     assert app.wait(20.0)
@@ -226,7 +193,7 @@ def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:
     first = stand.open(choices=choices)
     # As if the broker had found the metadata too long.
     first._internals.log_guard.facts.refused()
-    stand.fill("old", OLD)
+    fill(stand.stage, "old", OLD)
     read(first, lambda values: len(values) == OLD, "the old log")
     name = f"ns/{stand.stage.topic}/{stand.stage.group}/checkpoint/0"
 
@@ -241,9 +208,9 @@ def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:
         meanwhile=commit_again,
     )
     first.close()
-    stand.make_anew()
-    stand.put_commit(OLD, None)
+    make_anew(stand.stage, NEW)
+    put_commit(stand.stage, OLD, None)
     second = stand.open(choices=choices)
     read(second, has_all, "the old commit decided")
     second.commit(asynchronous=False)
-    assert decode(stand.commit().metadata, NEW)
+    assert decode(commit_of(stand.stage).metadata, NEW)

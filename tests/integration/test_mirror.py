@@ -15,16 +15,12 @@ from ehkafka.checkpoints.mirror import outage
 from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.embedded.topics import produce
 from ehkafka.events import MirrorUsed
 from tests.kit.bad_store import BadStore
-from tests.kit.checker.history_event import Started
-from tests.kit.checker.history_file import read_history
 from tests.kit.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from tests.kit.azurite import Azurite
@@ -170,32 +166,3 @@ def test_a_rebalance_that_gives_a_partition_back_leaves_no_mirror_behind(
     eventually(lambda: mirrored() == load.ends, lambda: f"{load.ends} mirrored; {mirrored()} is")
     stage.stop_apps()
     assert mirrored() == load.ends
-
-
-def test_after_a_kill_the_mirror_alone_spares_what_was_finished(
-    stage_on: Callable[..., Any],
-    kafka: Any,
-    storage: Storage,
-    tmp_path: Path,
-    eventually: Callable[..., None],
-) -> None:
-    """After kill -9 with 500 finished above a stuck one, and bare commits, the stuck one alone runs again."""
-    stage = stage_on(kafka, 1)
-    produce(kafka.bootstrap, stage.topic, [(b"k%d" % n, b"x") for n in range(501)], partition=0)
-    secret = tmp_path / "storage"
-    secret.write_text(storage.connection_string)
-    secret.chmod(0o600)
-    options = ["--storage", str(secret), "--container", storage.name]
-    options += ["--metadata-bytes", "0", "--setting", "commit_interval_s=0.1"]
-    member = stage.member("member", *options, "--stuck", "0")
-    member.start()
-    eventually(
-        lambda: [c.finished for c in storage.checkpoints(stage.group).values()] == [((1, 501),)], stage.logs
-    )
-    member.kill()
-    second = stage.member("second", *options)
-    second.start()
-    stage.wait_until_committed({0: 501})
-    second.terminate()
-    assert second.wait(15.0) == 0, stage.logs()
-    assert [e.offset for e in read_history(second.histories) if isinstance(e, Started)] == [0]

@@ -19,9 +19,10 @@ from confluent_kafka import Consumer
 
 import ehkafka
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
-from tests.integration.test_transactions import TIMEOUT_S, place_of, read
+from tests.integration.test_transactions import TIMEOUT_S, place_of
 from tests.kit.events import Events
 from tests.kit.inside import inside
+from tests.kit.topic_read import read_all
 from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
@@ -182,8 +183,8 @@ class Old:
     def outputs(self) -> dict[bytes, list[str]]:
         """Return what readers see, by key, in its order."""
         found = defaultdict(list)
-        for message in read(self.stage.broker.bootstrap, self.out):
-            found[message.key()].append(message.value().decode())
+        for key, value in read_all(self.stage.broker.bootstrap, self.out):
+            found[key].append(value.decode())
         return dict(found)
 
 

@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.embedded.topics import commits, produce
 from ehkafka.progress.metadata import CommitMetadata, decode
+from tests.integration.logs import put_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,10 +68,7 @@ def test_a_rewind_drops_what_was_finished_above(
     """The operator moves the commit back, with or without the old text: all of it is handled again."""
     first = leave_stuck(narrow, eventually)
     (before,) = commits(narrow.broker.bootstrap, narrow.group, narrow.topic)
-    operator = Consumer({"bootstrap.servers": narrow.broker.bootstrap, "group.id": narrow.group})
-    text = before.metadata if keeps_text else ""
-    operator.commit(offsets=[TopicPartition(narrow.topic, 0, 3, metadata=text or "")], asynchronous=False)
-    operator.close()
+    put_commit(narrow, 3, before.metadata if keeps_text else "")
     second = Blocking()
     narrow.app(second, commit_interval_s=0.1).start()
     narrow.wait_until_committed({0: 20})

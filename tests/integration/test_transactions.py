@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka import DeadLetter, Retry
 from ehkafka.errors import FencedError, HandlerFailedError
 from ehkafka.events import RecordDeadLettered
 from tests.kit.events import Events
+from tests.kit.topic_read import letters_of, read_all
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -21,36 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 TIMEOUT_S = 60.0
-
-
-def read(bootstrap: str, topic: str, *, committed: bool = True) -> list[Any]:
-    """Return what readers see in a topic now, each partition's in order."""
-    level = "read_committed" if committed else "read_uncommitted"
-    properties = {"group.id": "reads", "enable.auto.commit": False, "enable.partition.eof": True}
-    reader = Consumer({"bootstrap.servers": bootstrap, "isolation.level": level, **properties})
-    try:
-        numbers = sorted(reader.list_topics(topic, timeout=10.0).topics[topic].partitions)
-        reader.assign([TopicPartition(topic, number, 0) for number in numbers])
-        found: list[Any] = []
-        ends: set[int] = set()
-
-        def has_all() -> bool:
-            for message in reader.consume(500, 0.05):
-                if message.error() is None:
-                    found.append(message)
-                else:
-                    ends.add(message.partition())
-            return len(ends) == len(numbers)
-
-        wait_until(has_all, timeout_s=TIMEOUT_S)
-        return found
-    finally:
-        reader.close()
-
-
-def values(messages: list[Any]) -> list[str]:
-    """Return what they say."""
-    return [message.value().decode() for message in messages]
 
 
 class Sent:
@@ -92,25 +62,23 @@ class Sent:
         """Return the place of each record that was produced."""
         return [f"{number}:{offset}" for number, end in self.load.ends.items() for offset in range(end)]
 
-    def outputs(self, *, committed: bool = True) -> list[str]:
+    def outputs(self) -> list[str]:
         """Return what readers see."""
-        return values(read(self.stage.broker.bootstrap, self.out, committed=committed))
+        return [value.decode() for _, value in read_all(self.stage.broker.bootstrap, self.out)]
 
     def letters(self) -> list[int]:
         """Return the offsets of the dead letters."""
-        found = read(self.stage.broker.bootstrap, self.dead)
-        return [int(dict(one.headers())["ehkafka-origin-offset"]) for one in found]
+        return [offset for _, offset, _ in letters_of(self.stage.broker.bootstrap, self.dead)]
 
     def check(self, without: tuple[str, ...] = ()) -> None:
         """See that each record's output is there once, and each key's in order."""
-        found = read(self.stage.broker.bootstrap, self.out)
-        assert sorted(values(found)) == sorted(set(self.places()) - set(without))
+        found = read_all(self.stage.broker.bootstrap, self.out)
+        assert sorted(value.decode() for _, value in found) == sorted(set(self.places()) - set(without))
         last: dict[tuple[bytes, str], int] = {}
-        for message in found:
-            number, offset = message.value().decode().split(":")
-            key = message.key(), number
-            assert last.get(key, -1) < int(offset)
-            last[key] = int(offset)
+        for key, value in found:
+            number, offset = value.decode().split(":")
+            assert last.get((key, number), -1) < int(offset)
+            last[key, number] = int(offset)
 
 
 @pytest.fixture

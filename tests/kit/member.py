@@ -8,6 +8,7 @@ when SIGTERM came while the broker was still waited for.
 
 Handlers of another kind are those of a module: with `--handlers tests.faults.soak_handlers` its
 `add_handlers(app)` registers them. Worker processes have the same command line, so `options` reads it there.
+Members under a supervisor (`supervised_app`) have it in their environment, as JSON.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.progress import saving
 from tests.kit.checker.history_file import JsonLinesHistory
 from tests.kit.inside import with_history
+from tests.kit.processes import ARGUMENTS
 
 if TYPE_CHECKING:
     from ehkafka.events.history import History
@@ -142,7 +144,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")
     parser.add_argument("--metadata-bytes", type=int, default=saving.KAFKA_METADATA_BYTES_MAX)
     parser.add_argument("--setting", action="append", default=[], metavar="NAME=JSON")
-    return parser.parse_args()
+    return parser.parse_args(json.loads(os.environ[ARGUMENTS]) if ARGUMENTS in os.environ else None)
 
 
 @cache

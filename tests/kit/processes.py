@@ -1,37 +1,44 @@
-"""A member of a group as a process of its own, for tests that kill, freeze and restart members.
+"""Members of a group as processes of their own, for tests that kill, freeze and restart members.
 
-Responsible for the process alone: start, signals, exit code, its output and the histories it wrote. What
-the process does is the program's business; it is reported where to write its history with `--history PATH`,
-and it must leave when its standard input ends, so that it never outlives who started it. Called by tests
-on one thread.
+Responsible for the processes alone: start, signals, exit code, their output and the histories they wrote. A
+program is told where to write its history with `--history PATH`, and it must leave when its standard input
+ends, so that it never outlives the test. Called by tests on one thread.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError
 from tests.kit.checker import history_event as events
 from tests.kit.checker.history_file import decode_event
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from ehkafka.records import TopicPartition
     from tests.kit.checker.history import RecordingHistory
 
 LOG_TAIL_LINES = 40
+APP = Path(__file__).with_name("supervised_app.py")
+# Where a supervised member finds its command line.
+ARGUMENTS = "EHKAFKA_TEST_MEMBER"
+READY = re.compile(r"Member (\d+) \(process (\d+)\) is ready")
 
 
 class MemberProcess:
     """A Python program that runs one member; may be started again after it has ended.
 
-    `witness` is the history of whoever kills it: a death by SIGKILL is noted there. Each start writes a
-    history of its own; `histories` has the paths of all, in order.
+    `witness` is the history of the test that kills it: a death by SIGKILL is noted there. Each start writes a
+    history of its own.
     """
 
     def __init__(
@@ -44,7 +51,7 @@ class MemberProcess:
         witness: RecordingHistory,
     ) -> None:
         self.name = name
-        self.histories: list[Path] = []
+        self._histories: list[Path] = []
         # Of earlier starts, in order.
         self.earlier_exit_codes: list[int] = []
         self.log = directory / f"{name}.log"
@@ -59,15 +66,26 @@ class MemberProcess:
         """Start the program; returns at once."""
         assert not self.is_running, f"{self.name} runs already"
         self._bury()
-        history = self._directory / f"{self.name}-{len(self.histories)}.jsonl"
+        history = self._directory / f"{self.name}-{len(self._histories)}.jsonl"
         history.touch(mode=0o600)
-        self.histories.append(history)
+        self._histories.append(history)
         self._tail = _HistoryTail(history)
-        command = [sys.executable, str(self._program), "--history", str(history), *self._arguments]
+        self._launch([str(self._program), "--history", str(history), *self._arguments])
+
+    def _launch(self, arguments: Sequence[str], **how: Any) -> None:
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
+                [sys.executable, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                **how,
             )
+
+    @property
+    def histories(self) -> list[Path]:
+        """The histories of all starts, in order."""
+        return self._histories
 
     @property
     def pid(self) -> int:
@@ -120,8 +138,7 @@ class MemberProcess:
 
     def events(self) -> list[events.HistoryEvent]:
         """Return what it reported in its last start so far. For small histories."""
-        with self.histories[-1].open("rb") as file:
-            return [decode_event(line) for line in file if line.endswith(b"\n")]
+        return events_in(self.histories[-1])
 
     def log_tail(self) -> str:
         """Return the end of what it printed."""
@@ -144,6 +161,66 @@ class MemberProcess:
             return process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise EhkafkaError(f"{self.name} did not end within {timeout_s:g} s\n{self.log_tail()}") from None
+
+
+class Supervised(MemberProcess):
+    """Members under a supervisor: the command, its output, the histories of all processes there were.
+
+    `arguments` are those of `tests.kit.member`. The supervisor has no terminal.
+    """
+
+    def __init__(
+        self, stage: Any, members: int, *arguments: str, name: str = "crew", **consumer: Any
+    ) -> None:
+        where: dict[str, Any] = {"name": name, "directory": stage.directory, "witness": stage.witness}
+        super().__init__(APP, [*stage.arguments(consumer), *arguments], **where)
+        self.members = members
+        stage.members.append(self)
+
+    @property
+    def histories(self) -> list[Path]:
+        """The histories of all processes, the supervisor's empty one among them."""
+        return sorted(self._directory.glob(f"{self.name}-*.jsonl"))
+
+    def start(self, *more: str) -> None:
+        """Start the command with more of its arguments; returns at once."""
+        arguments = ["--history", str(self._directory / self.name), *self._arguments]
+        run = ["-m", "ehkafka.cli", "run", f"{self._program}:app", "--members", str(self.members), *more]
+        self._launch(run, env={**os.environ, ARGUMENTS: json.dumps(arguments)}, start_new_session=True)
+
+    def text(self) -> str:
+        """Return what was written by now."""
+        return self.log.read_text(errors="replace")
+
+    def pids(self) -> dict[int, int]:
+        """Return the process ids of the members that have become ready, by number; the latest."""
+        return {int(number): int(pid) for number, pid in READY.findall(self.text())}
+
+    def wait_until_ready(self, times: int | None = None) -> dict[int, int]:
+        """Wait until members became ready so often, by default each once; return who they are."""
+        wanted = self.members if times is None else times
+        wait_until(lambda: len(READY.findall(self.text())) >= wanted, self.log_tail, 60.0)
+        return self.pids()
+
+    def kill_member(self, pid: int) -> None:
+        """End a member as a crash does, and note that when it has ended."""
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{pid} is reaped")
+        self._witness.process_killed(pid)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the supervisor a signal."""
+        self._started().send_signal(number)
+
+    def events_of(self, pid: int) -> list[events.HistoryEvent]:
+        """Return what a member's process has reported. For small histories."""
+        return events_in(self._directory / f"{self.name}-{pid}.jsonl")
+
+
+def events_in(path: Path) -> list[events.HistoryEvent]:
+    """Return the events of a history that is still written. For small ones."""
+    with path.open("rb") as file:
+        return [decode_event(line) for line in file if line.endswith(b"\n")]
 
 
 class _HistoryTail:

@@ -170,18 +170,15 @@ class Stage:
 
     def member(self, name: str, *arguments: str, consumer: dict[str, Any] | None = None) -> MemberProcess:
         """Return a member of the group as a process, not started yet."""
+        where: dict[str, Any] = {"name": name, "directory": self.directory, "witness": self.witness}
+        self.members.append(MemberProcess(MEMBER, [*self.arguments(consumer), *arguments], **where))
+        return self.members[-1]
+
+    def arguments(self, consumer: dict[str, Any] | None = None) -> list[str]:
+        """Return what each member of the group has on its command line."""
         properties = {**QUICK_GROUP, **(consumer or {})}
         fixed = ["--bootstrap", self.broker.bootstrap, "--group", self.group, "--topic", self.topic]
-        pairs = [part for pair in properties.items() for part in ("--consumer", "{}={}".format(*pair))]
-        member = MemberProcess(
-            MEMBER,
-            [*fixed, *pairs, *arguments],
-            name=name,
-            directory=self.directory,
-            witness=self.witness,
-        )
-        self.members.append(member)
-        return member
+        return fixed + [part for pair in properties.items() for part in ("--consumer", "{}={}".format(*pair))]
 
     def app(self, handler: Callable[[ehkafka.Record], object] | None = None, **options: Any) -> ehkafka.App:
         """Return an app of the group in this process, not started; it keeps a history and is stopped."""

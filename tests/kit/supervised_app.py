@@ -1,34 +1,11 @@
-"""An app of one handler that supervised members run, each of their processes with a history of its own.
-
-The environment says what it does, as JSON in `SUPERVISED`. Imported by `ehkafka run` and by its members.
-"""
+"""The app of `member` for `ehkafka run`: each process of a supervised member has a history of its own."""
 
 from __future__ import annotations
 
-import json
 import os
-import random
-import time
-from pathlib import Path
 
-import ehkafka
 from tests.kit.checker.history_file import JsonLinesHistory
-from tests.kit.inside import with_history
+from tests.kit.member import add_handlers, make_app, options
 
-OPTIONS = json.loads(os.environ["SUPERVISED"])
-LEAST_S, MOST_S = OPTIONS["handler_s"]
-
-app = ehkafka.App(
-    group=OPTIONS["group"],
-    endpoint=ehkafka.Endpoint.kafka(OPTIONS["bootstrap"]),
-    start="earliest",
-    consumer=OPTIONS["consumer"],
-    **OPTIONS["settings"],
-)
-with_history(app, JsonLinesHistory(Path(OPTIONS["directory"], f"{OPTIONS['name']}-{os.getpid()}.jsonl")))
-
-
-@app.handler(OPTIONS["topic"], workers=16)
-def handle(_record: ehkafka.Record) -> None:
-    """Take a while."""
-    time.sleep(random.uniform(LEAST_S, MOST_S))
+app = make_app(JsonLinesHistory(f"{options().history}-{os.getpid()}.jsonl"))
+add_handlers(app)

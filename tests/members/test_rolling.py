@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kit.checker.history_event import Assigned, Revoked
-from tests.kit.supervised import Supervised
+from tests.kit.processes import Supervised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +26,8 @@ def test_static_members_are_replaced_without_a_rebalance(stage: Any, eventually:
     crew = Supervised(
         stage,
         MEMBERS,
-        handler_s=(0.0, 0.002),
-        settings={"instance_id": "shop", "stop_s": 10},
-        consumer={"session.timeout.ms": 20_000, "heartbeat.interval.ms": 500},
+        *("--handler-ms", "0-2", "--instance-id", "shop", "--setting", "stop_s=10"),
+        **{"session.timeout.ms": 20_000, "heartbeat.interval.ms": 500},
     )
     load = stage.load(500.0)
     crew.start()
@@ -60,7 +59,7 @@ def test_static_members_are_replaced_without_a_rebalance(stage: Any, eventually:
 
 def moves(crew: Supervised, pid: int) -> list[Assigned | Revoked]:
     """Return the epochs that a process has begun and ended."""
-    return [event for event in crew.events(pid) if isinstance(event, Assigned | Revoked)]
+    return [event for event in crew.events_of(pid) if isinstance(event, Assigned | Revoked)]
 
 
 def held(crew: Supervised, pid: int) -> set[TopicPartition]:
@@ -78,9 +77,9 @@ def test_of_two_supervisors_with_one_id_the_older_ends(stage: Any) -> None:
         Supervised(
             stage,
             2,
+            *("--instance-id", "shop", "--setting", "stop_s=5"),
             name=name,
-            settings={"instance_id": "shop", "stop_s": 5},
-            consumer={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
+            **{"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
         )
         for name in ("older", "newer")
     ]
