@@ -1,7 +1,7 @@
 """Members of a group as processes of their own, for tests that kill, freeze and restart members.
 
 Responsible for the processes alone: start, signals, exit code, their output and the histories they wrote. A
-program is told where to write its history with `--history PATH`, and it must leave when its standard input
+program gets the path of its history by `--history PATH`, and it must leave when its standard input
 ends, so that it never outlives the test. Called by tests on one thread.
 """
 
