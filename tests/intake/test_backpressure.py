@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from ehkafka.events import PartitionPaused, PartitionResumed
 from ehkafka.headers.size import sizes_of
-from ehkafka.intake.backpressure import COMMIT_TOUCH_S, TOUCH_S, Backpressure
+from ehkafka.intake.backpressure import COMMIT_TOUCH_S, TOUCH_S, Backpressure, records_uncollected
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.owned import OwnedPartition
 from ehkafka.lanes.decision import AwaitHead
@@ -295,3 +296,17 @@ def test_a_full_backlog_is_paused_before_the_client_is_called(bench: Bench) -> N
     assert bench.client.paused == [0, 1, 2, 3]
     bench.pressure.resume(bench.client)
     assert not bench.client.resumed
+
+
+@pytest.mark.parametrize(
+    ("threshold", "wanted", "records"),
+    [(700, 1_000, 630), (700, 200, 200), (2_000, 1_000, 1_000), (100, 1_000, 1_000), (0, 1_000, 1_000)],
+)
+def test_as_many_are_taken_as_the_collector_lets_pass(
+    monkeypatch: pytest.MonkeyPatch, threshold: int, wanted: int, records: int
+) -> None:
+    """No more than asked for; all where it looks all the time, or is off."""
+    monkeypatch.setattr(gc, "get_threshold", lambda: (threshold, 10, 10))
+    assert records_uncollected(wanted) == records
+    monkeypatch.setattr(gc, "isenabled", lambda: False)
+    assert records_uncollected(wanted) == wanted

@@ -105,14 +105,11 @@ def test_a_partition_of_which_nothing_is_known_for_long_is_named(unknown: Partit
     assert judged(unknown, at(P1), run=run, now_s=102.0, is_blind=True) is None
     assert judged(unknown, at(P1), run=run, now_s=162.0) is None
     assert judged(unknown, at(P1), run=run, now_s=163.0) == stuck
-
-
-def test_what_is_not_known_is_asked_again_before_it_is_named() -> None:
-    """However short the time is that records may wait: the questions lie further apart."""
+    # However short the time is that records may wait: the questions lie further apart.
     run = CatchingUp(1.0)
-    assert judged(at(end=None), run=run) is None
-    assert judged(at(end=None), run=run, now_s=UNKNOWN_S) is None
-    assert judged(at(end=None), run=run, now_s=UNKNOWN_S + 1.0) is not None
+    for now_s in (0.0, UNKNOWN_S):
+        assert judged(unknown, run=run, now_s=now_s) is None
+    assert judged(unknown, run=run, now_s=UNKNOWN_S + 1.0) is not None
 
 
 def test_only_a_commit_is_missing() -> None:
@@ -155,41 +152,28 @@ def test_a_record_that_fails_for_ever_does_not_keep_the_run_for_ever() -> None:
         waits = HELD_STATE if now_s % 2 == 0 else at(watermark=3, runs=True)
         assert judged(waits, run=run, now_s=float(now_s)) is None
     assert isinstance(judged(HELD_STATE, run=run, now_s=6.0), Unsettled)
+    judged(at(watermark=4, runs=True), run=run, now_s=7.0)
+    assert judged(HELD_STATE, run=run, now_s=12.0) is None  # another one at the same offset
 
 
-def test_a_record_that_waits_again_later_counts_anew() -> None:
-    """Another one at the same offset, once the first is done, has a time of its own."""
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"is_paused": True}, "the partition is paused"),
+        ({}, "nothing of it arrives from 5 up to 10"),
+        ({"end": 3, "is_in_log": False}, "its position 5 lies beyond its log's end"),
+    ],
+)
+def test_a_partition_of_which_nothing_comes_is_named(how: dict[str, Any], why: str) -> None:
+    """The time begins anew with each record. Where it stands still, another client reads there first."""
     run = CatchingUp(5.0)
-    judged(HELD_STATE, run=run)
-    judged(at(watermark=4, runs=True), run=run, now_s=1.0)
-    assert judged(HELD_STATE, run=run, now_s=6.0) is None
-
-
-@pytest.mark.parametrize("is_paused", [True, False])
-def test_a_partition_of_which_nothing_comes_is_named(is_paused: bool) -> None:
-    """Paused or not, and whatever its leader does; the time begins anew with each record.
-
-    Where its log may have no record left, another client reads there first.
-    """
-    run = CatchingUp(5.0)
-    silent = at(received_next=4, watermark=4, committed=4, is_paused=is_paused)
+    silent, moved = (at(received_next=next_, watermark=next_, committed=next_, **how) for next_ in (4, 5))
     for now_s in (0.0, 5.0):
         assert judged(silent, run=run, now_s=now_s) is None
-    moved = at(received_next=5, watermark=5, committed=5, is_paused=is_paused)
-    assert judged(moved, run=run, now_s=5.5) is None
-    assert judged(moved, run=run, now_s=10.0) is None
-    why = "the partition is paused" if is_paused else "nothing of it arrives from 5 up to 10"
+    for now_s in (5.5, 10.0):
+        assert judged(moved, run=run, now_s=now_s) is None
     assert judged(replace(moved, is_unread=True), run=run, now_s=10.6) is None
     assert judged(moved, run=run, now_s=10.6) == Unsettled((Stuck(P0, None, None, why),))
-
-
-def test_a_position_that_stays_beyond_its_log_is_named() -> None:
-    """It is no log that was read to its end; whoever repairs it has had the time to do so."""
-    run = CatchingUp(5.0)
-    beyond = at(received_next=25, watermark=25, committed=25, is_in_log=False)
-    assert judged(beyond, run=run) is None
-    why = "its position 25 lies beyond its log's end"
-    assert judged(beyond, run=run, now_s=5.1) == Unsettled((Stuck(P0, None, None, why),))
 
 
 def test_silence_proves_nothing_while_brokers_throttle() -> None:

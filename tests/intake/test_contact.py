@@ -67,20 +67,16 @@ def test_a_client_that_knows_no_broker_is_stranded(contact: Contact, clock: Virt
 
 
 def test_the_newest_connection_is_known(contact: Contact, clock: VirtualClock) -> None:
-    """By what librdkafka says of each broker: one that still logs in is not up."""
+    """Of each broker the statistics have its state: one that still logs in is not up."""
     brokers = (
         '"a/1":{ "state":"UP", "stateage":9000000, "rxidle":1 },'
         ' "b/2":{ "state":"AUTH_REQ", "stateage":1000, "rxidle":2 },'
         ' "GroupCoordinator":{"state":"UP","stateage":4000000,"rxidle":3}'
     )
-    text = f'{{ "brokers":{{ {brokers} }}, "topics":{{}}, "cgrp": {{"state":"up","stateage":7}} }}'
-    assert read_statistics(text).up_s == 4.0
-    assert read_statistics(statistics(1)).up_s is None
     clock.advance(100.0)
-    contact.take_statistics(text)
-    assert contact.up_at_s == pytest.approx(clock.now_s() - 4.0)
-    contact.take_statistics(statistics(1))
-    assert contact.up_at_s == pytest.approx(clock.now_s() - 4.0)
+    for text in (f'{{ "brokers":{{ {brokers} }}, "topics":{{}}, "cgrp": {{"stateage":7}} }}', statistics(1)):
+        contact.take_statistics(text)
+        assert contact.up_at_s == pytest.approx(clock.now_s() - 4.0)
 
 
 def test_each_leader_has_its_own_silence(contact: Contact, clock: VirtualClock) -> None:
@@ -217,3 +213,18 @@ def test_the_users_statistics_reach_the_user_too(contact: Contact) -> None:
     contact.with_statistics(properties)(statistics(1))
     assert reported == [statistics(1)]
     assert properties == {"statistics.interval.ms": 2_500}
+
+
+def test_stranded_reads_what_the_poll_thread_may_clear_once() -> None:
+    """Any thread asks."""
+    reads = iter([1.0])
+
+    class Cleared(Contact):
+        @property
+        def _stranded_since_s(self) -> float | None:
+            return next(reads, None)
+
+        @_stranded_since_s.setter
+        def _stranded_since_s(self, since_s: float | None) -> None: ...
+
+    assert Cleared(lambda: 5.0).stranded_s == 4.0

@@ -154,26 +154,53 @@ class Stage:
         self._repair.note_another_log(self.consumer, partition, "it has another id")  # type: ignore[arg-type]
         self.turn()
 
-    def refuse(self, partition: TopicPartition = P0) -> None:
-        """Let librdkafka refuse a seek, and take a turn."""
-        self._repair.note_refused(partition, "it is not fetched")
-        self.turn()
-
     def turn(self, *, was_called: bool = True) -> None:
         """Take a turn: one to ask, and one with the answer. `was_called`: the client, in each of them."""
         for _ in range(2):
             self._repair.run(self.consumer, was_called=was_called)  # type: ignore[arg-type]
 
 
-def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
-    """The eager protocol knows whole epochs only; nothing of the other partition is lost."""
-    stage = Stage("earliest")
-    stage[P0].received.next_offset = 3
+def _finish_some(epoch: Epoch) -> None:
+    """Have an earlier epoch finish some records above the commit, before retention deleted them."""
+    epoch.received.finished_before = FinishedBefore([(4, 8), (9, 20)])
+    assert epoch.received.unread_below(10) == 2
+
+
+@pytest.mark.parametrize(
+    ("action", "received_next", "report", "resumed_at", "gap"),
+    [
+        pytest.param("earliest", 3, {}, 10, (3, 7), id="deleted"),
+        pytest.param("latest", 3, {}, 50, (3, 47), id="latest skips the rest"),
+        # librdkafka had asked for 9 when it failed, but handed out nothing from 3 on.
+        pytest.param("earliest", 3, {"offset": 9}, 10, (3, 7), id="thrown away by a pause"),
+        pytest.param("earliest", 3, {"before": _finish_some}, 10, (3, 2), id="finished before"),
+        pytest.param("earliest", 3, {"consumed": 5, "keys": "a2"}, 10, (5, 5), id="marks are no loss"),
+        # A leader that lagged, or a report from before another repair.
+        pytest.param("stop", 20, {"offset": 20}, 20, None, id="in the log after all"),
+        pytest.param("earliest", 20, {"offset": 20}, 20, None, id="in the log, earliest"),
+        pytest.param("latest", 20, {"offset": 20}, 20, None, id="in the log, latest"),
+        # The client's position may be that of an earlier assignment, which it forgets on its own thread.
+        pytest.param("stop", 20, {"consumed": 45, "offset": 20}, 20, None, id="nothing received yet"),
+        # Nothing was promised of what was deleted before.
+        pytest.param("stop", None, {"offset": 0}, 10, None, id="earliest moved on"),
+    ],
+)
+def test_where_a_partition_goes_on_and_what_is_lost(
+    action: str, received_next: int | None, report: Any, resumed_at: int, gap: tuple[int, int] | None
+) -> None:
+    """In a log of 10 to 50. The other partition goes on where it was, and the repair is done once."""
+    stage, report = Stage(action), dict(report)
+    if keys := report.pop("keys", ""):
+        stage.bench.receive(stage[P0], keys)
+    stage[P0].received.next_offset = received_next
     stage[P1].received.next_offset = 7
-    stage.report()
-    assert stage.consumer.assigned == [{0: 10, 1: 7}]
-    assert stage[P0].watermark() == 10
-    assert stage.lost == 7
+    stage.consumer.consumed = report.pop("consumed", -1001)
+    report.pop("before", lambda _epoch: None)(stage[P0])
+    stage.report(**report)
+    assert stage.consumer.assigned == [{0: resumed_at, 1: 7}]
+    assert stage[P0].received.next_offset == resumed_at
+    found = [(one.wanted_offset, one.lost_records) for one in stage.reported.of(OffsetGap)]
+    assert (found, stage.lost, stage.fatal) == ([] if gap is None else [gap], gap[1] if gap else 0, [])
     stage.turn()
     assert len(stage.consumer.assigned) == 1
 
@@ -209,33 +236,6 @@ def test_nothing_is_assigned_in_a_turn_that_did_not_call_the_client() -> None:
     assert (stage.consumer.unassigned, stage.consumer.assigned) == ([0], [{0: 10}])
 
 
-def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
-    """Librdkafka had asked for 9 when it failed, but handed out nothing from 3 on."""
-    stage = Stage("earliest")
-    stage[P0].received.next_offset = 3
-    stage.report(offset=9)
-    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 7)]
-
-
-def test_what_an_earlier_epoch_has_finished_is_no_loss() -> None:
-    """It was finished above the commit, before retention deleted it."""
-    stage = Stage("earliest")
-    stage[P0].received.next_offset = 3
-    stage[P0].received.finished_before = FinishedBefore([(4, 8), (9, 20)])
-    assert stage[P0].received.unread_below(10) == 2
-    stage.report()
-    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 2)]
-
-
-def test_marks_behind_the_last_record_are_no_loss() -> None:
-    """Librdkafka had read on to 5 over what is no record."""
-    stage = Stage("earliest")
-    stage.bench.receive(stage[P0], "a2")
-    stage.consumer.consumed = 5
-    stage.report(offset=5)
-    assert stage.lost == 5
-
-
 def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     """An outage is no reason to end, nor to ask with every turn; the size stays exact."""
     stage = Stage("stop")
@@ -266,21 +266,12 @@ def test_an_assignment_that_is_refused_is_tried_again() -> None:
     assert len(stage.reported.of(OffsetGap)) == 1
 
 
-@pytest.mark.parametrize("action", ["stop", "earliest", "latest"])
-def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str) -> None:
-    """A leader that lagged, or a report from before another repair: nothing is lost or repeated."""
-    stage = Stage(action)
-    stage[P0].received.next_offset = 20
-    stage.report(offset=20)
-    assert stage.consumer.assigned[0][0] == 20
-    assert (stage.fatal, stage.reported.of(OffsetGap), stage.lost) == ([], [], 0)
-
-
-def test_before_anything_was_received_the_clients_position_counts_for_nothing() -> None:
-    """It may be that of an earlier assignment: the client forgets it on a thread of its own."""
+def test_a_partition_that_will_not_be_sought_is_assigned_anew() -> None:
+    """Its position is that of its epoch."""
     stage = Stage("stop")
-    stage[P0].received.next_offset, stage.consumer.consumed = 20, 45
-    stage.refuse()
+    stage[P0].received.next_offset = 20
+    stage._repair.note_refused(P0, "it is not fetched")
+    stage.turn()
     assert stage.consumer.assigned[0][0] == 20
 
 
@@ -383,11 +374,3 @@ def test_an_answer_that_an_earlier_epoch_asked_for_decides_nothing(*, is_at_once
     stage.turn()
     assert (stage.begun, stage.reported.of(OffsetGap)) == ([], [])
     assert stage.consumer.assigned == [{0: 60, 1: -2}]
-
-
-def test_an_earliest_that_moved_on_before_it_was_read_is_no_gap() -> None:
-    """Nothing was promised of what was deleted before; the log is read from where it begins now."""
-    stage = Stage("stop")
-    stage.report(offset=0)
-    assert stage.consumer.assigned[0][0] == 10
-    assert (stage.fatal, stage.reported.of(OffsetGap)) == ([], [])

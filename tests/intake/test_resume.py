@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
+import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ehkafka.intake.resume import resume
@@ -70,49 +72,19 @@ def test_the_next_record_comes_soon_after_everything_was_paused(
     assert min(waits_s) < 0.2, waits_s
 
 
-class Client:
-    """A consumer that stands at an offset and notes where it was sent."""
-
-    def __init__(self, offset: int, *, refuses: bool = False) -> None:
-        self.offset = offset
-        self.refuses = refuses
-        self.resumed: list[Any] = []
-        self.sought: list[int] = []
-
-    def resume(self, partitions: list[Any]) -> None:
-        """Note it."""
-        self.resumed += partitions
-
-    def position(self, partitions: list[Any]) -> list[Any]:
-        """Tell where it stands."""
-        return [TopicPartition(each.topic, each.partition, self.offset) for each in partitions]
-
-    def seek(self, partition: Any) -> None:
-        """Note it, or refuse."""
-        self.sought.append(partition.offset)
-        if self.refuses:
-            raise KafkaException("not now")
-
-
-def test_a_seek_goes_only_where_both_sides_stand() -> None:
-    """Behind control records, after a gap or before the first record the position is left alone."""
-    agreed, ahead, unknown, fresh = Client(10), Client(12), Client(-1001), Client(10)
-    for client in (agreed, ahead, unknown):
-        resume(client, [epoch(10)])  # type: ignore[arg-type]
-    resume(fresh, [epoch(None)])  # type: ignore[arg-type]
-    assert [client.sought for client in (agreed, ahead, unknown, fresh)] == [[10], [], [], []]
-    assert all(len(client.resumed) == 1 for client in (agreed, ahead, unknown, fresh))
-
-
-def test_a_client_that_stands_before_what_was_received_is_sent_behind_it() -> None:
-    """Its position stays where leader epochs go down, as in a log made anew: it would read them again."""
-    client = Client(7)
-    resume(client, [epoch(10)])  # type: ignore[arg-type]
-    assert client.sought == [10]
-
-
-def test_a_refused_seek_is_only_a_slow_resume() -> None:
-    """A partition that is not fetched right now refuses; it is resumed all the same."""
-    client = Client(10, refuses=True)
-    resume(client, [epoch(10)])  # type: ignore[arg-type]
-    assert len(client.resumed) == 1
+@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize(
+    ("position", "received_next", "sought"),
+    [(10, 10, True), (7, 10, True), (12, 10, False), (-1001, 10, False), (10, None, False)],
+    ids=["agreed", "before it", "behind control records", "unknown", "before the first record"],
+)
+def test_a_seek_goes_only_where_both_sides_stand(
+    position: int, received_next: int | None, *, sought: bool, refuses: bool
+) -> None:
+    """Or behind what was received, where leader epochs have gone down; a refusal is only a slow resume."""
+    client: Any = Mock()
+    client.position = lambda asked: [TopicPartition(one.topic, one.partition, position) for one in asked]
+    client.seek.side_effect = KafkaException("not now") if refuses else None
+    resume(client, [epoch(received_next)])
+    assert [call.args[0].offset for call in client.seek.call_args_list] == ([10] if sought else [])
+    assert client.resume.call_count == 1

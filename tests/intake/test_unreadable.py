@@ -85,6 +85,13 @@ def test_it_is_paused_at_once_and_fetched_from_its_begin_again_and_again() -> No
         assert stage.turn() == ["pause"]
         assert stage.turn(RETRY_S / 2) == []
         assert stage.turn(RETRY_S) == ["resume", 10]
+        # Behind a wrong checksum librdkafka may have left the log, and then it seeks no more.
+        stage.consumer.refuses = True
+        stage.fail()
+        stage.turn()
+        stage.turn(RETRY_S)
+        stage.consumer.refuses = False
+    assert stage.anew == [P0] * 3
     assert len(stage.reported.of(PartitionUnreadable)) == 1
     assert stage.parts.halts(P0) is False
     stage.epoch.received.next_offset = 11
@@ -92,16 +99,21 @@ def test_it_is_paused_at_once_and_fetched_from_its_begin_again_and_again() -> No
     assert (stage.offset, len(stage.reported.of(PartitionReadable))) == (None, 1)
 
 
-def test_a_retry_that_is_neither_answered_nor_refused_ends_it_after_a_while() -> None:
-    """Such as where the batch was deleted; not while the partition is paused, or the backlog full."""
+@pytest.mark.parametrize("silent", ["withheld", "leader"])
+def test_a_retry_that_is_neither_answered_nor_refused_ends_it_after_a_while(silent: str) -> None:
+    """Such as where the batch was deleted; not while records are withheld, or its leader is silent."""
     stage = Stage()
     stage.fail()
     stage.turn()
-    stage.flow.has_withheld = True
+    stage.flow.has_withheld = silent == "withheld"
+    leaders = stage.context.brokers.contact.leaders
+    leaders |= {P0: Leader("broker 1", stage.clock.now_s())} if silent == "leader" else {}
     assert stage.turn(RETRY_S) == ["resume", 10]
-    stage.turn(LASTS_S + RETRY_S)
-    assert stage.offset == 10
+    for _ in range(3):
+        stage.turn(LASTS_S)
+        assert stage.offset == 10
     stage.flow.has_withheld = False
+    leaders[P0] = Leader("broker 1", stage.clock.now_s() + RETRY_S)
     stage.turn(RETRY_S)
     assert stage.offset is None
 
@@ -117,16 +129,6 @@ def test_what_flow_control_has_paused_is_not_resumed_here() -> None:
     stage.epoch.received.next_offset = 11
     assert stage.turn() == []
     assert stage.offset is None
-
-
-def test_a_seek_that_is_refused_has_the_partition_assigned_anew() -> None:
-    """Behind a wrong checksum librdkafka may have left the log, and then it seeks no more."""
-    stage = Stage()
-    stage.fail()
-    stage.turn()
-    stage.consumer.refuses = True
-    stage.turn(RETRY_S)
-    assert stage.anew == [P0]
 
 
 def test_the_places_that_librdkafka_invents_behind_a_wrong_checksum_count_for_nothing() -> None:
@@ -203,18 +205,3 @@ def test_a_batch_that_cannot_be_read_behind_errors_of_its_broker_holds_the_parti
     assert stage.offset == begins_at
     assert stage.turn(RETRY_S) == ["resume", 10]
     assert [one.is_batch for one in stage.reported.of(PartitionUnreadable)] == [False, True]
-
-
-def test_a_silent_leader_does_not_make_a_batch_readable() -> None:
-    """Neither an error nor a record comes from it; once it answers, and no error follows, it is over."""
-    stage = Stage()
-    stage.fail()
-    stage.turn()
-    stage.context.brokers.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s())
-    assert stage.turn(RETRY_S) == ["resume", 10]
-    for _ in range(3):
-        stage.turn(LASTS_S)
-        assert stage.offset == 10
-    stage.context.brokers.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s() + RETRY_S)
-    stage.turn(RETRY_S)
-    assert stage.offset is None

@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.intake.contact import Contact
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.repair import assign_anew
 from ehkafka.intake.waiting import AGAIN_S, AGAIN_S_MAX, WITHIN_S, BeginLater
@@ -102,21 +101,20 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_the_client_hears_of_the_begin_by_a_seek_with_the_commits_leader_epoch(bench: Bench) -> None:
-    """An assign would count as the answer to a revoke that the client has queued during the look-up."""
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_the_client_hears_of_the_begin_by_a_seek_with_the_commits_leader_epoch(
+    bench: Bench, *, is_refused: bool
+) -> None:
+    """An assign would count as the answer to a revoke that the client has queued during the look-up.
+
+    A partition that will not be sought is repaired, for its epoch has begun; the others go on.
+    """
+    bench.seek_error = KafkaError(KafkaError._STATE) if is_refused else None
     bench.wait(P0, P1)
     bench.turn(AGAIN_S)
-    assert bench.calls == [("seek", (0, 100, 5)), ("goes on", 0), ("seek", (1, 100, 5)), ("goes on", 1)]
-    assert bench.refused == []
-
-
-def test_a_partition_that_will_not_be_sought_is_repaired_and_the_others_go_on(bench: Bench) -> None:
-    """Its epoch has begun, so nothing else would bring it back."""
-    bench.seek_error = KafkaError(KafkaError._STATE)
-    bench.wait(P0, P1)
-    bench.turn(AGAIN_S)
-    assert bench.refused == [P0]
-    assert bench.calls[-1] == ("goes on", 1)
+    on = [] if is_refused else [("goes on", 0)]
+    assert bench.calls == [("seek", (0, 100, 5)), *on, ("seek", (1, 100, 5)), ("goes on", 1)]
+    assert bench.refused == ([P0] if is_refused else [])
 
 
 def test_a_leader_that_answers_does_not_wait_for_another_ones_dead_one(bench: Bench) -> None:
@@ -186,18 +184,3 @@ def test_an_eager_repair_keeps_those_that_wait(bench: Bench) -> None:
     context: Any = SimpleNamespace(options=SimpleNamespace(cooperative=False), owned=bench.owned)
     assign_anew(consumer, context, [])
     assert [(p.partition, p.offset) for p in given] == [(1, OFFSET_BEGINNING)]
-
-
-def test_stranded_reads_what_the_poll_thread_may_clear_once() -> None:
-    """Any thread asks."""
-    reads = iter([1.0])
-
-    class Cleared(Contact):
-        @property
-        def _stranded_since_s(self) -> float | None:
-            return next(reads, None)
-
-        @_stranded_since_s.setter
-        def _stranded_since_s(self, since_s: float | None) -> None: ...
-
-    assert Cleared(lambda: 5.0).stranded_s == 4.0
