@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,7 @@ from ehkafka.checkpoints.stores.blob import BlobStore
 from ehkafka.checkpoints.stores.container import Container, check_container_name
 from ehkafka.checkpoints.stores.store import StoreForbiddenError
 from ehkafka.endpoint.entra.credential import build_credential, checked_credential
+from ehkafka.endpoint.keys.source import credential_source
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import NeverPickled, Secret
 from ehkafka.wording import ended
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ehkafka.checkpoints.stores.store import CheckpointStore
+    from ehkafka.endpoint.keys.source import CredentialSource
 
     Options = dict[str, Any]
     Opener = Callable[[Options], tuple[Any, Any]]
@@ -205,38 +208,21 @@ def _reader(value: Any) -> Callable[[], Secret]:
     if isinstance(value, str):
         secret = Secret(value)
         return lambda: secret
-    if isinstance(value, os.PathLike):
-        path = Path(value)
-        return lambda: Secret(_contents(path))
-    if callable(value):
-        return lambda: Secret(_called(value))
+    source = credential_source(value)
+    if source is not None:
+        return partial(_read, source)
     raise ConfigurationError(
         "BlobMirror.connection_string: give the string, the Path of a file that holds it, or a callable that "
         f"returns it, not {type(value).__name__}."
     )
 
 
-def _contents(path: Path) -> str:
+def _read(source: CredentialSource) -> Secret:
     try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreForbiddenError(
-            f"The mirror's connection string could not be read from {path}: {type(error).__name__}. "
-            "Correct the path or its rights."
-        ) from None
-
-
-def _called(value: Callable[[], str]) -> str:
-    try:
-        text = value()
-    except Exception as error:
-        found = type(error).__name__
-    else:
-        if isinstance(text, str):
-            return text.strip()
-        found = f"it returned {type(text).__name__}"
-    # Outside of the handler: what the callable raised may hold the secret.
-    raise StoreForbiddenError(f"The callable for the mirror's connection string failed: {found}. Fix it.")
+        return Secret(source.read().strip())
+    except ConfigurationError as error:
+        # While an app runs, this is an outage of the store.
+        raise StoreForbiddenError(f"BlobMirror: {ended(str(error))}") from None
 
 
 def _account(text: Secret) -> str:

@@ -153,31 +153,6 @@ def test_no_store_lets_two_spellings_share_a_blob(store: CheckpointStore) -> Non
         assert {name: store.read(name) for name in (NAME, OWNER)} == before
 
 
-def test_two_spellings_in_one_run_do_not_write_over_each_other() -> None:
-    """A pattern may match both: the second one is reported, and the first one goes on."""
-    store = MemoryStore()
-    reported: list[Event] = []
-    run = mirror(store, "orders", reported, "me")
-    both = TopicPartition("readings", 0), TopicPartition("Readings", 0)
-    try:
-        for partition in both:
-            run.assigned(partition, 1)
-        for number in range(5):
-            for partition in both:
-                acknowledge(run, partition, 10 + number)
-            time.sleep(0.1)
-        wait_until(lambda: any(isinstance(event, MirrorForeign) for event in reported))
-    finally:
-        run.stop(5.0)
-    found = store.read(NAME)
-    assert found is not None
-    kept = read_checkpoint(found.body)
-    assert kept is not None
-    others = {event.partition.topic for event in reported if isinstance(event, MirrorForeign)}
-    assert {kept.topic, *others} == {"readings", "Readings"}
-    assert kept.next_offset == 14
-
-
 def test_another_group_s_owner_is_reported_and_stays() -> None:
     """Also where the other group has no checkpoint yet; it is looked at again every half minute."""
     store, reported, now_s = MemoryStore(), [], 0.0

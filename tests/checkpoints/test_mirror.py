@@ -9,7 +9,7 @@ import pytest
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror import outage
-from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint, read_ownership
+from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint
 from ehkafka.checkpoints.mirror.mirror import BEHIND_S, Mirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import (
@@ -136,22 +136,6 @@ def test_a_look_up_that_succeeds_ends_the_wait_for_the_next_write(
     wait_until(lambda: run.mirrored() == 5)
 
 
-def test_a_store_that_stands_still_holds_up_nobody(run: Run) -> None:
-    """The poll thread's calls return at once whatever the store does."""
-    wait_until(lambda: run.store.asked > 0)
-    run.store.go.clear()
-    run.acknowledge(5)
-    time.sleep(0.05)
-    began_s = unstolen_s()
-    for number in range(1000):
-        run.acknowledge(6 + number)
-        run.mirror.assigned(T1, number)
-        run.mirror.ended(T1, number)
-    assert unstolen_s() - began_s < 1.0
-    run.store.go.set()
-    wait_until(lambda: run.mirrored() == 1005)
-
-
 def test_a_lost_answer_to_our_own_write_is_no_conflict(run: Run) -> None:
     """The blob is read again, found to be ours, and written on."""
     run.store.lost_answers = 1
@@ -255,20 +239,6 @@ def test_a_stop_in_an_outage_tries_once(run: Run) -> None:
     assert run.reported.of(MirrorBehind)[0].error == "memory: it is down."
 
 
-def test_owners_are_said_and_released(run: Run) -> None:
-    """A blob for each partition of ours, idle ones included, released when it is not ours any more."""
-    name = LAYOUT.name("t", 0, "ehkafka/owner")
-
-    def owner() -> Any:
-        blob = run.store.read(name)
-        return read_ownership(blob.metadata) if blob else None
-
-    wait_until(lambda: owner() is not None)
-    assert (owner().owner, owner().epoch, owner().is_released) == ("me", 1, False)
-    run.mirror.ended(T0, 1)
-    wait_until(lambda: owner().is_released)
-
-
 def test_a_look_up_answers_or_says_why_not(run: Run) -> None:
     """What is there, what is not, a store that is down, one that stands still."""
     run.acknowledge(5)
@@ -284,34 +254,20 @@ def test_a_look_up_answers_or_says_why_not(run: Run) -> None:
     assert run.mirror.lookup([T0], 0.1) == {}
 
 
-def test_a_store_with_a_defect_of_its_own_is_an_outage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that somebody else wrote may raise anything; the mirror's thread lives on."""
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), SystemExit("the key is not there")], ids=repr)
+def test_whatever_a_store_raises_is_an_outage(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """A user's store may have a defect, a credential's callable end the program: the thread lives on."""
 
     def broken(_name: str) -> None:
-        raise RuntimeError("a bug")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(run.store, "read", broken)
         run.mirror.assigned(T1, 1)
         wait_until(lambda: run.reported.of(MirrorUnavailable))
-        assert "RuntimeError: a bug" in error_of(run.mirror.ask([T0]))
-    run.acknowledge(5, partition=T1)
-    wait_until(lambda: run.mirrored(T1) == 5)
-
-
-def test_a_callable_that_ends_the_program_does_not_end_the_mirror(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thread that dies of SystemExit says nothing: the mirror would stay behind in silence."""
-
-    def leave(_name: str) -> None:
-        raise SystemExit("the key is not there")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(run.store, "read", leave)
-        run.mirror.assigned(T1, 1)
-        wait_until(lambda: run.reported.of(MirrorUnavailable))
-        assert "SystemExit: the key is not there" in error_of(run.mirror.ask([T0]))
+        assert f"{type(error).__name__}: {error}" in error_of(run.mirror.ask([T0]))
     run.acknowledge(5, partition=T1)
     wait_until(lambda: run.mirrored(T1) == 5)
 

@@ -8,104 +8,55 @@ is what `az storage blob list --include m -o json` prints.
 
 from __future__ import annotations
 
-import os
-from hashlib import sha256
-from pathlib import Path
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ehkafka.checkpoints.formats.json import JsonForm, read_body
-from ehkafka.checkpoints.mirror.body import BODY_BYTES_MAX
-from ehkafka.checkpoints.stores.file import LOCK, UNFINISHED, parted
-from ehkafka.checkpoints.stores.store import (
-    StoreConflictError,
-    StoredBlob,
-    StoreError,
-    StoreForbiddenError,
-    StoreMissingError,
-    StoreUnavailableError,
-)
+from ehkafka.checkpoints.stores.file import FileStore
+from ehkafka.checkpoints.stores.store import StoredBlob, StoreMissingError
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from ehkafka.checkpoints.stores.store import Version
 
 _LIST_BYTES_MAX = 64 * 1024 * 1024
 
 
-class CheckpointFolder:
-    """A folder in the place of a container. Keeps the protocol of a store, for one caller at a time."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    @property
-    def name(self) -> str:
-        """Where it is."""
-        return str(self._folder)
+class CheckpointFolder(FileStore):
+    """A folder in the place of a container, for one caller at a time; a write makes it."""
 
     def list_blobs(self, prefix: str) -> Iterator[StoredBlob]:
         """Yield the files; links are not followed out of the folder."""
         if not self._folder.is_dir():
             raise StoreMissingError(f"There is no folder {self.name}. Correct the path.")
-        for path in sorted(self._files()):
-            name = path.relative_to(self._folder).as_posix()
-            is_own = path.name == LOCK or path.name.startswith(UNFINISHED)
-            if name.startswith(prefix) and not is_own and path.is_file() and not path.is_symlink():
-                blob = self.read(name)
-                if blob is not None:  # not removed since
-                    modified_at_ms = int(path.stat().st_mtime * 1000)
-                    yield StoredBlob(name, blob.version, blob.metadata, modified_at_ms=modified_at_ms)
+        yield from super().list_blobs(prefix)
 
     def read(self, name: str) -> StoredBlob | None:
-        """Return a file; of a large one only so much that it is seen to be too large."""
-        path = self._path(name)
-        try:
-            with path.open("rb") as file:
-                content = file.read(BODY_BYTES_MAX + 1)
-        except FileNotFoundError:
-            return None
-        except PermissionError as error:
-            raise _forbidden(error) from None
-        except OSError as error:
-            raise StoreUnavailableError(f"{path} cannot be read: {error.strerror}.") from None
-        metadata, body = parted(content)
-        return StoredBlob(name, sha256(content).hexdigest(), metadata or _flat(body), body)
+        """Return a file; its JSON is the metadata where it has no body."""
+        found = super().read(name)
+        return found if found is None or found.metadata else replace(found, metadata=_flat(found.body))
 
-    def write(
-        self, name: str, *, metadata: Mapping[str, str], body: bytes, expected: Version | None
-    ) -> Version:
-        """Write a file; the metadata is its JSON where it has no body."""
-        path = self._path(name)
-        there = self.read(name)
-        if (None if there is None else there.version) != expected:
-            raise StoreConflictError(f"{path} was written by another program meanwhile: look at it first.")
-        whole = body or orjson.dumps(dict(metadata))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(whole)
-        except OSError as error:
-            raise StoreUnavailableError(f"{path} cannot be written: {error.strerror}.") from None
-        return sha256(whole).hexdigest()
+    def _names(self, prefix: str) -> Iterator[str]:
+        return (name for name in super()._names(prefix) if not (self._folder / name).is_symlink())
 
-    def close(self) -> None:
-        """Nothing is kept open."""
+    def _content(self, metadata: Mapping[str, str], body: bytes) -> bytes:
+        return body or orjson.dumps(dict(metadata))
 
-    def _path(self, name: str) -> Path:
-        if name.startswith("/") or ".." in name.split("/"):
-            raise StoreError(f"{self.name}: {name!r} is no name of a file below that folder.")
-        return self._folder / name
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        yield
 
-    def _files(self) -> Iterator[Path]:
-        def refuse(error: OSError) -> None:
-            # Else its checkpoints would be missing without a word.
-            raise _forbidden(error) from None
+    def _must_be_there(self) -> None:
+        """A folder that is to be made holds nothing yet."""
 
-        for folder, _, files in os.walk(self._folder, onerror=refuse):
-            yield from (Path(folder, file) for file in files)
+    def _make_folders(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 class BlobList:
@@ -144,12 +95,6 @@ class BlobList:
         if self._blobs is None:
             self._blobs = {blob.name: blob for blob in _listed(self._path)}
         return self._blobs
-
-
-def _forbidden(error: OSError) -> StoreForbiddenError:
-    return StoreForbiddenError(
-        f"{error.filename} may not be read by this user ({error.strerror}): grant the right, or copy it."
-    )
 
 
 def _flat(body: bytes) -> dict[str, str]:

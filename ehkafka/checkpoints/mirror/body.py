@@ -9,6 +9,7 @@ show, and a sequence number in its place would let another reader resume somewhe
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote, unquote
 
@@ -32,33 +33,21 @@ OWNER_CHARACTERS_MAX = 256
 NAME_CHARACTERS_MAX = 1024
 # The end of the year 9999, where Python's calendar ends: all below can be shown.
 MILLISECONDS_MAX = 253_402_300_799_999
+_NUMBERS = {
+    "finished_leader_epoch": LEADER_EPOCH_MAX,
+    "leader_epoch": LEADER_EPOCH_MAX,
+    "last_timestamp_ms": MILLISECONDS_MAX,
+}
 _PAGE = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 _TOPIC_ID = re.compile(rf"[0-9a-f]{{{2 * TOPIC_ID_BYTES}}}")
 
 
 def checkpoint_body(checkpoint: Checkpoint) -> bytes:
     """Return a checkpoint as our JSON, its ranges cut to `RANGES_MAX` from the lowest on."""
-    return orjson.dumps(
-        {
-            "ehkafka": VERSION,
-            "next_offset": checkpoint.next_offset,
-            "finished": checkpoint.finished[:RANGES_MAX],
-            "finished_leader_epoch": checkpoint.finished_leader_epoch,
-            "leader_epoch": checkpoint.leader_epoch,
-            "last_timestamp_ms": checkpoint.last_timestamp_ms,
-            "anchor": checkpoint.anchor,
-            "epoch": checkpoint.epoch,
-            "owner": checkpoint.owner,
-            "written_at_ms": checkpoint.written_at_ms,
-            "group": checkpoint.group,
-            "topic": checkpoint.topic,
-            "first_partitions": checkpoint.first_partitions,
-            "topic_id": checkpoint.topic_id.hex() if checkpoint.topic_id is not None else None,
-            "reset": checkpoint.reset,
-            "commit_metadata": checkpoint.commit_metadata,
-            "metadata_returned": checkpoint.metadata_returned,
-        }
-    )
+    said = {one.name: getattr(checkpoint, one.name) for one in fields(checkpoint)}
+    said["finished"] = checkpoint.finished[:RANGES_MAX]
+    said["topic_id"] = checkpoint.topic_id and checkpoint.topic_id.hex()
+    return orjson.dumps({"ehkafka": VERSION, **said})
 
 
 def checkpoint_metadata(checkpoint: Checkpoint) -> dict[str, str]:
@@ -79,12 +68,10 @@ def read_checkpoint(body: bytes) -> Checkpoint | None:
     finished = _ranges(found.get("finished"), next_offset)
     if next_offset is None or finished is None:
         return None
+    returned = found.get("metadata_returned")
     return Checkpoint(
         next_offset=next_offset,
         finished=finished,
-        finished_leader_epoch=_number(found, "finished_leader_epoch", LEADER_EPOCH_MAX),
-        leader_epoch=_number(found, "leader_epoch", LEADER_EPOCH_MAX),
-        last_timestamp_ms=_number(found, "last_timestamp_ms", MILLISECONDS_MAX),
         anchor=_anchor(found.get("anchor"), next_offset),
         epoch=_number(found, "epoch", OFFSET_MAX) or 0,
         owner=_text(found, "owner"),
@@ -95,9 +82,8 @@ def read_checkpoint(body: bytes) -> Checkpoint | None:
         topic_id=_topic_id(found.get("topic_id")),
         reset=_reset(found.get("reset")),
         commit_metadata=_commit_metadata(found.get("commit_metadata")),
-        metadata_returned=found["metadata_returned"]
-        if isinstance(found.get("metadata_returned"), bool)
-        else None,
+        metadata_returned=returned if isinstance(returned, bool) else None,
+        **{name: _number(found, name, most) for name, most in _NUMBERS.items()},
     )
 
 

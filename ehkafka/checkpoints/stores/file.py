@@ -82,8 +82,7 @@ class FileStore:
     ) -> Version:
         """Replace a blob if it still has the `expected` version. Raises `StoreConflictError`."""
         path = self._path(name)
-        head = orjson.dumps({"ehkafka": secrets.token_hex(8), "metadata": dict(metadata)})
-        content = head + b"\n" + body
+        content = self._content(metadata, body)
         with self._explained(name), self._locked():
             there = self._read(path, name)
             if (there.version if there else None) != expected:
@@ -94,6 +93,10 @@ class FileStore:
 
     def close(self) -> None:
         """Nothing stays open."""
+
+    def _content(self, metadata: Mapping[str, str], body: bytes) -> bytes:
+        head = orjson.dumps({"ehkafka": secrets.token_hex(8), "metadata": dict(metadata)})
+        return head + b"\n" + body
 
     def _names(self, prefix: str) -> Iterator[str]:
         start = self._path(prefix.rpartition("/")[0]) if "/" in prefix else self._folder
@@ -112,7 +115,7 @@ class FileStore:
     @staticmethod
     def _read(path: Path, name: str) -> StoredBlob | None:
         try:
-            content, modified_at_ms = _content(path)
+            content, modified_at_ms = _read_file(path)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
         metadata, body = parted(content) if len(content) <= FILE_BYTES_MAX else ({}, b"")
@@ -184,7 +187,7 @@ def _replace(path: Path, content: bytes) -> None:
     _sync(path.parent)
 
 
-def _content(path: Path) -> tuple[bytes, int]:
+def _read_file(path: Path) -> tuple[bytes, int]:
     """Return what is in a file, as far as it is read, and when it was written (ms)."""
     # Without waiting, which a pipe without a writer would make us do.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
