@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -32,18 +33,11 @@ class PlainCodec:
         return of_library(error)
 
 
-def _json_object(value: bytes) -> Any:
+def _json_of(kind: type, name: str, value: bytes) -> Any:
     found = orjson.loads(value)
-    if type(found) is dict:
+    if type(found) is kind:
         return found
-    raise Misfit(f"it is {_JSON_KINDS[type(found)]}, not an object")
-
-
-def _json_list(value: bytes) -> Any:
-    found = orjson.loads(value)
-    if type(found) is list:
-        return found
-    raise Misfit(f"it is {_JSON_KINDS[type(found)]}, not an array")
+    raise Misfit(f"it is {_JSON_KINDS[type(found)]}, not an {name}")
 
 
 _JSON_KINDS: dict[type, str] = {
@@ -57,16 +51,12 @@ _JSON_KINDS: dict[type, str] = {
 }
 
 
-def _text(value: bytes) -> str:
-    return value.decode()
-
-
 _JSON_TYPE = "application/json"
 BYTES = PlainCodec("bytes", None, bytes, bytes)
 BYTEARRAY = PlainCodec("bytearray", None, bytearray, bytes)
 MEMORYVIEW = PlainCodec("memoryview", None, memoryview, bytes)
-TEXT = PlainCodec("str", "text/plain; charset=utf-8", _text, str.encode)
-JSON_OBJECT = PlainCodec("dict", _JSON_TYPE, _json_object, to_json)
-JSON_LIST = PlainCodec("list", _JSON_TYPE, _json_list, to_json)
+TEXT = PlainCodec("str", "text/plain; charset=utf-8", bytes.decode, str.encode)
+JSON_OBJECT = PlainCodec("dict", _JSON_TYPE, partial(_json_of, dict, "object"), to_json)
+JSON_LIST = PlainCodec("list", _JSON_TYPE, partial(_json_of, list, "array"), to_json)
 # Encodes what orjson knows, and structs and models among it.
 JSON = PlainCodec("JSON", _JSON_TYPE, orjson.loads, to_json)
