@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-    from ehkafka.consumer.keywords import OwnOptions, RebalanceCallback, RebalanceCallbacks
+    from ehkafka.consumer.keywords import OwnKeywords, RebalanceCallback, RebalanceCallbacks
 
 _REBALANCE_CALLBACKS = ("on_assign", "on_revoke", "on_lost")
 # These take turns with polls by themselves, and sooner.
@@ -53,7 +53,7 @@ class AIOConsumer(Calls):
       returned by the next one. An error of its callbacks is raised by the next one, too.
     - What a task has not been given is not committed, by no commit and no other task.
     - Of several polls at once one is served after the other. Other calls come in between, so a poll without
-      a time-out keeps nobody out for longer than 0.2 s.
+      a time-out keeps no call out for longer than 0.2 s.
     - Callbacks may be coroutine functions or plain ones. They run on the loop, and may await every method of
       this consumer but `poll` and `consume`, which raise `RuntimeError` there; one thread is enough. They
       must not wait for other tasks that use the consumer.
@@ -68,7 +68,7 @@ class AIOConsumer(Calls):
         consumer_conf: dict[str, Any],
         max_workers: int = 100,
         executor: Executor | None = None,
-        **settings: Unpack[OwnOptions],
+        **settings: Unpack[OwnKeywords],
     ) -> None:
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")  # as confluent-kafka says
@@ -241,7 +241,7 @@ class AIOConsumer(Calls):
             raise
 
     def _deserted(self, _result: Any, error: BaseException | None) -> None:
-        """Nobody waits any more for a call that was begun."""
+        """No task waits any more for a call that was begun."""
         if error is not None:
             what = {
                 "message": "A call of an AIOConsumer failed after its task was cancelled.",

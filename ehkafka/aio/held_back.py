@@ -23,7 +23,7 @@ class HeldBackConsumer(Consumer):
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has closed it yet; a callback may have, with the end of its call."""
+        """Whether it is not closed yet; a callback may have, with the end of its call."""
         return self._is_open
 
     @property
@@ -52,7 +52,7 @@ class HeldBackConsumer(Consumer):
             internals.marks.delivered(messages, may_pause=False)
 
     def give_back(self, messages: Sequence[Message]) -> None:
-        """Nobody has these: the next poll returns them, before anything else. On the loop."""
+        """No task has these: the next poll returns them, before anything else. On the loop."""
         if self._is_open:
             self._kept.extendleft(reversed(messages))
 

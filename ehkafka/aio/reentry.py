@@ -1,7 +1,7 @@
 """One callback of the program: it runs on the loop, while the thread that librdkafka called back on waits.
 
-That thread is inside the consumer, and nobody else gets in. So what the callback asks of the consumer is run
-by that very thread, as if a plain callback had called: no second thread is needed, and nothing stands still.
+That thread is inside the consumer, and no other gets in. So what the callback asks of the consumer is run by
+that very thread, as if a plain callback had called: no second thread is needed, and nothing stands still.
 What other tasks ask meanwhile waits for the end of the callback.
 """
 

@@ -1,6 +1,6 @@
 """Looks at a broker from outside: `run_checks` probes the way to it, `TopicReader` reads a topic.
 
-Neither joins a group or moves a position that anybody uses. All that is ever written is the commit of the
+Neither joins a group or moves a position that is in use. All that is ever written is the commit of the
 step `commit`, to a group of our own name, and a blob of our own beside the mirror.
 
 `run` says which steps there are and what each needs, and goes through them, each on a thread of its own and

@@ -34,7 +34,7 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text in one line, without what looks like a secret; of a long one both ends.
 
-    What happened stands at its begin and what to do at its end; what is long is what somebody gave.
+    What happened stands at its begin and what to do at its end; what is long was given from outside.
     """
     line = printable(" ".join(_struck(text).split()))
     half = TEXT_CHARACTERS_MAX // 2

@@ -41,7 +41,7 @@ FIRST_SLICE_S = 0.5
 PAUSE_S = 0.02
 _PARTITIONS_NAMED = 5
 # Of the kind that the engine writes, and the same every time: two checks at once must not see each other.
-METADATA = "ehkafka check: nobody consumes with this group"
+METADATA = "ehkafka check: no client consumes with this group"
 COMMIT_PAUSE_S = 0.005
 
 
@@ -186,7 +186,7 @@ def _lag(rows: list[dict[str, Any]]) -> Finding:
 def commit(inspection: Inspection, _subject: str | None) -> Finding:
     """Commit once and read it back: the only step that writes to the broker.
 
-    It commits in `OWN_GROUP`, a group that nobody consumes with, so that no position of the user's moves and
+    It commits in `OWN_GROUP`, a group without consumers, so that no position of the user's moves and
     no live group is disturbed; always the same name, because Event Hubs counts groups.
     """
     wanted = _to_commit(inspection)
@@ -228,7 +228,7 @@ def _commit(inspection: Inspection, outside: OutsideCommits, wanted: KafkaPartit
             raise NotMeasured(f"the credential may not use the group {OWN_GROUP}, so it was not tried")
         if refusal.code() == KafkaError.UNKNOWN_MEMBER_ID:
             raise NotMeasured(
-                f"somebody consumes with the group {OWN_GROUP}, which is ours: use another there"
+                f"a client consumes with the group {OWN_GROUP}, which is ours: use another there"
             )
         raise problem("the commit was refused", refusal)
 

@@ -147,7 +147,7 @@ def close_within(consumer: Consumer, timeout_s: float) -> None:
     try:
         bounded(consumer.close, timeout_s, "close")
     except (Overdue, KafkaException):
-        # It has joined no group, so nobody waits for it to leave.
+        # It has joined no group, so no member waits for it to leave.
         return
 
 
@@ -166,8 +166,8 @@ def bounded(function: Callable[[], T], timeout_s: float, name: str) -> T:
     """Return what the function returns, or raise what it raises; raises `Overdue` after `timeout_s`.
 
     A look-up of a name, a user's token callback and librdkafka's close have no time-out of their own. So it
-    runs on a daemon thread, which is left to itself once given up; whatever it uses must not be used by
-    anybody else afterwards.
+    runs on a daemon thread, which is left to itself once given up; whatever it uses must not be used
+    again afterwards.
     """
     results: list[T] = []
     errors: list[BaseException] = []

@@ -66,7 +66,7 @@ def tcp(inspection: Inspection, subject: str | None) -> Finding:
     try:
         dial(inspection, address).close()
     except ConnectionRefusedError:
-        raise Problem(f"nobody listens on port {address.port}", _port_fix(inspection, address)) from None
+        raise Problem(f"no server listens on port {address.port}", _port_fix(inspection, address)) from None
     except TimeoutError:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
@@ -116,7 +116,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
 def _described(inspection: Inspection, version: str | None, certificate: dict[str, Any]) -> Finding:
     if not verifies(inspection.properties):
         return Finding(
-            f"{version}, but enable.ssl.certificate.verification is off: anybody could be the broker",
+            f"{version}, but enable.ssl.certificate.verification is off: any server could be the broker",
             {"version": version, "verified": False},
         )
     expires = _time(certificate["notAfter"])

@@ -1,4 +1,4 @@
-"""The way to a topic for whoever looks at it: the steps of a check up to there, in the same words.
+"""The way to a topic for commands that look at it: the steps of a check up to there, in the same words.
 
 Called on the main thread; the work runs on one of its own, so that Ctrl-C is heard at once.
 """

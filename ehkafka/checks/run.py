@@ -1,6 +1,6 @@
 """Goes through the steps: one probe at a time, never longer than its time-out, results reported as they come.
 
-A step that did not apply holds nobody up; one that failed holds up whatever needs it. Called on the caller's
+A step that did not apply holds no other up; one that failed holds up what needs it. Called on the caller's
 thread; each probe runs on a daemon thread of its own. Turns what a probe returned or raised into a result
 whose texts are clean, and never lets an error of a probe out.
 """
@@ -196,7 +196,7 @@ def _unforeseen(inspection: Inspection, error: Exception) -> Problem:
         return Problem(f"{shown})", cause)
     return Problem(
         describe(error),
-        "Nobody expected this; please report it.",
+        "This was not expected; please report it.",
         exit_code=EngineError.exit_code,
     )
 

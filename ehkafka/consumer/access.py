@@ -1,8 +1,8 @@
-"""Who is inside the consumer: one at a time, and nobody waits for that in confluent-kafka.
+"""Who is inside the consumer: one thread at a time, and no thread waits for that in confluent-kafka.
 
 confluent-kafka lets one thread at a time into a consumer, and who waits for that may wait for ever while
-another polls. So the polling thread says when it is inside, and whoever wants to send a commit takes a turn
-only while it is not.
+another polls. So the polling thread says when it is inside, and a thread that wants to send a commit takes a
+turn only while it is not.
 
 Of several threads that poll, one is inside at a time, with all that is noted of what it returns; who closes
 waits for it, and no other polls from then on: `door` and `closing`. confluent-kafka stands still there.
@@ -34,7 +34,7 @@ class Access:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        # Held by whoever polls, and by who closes, for the whole call: their callbacks come in again. Taken
+        # Held by the thread that polls or closes, for the whole call: its callbacks come in again. Taken
         # before the lock.
         self.door = threading.RLock()
         # Which thread closes: no other one polls from then on. Set before the door is waited for.
@@ -50,11 +50,11 @@ class Access:
         self.waiting_threads = 0
         # How long the polling thread may stay inside.
         self.piece_s = PIECE_S
-        # Who closes the consumer: nobody else gets in from then on.
+        # The thread that closes the consumer: no other gets in from then on.
         self._closer: int | None = None
 
     def come_in(self, timeout: object) -> bool:
-        """Wait for whoever polls, and take the door; False: not within the time-out, none being for ever.
+        """Wait for the thread that polls, and take the door; False: not in time; without a time-out for ever.
 
         Raises `RuntimeError` when another thread closes.
         """
@@ -77,7 +77,7 @@ class Access:
             raise RuntimeError("Consumer closed")
 
     def may_enter(self) -> bool:
-        """Take the consumer for sending, unless somebody else is inside. Caller has the lock."""
+        """Take the consumer for sending, unless another thread is inside. Caller has the lock."""
         me = threading.get_ident()
         if self.is_sending or self._closer not in {None, me}:
             return False
@@ -90,7 +90,7 @@ class Access:
 
     @contextmanager
     def between_polls(self) -> Iterator[bool]:
-        """Enter on the polling thread between two polls; False: somebody sends, the next look will do."""
+        """Enter on the polling thread between two polls; False: another one sends, the next look will do."""
         before, self.poller = self.poller, threading.get_ident()
         try:
             yield not self.is_sending
@@ -100,7 +100,7 @@ class Access:
                 self.poll_is_over()
 
     def wait_for_senders(self) -> None:
-        """Wait, on the polling thread, until nobody else sends."""
+        """Wait, on the polling thread, until no other thread sends."""
         me = threading.get_ident()
         while self.is_sending:
             self.poller = None
@@ -108,7 +108,7 @@ class Access:
             self.poller = me
 
     def wait_until_unused(self) -> None:
-        """Wait until nobody sends."""
+        """Wait until no thread sends."""
         with self.changed:
             while self.is_sending:
                 self.changed.wait()
@@ -119,7 +119,7 @@ class Access:
             self.changed.notify_all()
 
     def wants_in(self) -> None:
-        """Another commit was asked for, by this thread. Raises `RuntimeError` once somebody else closes."""
+        """Another commit was asked for, by this thread. Raises `RuntimeError` once another thread closes."""
         me = threading.get_ident()
         if self._closer not in {None, me}:
             raise RuntimeError("Consumer closed")
@@ -127,7 +127,7 @@ class Access:
             self.piece_s = SHARED_PIECE_S
 
     def close(self) -> None:
-        """Let nobody in but this thread. Caller has the lock."""
+        """Let no thread in but this one. Caller has the lock."""
         self._closer = threading.get_ident()
         self.changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""What the polling thread does to the client between two polls, while nobody else is inside of the consumer.
+"""What the polling thread does to the client between two polls, while no other thread is inside the consumer.
 
 `Passed` lets an automatic commit pass offsets that hold no record, as librdkafka's own do; else the end of a
 transaction would stay uncommitted. `Anew` moves a partition to where its new log is to be read from; see

@@ -1,6 +1,6 @@
 """What the commits of one drop-in say of their logs, and what distinguishes each log from another one.
 
-The polling thread begins and ends partitions and learns; `dressed` comes from whoever sends a commit.
+The polling thread begins and ends partitions and learns; the thread that sends a commit calls `dressed`.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Request:
     """
 
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
-    # Of asks that nobody waits for only the positions are kept.
+    # Of requests that no thread waits for only the positions are kept.
     commit_requests: list[CommitRequest] = field(default_factory=list)
     # Of those sent, from 1 on.
     number: int = 0

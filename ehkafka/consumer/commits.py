@@ -1,9 +1,9 @@
 """Sends the commits that were asked for: one request at a time, the asynchronous ones at the service's pace.
 
-Whoever has a turn inside the consumer, or finds nobody there, sends for all that wait:
+A thread that has a turn inside the consumer, or finds none there, sends for all that wait:
 
 - the polling thread, whenever it comes by: asynchronously; the answer comes inside its polling;
-- a thread that waits for an answer, while nobody polls: synchronously, with all others that wait;
+- a thread that waits for an answer, while no thread polls: synchronously, with all others that wait;
 - the thread `ehkafka-commits`, when something waits and the program does not poll for a while. It starts
   with such a commit, ends when there was none for a while, and must have ended before the consumer is closed.
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # A program that has not polled for so long is busy: what waits is sent for it.
 BUSY_S = 0.5
-# The sender ends after so long without work: a consumer that nobody closes can then be collected.
+# The sender ends after so long without work: a consumer that is not closed can then be collected.
 IDLE_S = 5.0
 
 
@@ -219,7 +219,7 @@ class Commits:
         self._access.is_wanted = bool(self._waiting)
 
     def _take_turn(self, ask: CommitRequest) -> Request | None:
-        """Wait until nobody is inside; return the request to send, None if somebody else has sent it."""
+        """Wait until no thread is inside; return the request to send, None if another has sent it."""
         access = self._access
         access.waiting_threads += 1
         is_late = False

@@ -19,36 +19,36 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.consumer.access import CLOSE_WAIT_S
 from ehkafka.consumer.carried_facts import without_ours
 from ehkafka.consumer.committing import Committing
-from ehkafka.consumer.ending import CLOSE_S, LastCalls, refuse, watch
+from ehkafka.consumer.ending import LastCalls, refuse, watch
 from ehkafka.consumer.instrumented import instrumented
 from ehkafka.consumer.internals import Internals
 from ehkafka.consumer.polling import PollingConsumer
-from ehkafka.consumer.program_settings import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
+from ehkafka.consumer.program_settings import OwnOptions, flattened
 from ehkafka.consumer.rebalances import Rebalances
 from ehkafka.endpoint.client import initialise_consumer
 from ehkafka.endpoint.text import check_client_texts, check_topics
 from ehkafka.records import TopicPartition
+from ehkafka.settings.option import documented_by, options_of, takes_options
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import Unpack
 
     from confluent_kafka import Message
 
-    from ehkafka.checkpoints.store_mirror import MirrorChoice
-    from ehkafka.consumer.deviations import Deviation
     from ehkafka.consumer.keywords import (
-        ClientProperties,
+        ConsumerOptions,
         RebalanceCallback,
         RebalanceCallbacks,
         TimeLimit,
     )
-    from ehkafka.endpoint import Endpoint
 
+_OWN = {one.name for one in options_of(OwnOptions)}
 _REBALANCE_ARGUMENTS = ("on_assign", "on_revoke", "on_lost")
 
 
+@documented_by(OwnOptions)
 class Consumer(PollingConsumer):
     """A drop-in for `confluent_kafka.Consumer`: the same constructor, methods, callbacks and errors.
 
@@ -59,26 +59,10 @@ class Consumer(PollingConsumer):
         ...
     ```
 
-    Beside confluent-kafka's arguments (`*config`, `**properties`) it takes
-
-    - `endpoint` (default `None`): an `ehkafka.Endpoint`. The dict then needs no address or credentials; its
-      values win where Event Hubs permits them.
-    - `mirror` (default `None`): where commits are copied to, and where a partition without a commit begins.
-    - `contiguous` (default `False`): whether records may be finished in any order, by any thread.
-    - `unmarked_records_max` (records, default `50_000`): with `contiguous`, how many may be delivered and not
-      marked as done, all partitions together.
-    - `unmarked_bytes_max` (bytes, default `128 * 1024 * 1024`): the same in bytes.
-    - `sync_commit` (default `"acknowledged"`): when a synchronous commit returns. `"deferred"`: when it is
-      accepted, as if it were asynchronous; its answer is logged if it is a refusal.
-    - `close_s` (seconds, default `25.0`): how long `close()`, and the end of a consumer that is not closed,
-      wait for a broker that does not answer; `None`: as long as confluent-kafka, 45 s and more.
-    - `as_confluent` (default `()`): names of what is to be done in confluent-kafka's way, such as
-      `"bare_commit"`.
-
     What it does in its own way. Each is logged once, and switched off by its name in `as_confluent=`:
 
     - `bare_commit`: `commit()` without arguments takes the positions of what polls have returned by then.
-      confluent-kafka takes them a little later, perhaps with the next batch that nobody has handled.
+      confluent-kafka takes them a little later, perhaps with the next batch, which is not handled yet.
     - `coalescing`: one commit is on its way at a time. Those asked for meanwhile go in the next request,
       together; asynchronous ones at least 1 s apart on Event Hubs, synchronous ones at once. Each is
       answered, `on_commit` in a later `poll` or `consume` or in `close`. What waits is sent before a
@@ -104,43 +88,27 @@ class Consumer(PollingConsumer):
 
     Raises `ConfigurationError` for what Event Hubs does not take and for arguments of its own, else what
     confluent-kafka raises.
+
+    Beside confluent-kafka's arguments (`*config`, `**properties`) it takes
+
     """
 
-    def __init__(
-        self,
-        *config: dict[str, Any],
-        endpoint: Endpoint | None = None,
-        mirror: MirrorChoice | None = None,
-        contiguous: bool = False,
-        unmarked_records_max: int = UNMARKED_RECORDS_MAX,
-        unmarked_bytes_max: int = UNMARKED_BYTES_MAX,
-        sync_commit: SyncCommit = "acknowledged",
-        close_s: float | None = CLOSE_S,
-        as_confluent: Collection[Deviation] = (),
-        **properties: Unpack[ClientProperties],
-    ) -> None:
-        if not (config or properties or endpoint):
-            super().__init__()  # it says what is wrong, as below
+    @takes_options(OwnOptions, "")
+    def __init__(self, *config: dict[str, Any], **properties: Unpack[ConsumerOptions]) -> None:
         given = config[0] if config else {}
+        more: dict[str, Any] = dict(properties)
+        own = {name: more.pop(name) for name in _OWN & more.keys()}
+        # confluent-kafka says what is wrong.
+        if not (config or more or own.get("endpoint")):
+            super().__init__()
         if self._is_open or len(config) > 1 or not isinstance(given, dict):
-            super().__init__(*config, **properties)
-        asked = flattened(given, properties)
+            super().__init__(*config, **more)
+        asked = flattened(given, more)
         # confluent-kafka would abort the process.
         check_client_texts(asked, "Consumer")
         if str(asked.get("group.id", "none")).strip() in {"", "None"}:
             raise ValueError("Failed to create consumer: group.id must be set")
-        internals = self._internals = Internals(
-            given,
-            properties,
-            endpoint=endpoint,
-            mirror=mirror,
-            as_confluent=as_confluent,
-            contiguous=contiguous,
-            unmarked_records_max=unmarked_records_max,
-            unmarked_bytes_max=unmarked_bytes_max,
-            sync_commit=sync_commit,
-            close_s=close_s,
-        )
+        internals = self._internals = Internals(asked, own)
         self._committing = Committing(internals)
         self._rebalances = Rebalances(internals, self._committing.ask_auto)
         self._kept = deque()

@@ -1,7 +1,7 @@
 """What a drop-in consumer tells of itself, and where it does something else than confluent-kafka.
 
 An app's telemetry has a thread for log lines; a program that changed an import expects none, so they are
-written where something happens. The lock may be held while a log handler runs, so nobody else's lock may be
+written where something happens. The lock may be held while a log handler runs, so no other lock may be
 taken in one that logs through this room. Each deviation is logged once, when it first matters; each has a
 name under which `Consumer(as_confluent=…)` switches it off.
 """
@@ -30,7 +30,7 @@ Deviation = Literal["bare_commit", "coalescing", "auto_commit", "callbacks", "re
 DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
     {
         "bare_commit": "commit() without arguments takes the positions at the call; confluent-kafka takes "
-        "them later, when the next batch may have moved them past records that nobody has handled",
+        "them later, when the next batch may have moved them past records that are not handled",
         "coalescing": "commits asked for while one is on its way share the next request, and asynchronous "
         "ones keep the pace of Event Hubs; each is answered. confluent-kafka sends one request each",
         "auto_commit": "enable.auto.commit commits what a poll returned once a later poll has begun; "
@@ -86,7 +86,7 @@ class ConsumerLog:
         self._lines = LogLines(logging.getLogger("ehkafka.consumer"), time.monotonic)
 
     def emit(self, event: Event) -> None:
-        """Log an event at its level. Never raises: whoever commits must not fail over a log line."""
+        """Log an event at its level. Never raises: no commit must fail over a log line."""
         with self._lock:
             try:
                 self._lines.write(event)

@@ -30,9 +30,6 @@ from confluent_kafka import cimpl
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CLOSE_S = 25.0
-"""As long as an app's stop takes by default: below the 30 s after which Kubernetes kills."""
-
 # Between two checks whether the program still waits.
 _CHECK_S = 0.1
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
-from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.consumer.access import Access
 from ehkafka.consumer.between_polls import Anew, Passed
 from ehkafka.consumer.commits import Commits
@@ -24,7 +23,7 @@ from ehkafka.consumer.log_guard import LogGuard
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
 from ehkafka.consumer.positions import Returned, Stored
-from ehkafka.consumer.program_settings import ProgramSettings, auto_commit_s, flattened, is_true
+from ehkafka.consumer.program_settings import ProgramSettings, auto_commit_s, is_true
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of, with_servers
 from ehkafka.endpoint.keys.watch import CredentialWatch
@@ -35,16 +34,13 @@ from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
 from ehkafka.settings.secret import HiddenProperties
 from ehkafka.wording import seconds
-from ehkafka.wording.calling import must_be_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from confluent_kafka import KafkaError
 
-    from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.consumer.commit_requests import Answer
-    from ehkafka.consumer.deviations import Deviation
     from ehkafka.endpoint import Endpoint
     from ehkafka.records import TopicPartition
 
@@ -75,32 +71,20 @@ class BareConsumer:
 class Internals:
     """What one consumer is made of."""
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        more: Mapping[str, Any],
-        *,
-        endpoint: Endpoint | None,
-        mirror: MirrorChoice | None,
-        as_confluent: Collection[Deviation],
-        **program_settings: Any,
-    ) -> None:
-        """Raise `ConfigurationError` for what cannot work."""
-        if endpoint is not None:
-            must_be_endpoint(endpoint)
-        mirror = checked_choice(mirror, "Consumer")
-        asked = with_servers(flattened(config, more))
+    def __init__(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        """Take a program's properties and `own` options. Raises `ConfigurationError` for what cannot work."""
+        asked = with_servers(config)
         check_drop_in(asked)
         self.log_lines = ConsumerLog()
-        self.deviating = Deviating(as_confluent, self.log_lines.emit)
-        self.program_settings = ProgramSettings(
-            auto_commit=is_true(asked, "enable.auto.commit")
-            and self._emulates(program_settings["contiguous"]),
+        self.deviating = Deviating(own.get("as_confluent", ()), self.log_lines.emit)
+        contiguous = own.get("contiguous", False)
+        self.program_settings = settings = ProgramSettings(
+            auto_commit=is_true(asked, "enable.auto.commit") and self._emulates(contiguous),
             auto_commit_s=auto_commit_s(asked),
-            auto_store=is_true(asked, "enable.auto.offset.store") and not program_settings["contiguous"],
-            **program_settings,
+            auto_store=is_true(asked, "enable.auto.offset.store") and not contiguous,
+            **own,
         )
-        self.endpoint = self._endpoint(endpoint, asked)
+        self.endpoint = self._endpoint(settings.endpoint, asked)
         self.is_event_hubs = self.endpoint is not None and self.endpoint.is_event_hubs
         self.callbacks = Callbacks(lambda: self.deviating.report("callbacks"))
         self.on_commit: Callable[..., Any] | None = None
@@ -110,18 +94,19 @@ class Internals:
             self.returned,
             self.log_lines.emit,
             is_on=self.deviating.has("replaced_logs"),
-            begins_anew=self.program_settings.contiguous or mirror is not None,
+            begins_anew=settings.contiguous or settings.mirror is not None,
         )
-        self.mirror = Mirrored(mirror, self.endpoint, asked, self.log_lines.emit, self.log_guard.asker)
+        self.mirror = Mirrored(
+            settings.mirror, self.endpoint, asked, self.log_lines.emit, self.log_guard.asker
+        )
         self.properties = self._properties(asked)
         self.stored = Stored()
         # What librdkafka has assigned. Replaced with the assignment; read by any thread: `assignment()` would
-        # wait for whoever polls, and perhaps for ever.
+        # wait for the thread that polls, and perhaps for ever.
         self.held: frozenset[TopicPartition] = frozenset()
         # Answers that `on_commit` is still to hear, oldest first. Any thread appends, the polling one takes.
         self.answers: deque[Answer] = deque()
         self.access = Access()
-        settings = self.program_settings
         # When the next automatic commit is due, beside those of a revoke and of the end.
         interval_s = settings.auto_commit_s if settings.auto_commit else None
         self._next_auto_s = float("inf") if interval_s is None else time.monotonic() + interval_s
@@ -140,7 +125,7 @@ class Internals:
         self.marks: Marks | None = None
         self.commits: Commits | None = None
         self.anew: Anew | None = None
-        # None where librdkafka itself commits by itself, or nobody does.
+        # None where librdkafka commits by itself, or nothing does.
         self.passed: Passed | None = None
 
     def join(self, consumer: KafkaConsumer, begin_anew: Callable[[TopicPartition], None]) -> None:

@@ -1,8 +1,8 @@
 """What the drop-in's constructors and methods take by name, so that editors know each and check its value.
 
 For type checkers. librdkafka's own properties have dots in their names, so a program gives them in a dict;
-what is left are confluent-kafka's callbacks and a few more. The words on what is ours are those of
-`Consumer`.
+what is left are confluent-kafka's callbacks and a few more. `python -m tests.typing.declared` writes what is
+ours, out of `OwnOptions`.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class ClientProperties(TypedDict, total=False):
     """librdkafka's debug contexts, such as `"cgrp,fetch"`."""
 
 
-class OwnOptions(TypedDict, total=False):
+class OwnKeywords(TypedDict, total=False):
     """What every drop-in takes beside confluent-kafka's arguments."""
 
     endpoint: Endpoint | None
-    """Default `None`: an `ehkafka.Endpoint`. The dict then needs no address or credentials; its values
-    win where Event Hubs permits them.
+    """Default `None`: an `ehkafka.Endpoint`. The dict then needs no address or credentials; its values win
+    where Event Hubs permits them.
     """
 
     mirror: MirrorChoice | None
@@ -75,8 +75,8 @@ class OwnOptions(TypedDict, total=False):
     """Bytes, default `128 * 1024 * 1024`: the same in bytes."""
 
     sync_commit: SyncCommit
-    """Default `"acknowledged"`: when a synchronous commit returns. `"deferred"`: when it is accepted, as
-    if it were asynchronous; its answer is logged if it is a refusal.
+    """Default `"acknowledged"`: when a synchronous commit returns. `"deferred"`: when it is accepted, as if
+    it were asynchronous; its answer is logged if it is a refusal.
     """
 
     close_s: float | None
@@ -85,12 +85,10 @@ class OwnOptions(TypedDict, total=False):
     """
 
     as_confluent: Collection[Deviation]
-    """Default `()`: names of what is to be done in confluent-kafka's way, such as
-    `"bare_commit"`.
-    """
+    """Default `()`: names of what is to be done in confluent-kafka's way, such as `"bare_commit"`."""
 
 
-class ConsumerOptions(ClientProperties, OwnOptions, total=False):
+class ConsumerOptions(ClientProperties, OwnKeywords, total=False):
     """What `DeserializingConsumer` takes beside its dict: as `Consumer` does."""
 
 

@@ -70,7 +70,7 @@ class LogGuard:
         # A program's own callback for tokens must not run beside it, unless it has asked for something.
         self.is_on = is_on and (begins_anew or "oauth_cb" not in config)
         self.asker = LogAsker(TopicIds(self._clients.open_admin), self._clients.open_consumer)
-        # Of a consumer that nobody closes no thread is left.
+        # A consumer that is not closed leaves no thread.
         weakref.finalize(self, self.asker.stop).atexit = False
         self.facts = CarriedFacts(returned)
         self._returned = returned
@@ -92,7 +92,7 @@ class LogGuard:
         self._watch.refresh_s = refresh_s(properties)
 
     def begun(self, partitions: Iterable[TopicPartition]) -> None:
-        """These begin, at the group's commits as far as nobody says otherwise."""
+        """These begin, at the group's commits unless the program says otherwise."""
         if self.is_on:
             self.facts.begun(partitions)
             self._next_check_s = float("-inf")

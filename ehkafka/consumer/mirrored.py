@@ -1,7 +1,7 @@
 """The mirror of one drop-in consumer, or its absence.
 
-Hears from whoever sent the commit what the broker acknowledged; is asked at an assignment, by the polling
-thread, where partitions begin that the group has no commit for. The same rooms as an app's.
+The thread that sent a commit tells it what the broker acknowledged; the polling thread asks it, at an
+assignment, where partitions begin that the group has no commit for. The same rooms as an app's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Mirrored:
         """Raise `ConfigurationError` for what cannot be mirrored."""
         self._mirror: Mirror | None = None
         self._layout: Layout | None = None
-        # Replaced by the polling thread, never changed; read by whoever sends a commit.
+        # Replaced by the polling thread, never changed; read by the thread that sends a commit.
         self._epochs: Mapping[TopicPartition, int] = {}
         self._last_epoch = 0
         # The group's commits of what is being assigned. The polling thread's alone.

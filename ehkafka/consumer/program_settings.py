@@ -1,65 +1,100 @@
 """What a program asked its consumer for: the properties that the drop-in reads itself, and what is ours.
 
-Pure. Reads librdkafka's spellings of flags and numbers; what it cannot read it leaves to librdkafka, whose
+Reads librdkafka's spellings of flags and numbers; what it cannot read it leaves to librdkafka, whose
 error the program expects. Called once per consumer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.errors import ConfigurationError
+from ehkafka.settings.option import option, options_of
+from ehkafka.wording.calling import must_be_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.consumer.deviations import Deviation
+    from ehkafka.endpoint import Endpoint
 
 SyncCommit = Literal["acknowledged", "deferred"]
 
+CLOSE_S = 25.0
+"""As long as an app's stop takes by default: below the 30 s after which Kubernetes kills."""
+
 _TRUE = frozenset({"true", "t", "1"})
 _AUTO_COMMIT_S = 5.0
-_CLOSE_S_MAX = 86_400
 # confluent-kafka opens one in another as well.
 _NESTED_MAX = 20
-UNMARKED_RECORDS_MAX = 50_000
-UNMARKED_BYTES_MAX = 128 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramSettings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnOptions:
+    """What the drop-ins take beside confluent-kafka's arguments."""
+
+    endpoint: Endpoint | None = option(
+        None,
+        "an `ehkafka.Endpoint`. The dict then needs no address or credentials; its values win where Event "
+        "Hubs permits them.",
+        rule=must_be_endpoint,
+    )
+    mirror: MirrorChoice | None = option(
+        None,
+        "where commits are copied to, and where a partition without a commit begins.",
+        rule=partial(checked_choice, who="Consumer"),
+    )
+    contiguous: bool = option(
+        False,
+        "whether records may be finished in any order, by any thread.",
+        fits=lambda value: isinstance(value, bool),
+        use="give True or False.",
+    )
+    unmarked_records_max: int = option(
+        50_000,
+        "with `contiguous`, how many may be delivered and not marked as done, all partitions together.",
+        typed="50_000",
+        least=1,
+    )
+    unmarked_bytes_max: int = option(
+        128 * 1024 * 1024, "the same in bytes.", typed="128 * 1024 * 1024", least=1
+    )
+    sync_commit: SyncCommit = option(
+        "acknowledged",
+        'when a synchronous commit returns. `"deferred"`: when it is accepted, as if it were asynchronous; '
+        "its answer is logged if it is a refusal.",
+        one_of=get_args(SyncCommit),
+    )
+    close_s: float | None = option(
+        CLOSE_S,
+        "how long `close()`, and the end of a consumer that is not closed, wait for a broker that does not "
+        "answer; `None`: as long as confluent-kafka, 45 s and more.",
+        least=0,
+        most=86_400,
+    )
+    as_confluent: Collection[Deviation] = option(
+        (), 'names of what is to be done in confluent-kafka\'s way, such as `"bare_commit"`.'
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises `ConfigurationError`."""
+        for one in options_of(OwnOptions):
+            value = getattr(self, one.name)
+            if not (value is None and "None" in one.type) and (problem := one.problem(value)):
+                raise ConfigurationError(f"Consumer: {one.name}={value!r:.80}{problem}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramSettings(OwnOptions):
     """What the drop-in does for one program. `auto_commit_s`: None where only closing commits."""
 
     auto_commit: bool
     auto_commit_s: float | None
     auto_store: bool
-    contiguous: bool
-    sync_commit: SyncCommit
-    close_s: float | None
-    unmarked_records_max: int
-    unmarked_bytes_max: int
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work. Raises `ConfigurationError`."""
-        if self.sync_commit not in get_args(SyncCommit):
-            raise ConfigurationError(
-                f"Consumer: sync_commit={self.sync_commit!r} is unknown; use 'acknowledged', which waits for "
-                "the broker, or 'deferred', which returns at once."
-            )
-        if not isinstance(self.contiguous, bool):
-            raise ConfigurationError(f"Consumer: contiguous={self.contiguous!r:.80}: give True or False.")
-        if self.close_s is not None and not _is_within(self.close_s, _CLOSE_S_MAX):
-            raise ConfigurationError(
-                f"Consumer: close_s={self.close_s!r:.80}: give seconds from 0 to {_CLOSE_S_MAX}, or None for "
-                "no limit."
-            )
-        for name in ("unmarked_records_max", "unmarked_bytes_max"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigurationError(f"Consumer: {name}={value!r}: give a whole number from 1 on.")
-
-
-def _is_within(value: object, most: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def flattened(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

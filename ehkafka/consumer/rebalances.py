@@ -1,7 +1,7 @@
 """What happens around the program's rebalance callbacks.
 
 On the polling thread, inside `poll`, `consume` or `close`. Before a partition leaves, what was asked to be
-committed of it is sent; of a lost one it is given up. Never commits what nobody asked for.
+committed of it is sent; of a lost one it is given up. Never commits what was not asked for.
 """
 
 from __future__ import annotations

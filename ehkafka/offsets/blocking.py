@@ -43,7 +43,7 @@ class Blocking(NamedTuple):
     leader_epoch: int | None = None
 
     def age_s(self, now_s: float) -> float | None:
-        """Return how old it is at a time since the epoch; None where nobody knows."""
+        """Return how old it is at a time since the epoch; None where that is not known."""
         return None if self.timestamp_ms is None else max(0.0, now_s - self.timestamp_ms / 1000)
 
 

@@ -110,7 +110,7 @@ class Export:
 def exports(
     views: Mapping[int, PartitionView], place: ExportPlace, *, only: Collection[int] = ()
 ) -> list[Export]:
-    """Return what to write for each partition, before anybody looked at what is there."""
+    """Return what to write for each partition, before a look at what is there."""
     return [_export(view, place) for number, view in sorted(views.items()) if not only or number in only]
 
 

@@ -180,7 +180,7 @@ class GroupOffsets:
 
         The commit says that it was moved, so nothing that was finished above it before is passed over, and
         carries on what the commits before said of the group; or it says `texts`. What they said of the log it
-        does not: whoever moves a group means the log of now.
+        does not: a move of a group means the log of now.
         Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
         other refusal. What was not refused is committed.
         """

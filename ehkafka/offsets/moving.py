@@ -1,8 +1,8 @@
-"""Carries a plan out: makes sure that nobody consumes, commits, and reads back what is there then.
+"""Carries a plan out: makes sure that no client consumes, commits, and reads back what is there then.
 
 Three looks tell a live group: its members, where the broker tells them; commits that move while watched; and
-the broker's refusal of a commit from outside. The last is proof on Kafka, for members; on Event Hubs nobody
-states it. A consumer that has nothing to read commits nothing: it is not seen by a watch.
+the broker's refusal of a commit from outside. The last is proof on Kafka, for members; Event Hubs documents
+no such refusal. A consumer that has nothing to read commits nothing: it is not seen by a watch.
 
 A client that lives commits sooner or later, if it has anything to read. How soon, only its settings say; by
 default the known ones commit after
@@ -38,7 +38,7 @@ T = TypeVar("T")
 NO_MEMBERS_S = 7.0
 """Longer than the 5 s of plain clients: where the broker has said that the group has no members."""
 UNREPORTED_S = 65.0
-"""Longer than the 60 s of the slowest: where nobody knows who is in the group."""
+"""Longer than the 60 s of the slowest: where the broker does not say who is in the group."""
 CHECK_S = 1.0
 MEMBERS_S = 5.0
 _NAMED = 3
@@ -121,7 +121,7 @@ def _refuse_moved(
         )
         raise GroupInUseError(
             f"{group.where}: the commit of partition {one.partition} {moved} while it was watched, so"
-            " somebody consumes. Nothing was moved. Stop all consumers of the group and try again."
+            " a client consumes. Nothing was moved. Stop all consumers of the group and try again."
         )
 
 
@@ -131,7 +131,7 @@ def _refuse_other(group: GroupOffsets, wanted: dict[int, int], views: dict[int, 
         if found != offset:
             raise GroupInUseError(
                 f"{group.where}: partition {partition} was moved to {offset}, but {_shown(found)} was read"
-                " back: somebody else commits. Stop all consumers of the group and try again."
+                " back: another client commits. Stop all consumers of the group and try again."
             )
 
 
@@ -159,8 +159,8 @@ class Watch(NamedTuple):
     def chosen(cls, seconds: float | None, *, is_reported: bool, is_event_hubs: bool) -> Watch:
         """Return the watch that a person asked for, or the one that is long enough.
 
-        `is_reported`: the broker said that the group has no members. What Event Hubs says of groups, nobody
-        has documented, so there it does not count.
+        `is_reported`: the broker said that the group has no members. What Event Hubs says of groups is
+        not documented, so there it does not count.
         """
         if seconds is not None:
             return cls(seconds, "as asked")
@@ -172,7 +172,7 @@ class Watch(NamedTuple):
     def describe(self) -> str:
         """Say it to a person, who may know better."""
         return (
-            f"watching for {seconds(self.seconds)} whether somebody commits: {ended(self.reason)} "
+            f"watching for {seconds(self.seconds)} whether a client commits: {ended(self.reason)} "
             "--watch-for gives "
             "another time; 0, if you know that all consumers of the group have ended."
         )

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 State = Literal["held", "silent", "gone", "released", "nobody"]
 SILENT_S = 90.0
-"""An owner writes every 30 s: after three times that nobody hears of him, he is gone or cannot write.
+"""An owner writes every 30 s: after three silent times he is gone or cannot write.
 
 A new owner writes at once, over whatever is there: silent stays who died and has no successor."""
 LATE_S = EVERY_S + 5.0
-"""Who has missed a turn is gone if the broker, too, knows nobody; before, his word is the fresher one."""
+"""Who has missed a turn is gone if the broker, too, knows no member; before, his word is the fresher one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class OwnerRow:
 
     @property
     def owner(self) -> str:
-        """Who has it, empty for nobody."""
+        """Who has it; empty: no owner."""
         if self.ownership is not None and not self.ownership.is_released:
             return self.ownership.owner
         return self.member_name
 
     @property
     def member_name(self) -> str:
-        """Whom the broker names, empty for nobody."""
+        """Whom the broker names; empty: no member."""
         return self.member.name if self.member is not None else ""
 
 
@@ -77,7 +77,7 @@ def owner_rows(
     members: Sequence[Member] | None,
     now_ms: int,
 ) -> list[OwnerRow]:
-    """Return a row for each partition of the topic, idle ones included; `members` None: nobody tells."""
+    """Return a row for each partition of the topic, idle ones included; `members` None: not known."""
     by_partition = {number: member for member in members or () for number in member.partitions}
     # Of a group that is settling a rebalance the broker knows members without partitions.
     is_empty = members is not None and not members

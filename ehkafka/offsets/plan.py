@@ -56,7 +56,7 @@ class Move:
 
     @property
     def to_read(self) -> int | None:
-        """What is left to read then; None where nobody knows."""
+        """What is left to read then; None where that is not known."""
         then = self.before if self.after is None else self.after
         return None if self.log is None or then is None or self.is_refused else max(0, self.log.end - then)
 

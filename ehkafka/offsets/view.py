@@ -58,7 +58,7 @@ class PartitionView:
 
     @property
     def lag(self) -> int:
-        """What is left to read. Without a commit that is the whole log: nobody knows of less."""
+        """What is left to read. Without a commit that is the whole log: less is not known."""
         return max(0, self.log.end - (self.log.start if self.committed is None else self.committed))
 
     @property

@@ -137,17 +137,30 @@ def options_for(kind: type, handler: str) -> tuple[Option, ...]:
 
 def documented(kind: Kind) -> Kind:
     """Add a line for each option to the docstring of a dataclass: `help` shows it."""
-    kind.__doc__ = _with_lines(kind.__doc__, options_of(kind))
-    return kind
+    return documented_by(kind)(kind)
+
+
+def documented_by(options: type) -> Callable[[Kind], Kind]:
+    """Add the lines of a dataclass's options to the docstring of a class that takes them."""
+
+    def decorate(kind: Kind) -> Kind:
+        kind.__doc__ = _with_lines(inspect.cleandoc(kind.__doc__ or ""), options_of(options))
+        return kind
+
+    return decorate
 
 
 def takes_options(kind: type, handler: str) -> Callable[[Method], Method]:
-    """Give a method with `**options` those of a kind of handler: in its signature and its docstring."""
+    """Give a method with `**options` those of a kind of handler: in its signature and its docstring.
+
+    With `**properties` it takes others, too.
+    """
 
     def decorate(method: Method) -> Method:
         options = options_for(kind, handler)
         signature = inspect.signature(method)
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        rest = [one for one in signature.parameters.values() if one.name == "properties"]
         named = [
             inspect.Parameter(
                 one.name,
@@ -157,7 +170,7 @@ def takes_options(kind: type, handler: str) -> Callable[[Method], Method]:
             )
             for one in options
         ]
-        method.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+        method.__signature__ = signature.replace(parameters=[*own, *named, *rest])  # type: ignore[attr-defined]
         method.__doc__ = _with_lines(inspect.cleandoc(method.__doc__ or ""), options)
         return method
 

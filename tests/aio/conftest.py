@@ -30,7 +30,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def properties(broker: EmbeddedBroker) -> dict[str, Any]:
-    """Return what a consumer of the group `g` needs; nothing is committed that nobody asks for."""
+    """Return what a consumer of the group `g` needs; nothing is committed that the test does not ask for."""
     fixed = {"group.id": "g", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 20, "log_level": 0}
     return broker.consumer_properties | fixed | {"enable.auto.commit": False}
 

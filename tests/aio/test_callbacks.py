@@ -175,7 +175,7 @@ def test_a_callback_asks_several_things_at_once(
             # librdkafka calls back for the next statistics within the same call: not every call inside of a
             # callback survives that.
             await asyncio.sleep(0.5)
-            # Nobody waits for this one, and the callback ends before it.
+            # No task waits for this one, and the callback ends before it.
             late.append(asyncio.ensure_future(consumer.assignment()))
 
         given = properties | {"statistics.interval.ms": 200, "stats_cb": stats_cb}

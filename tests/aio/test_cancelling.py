@@ -1,4 +1,4 @@
-"""A poll that is cancelled loses no record, and no commit passes what nobody was given."""
+"""A poll that is cancelled loses no record, and no commit passes a record that no task was given."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_polls_under_short_time_outs_lose_nothing(properties: dict[str, Any], ru
 def test_what_a_cancelled_poll_took_needs_no_mark(
     properties: dict[str, Any], run: Run, read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`contiguous=True`: it was nobody's, so nothing waits for it and nothing passes it."""
+    """`contiguous=True`: no task was given it, so nothing waits for it and nothing passes it."""
 
     async def program() -> None:
         async with AIOConsumer(properties, contiguous=True) as consumer:
@@ -210,7 +210,7 @@ def test_what_a_cancelled_poll_took_needs_no_mark(
 def test_what_is_kept_is_dropped_by_a_seek(
     properties: dict[str, Any], run: Run, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever goes elsewhere gets what lies there first."""
+    """A task that seeks elsewhere gets the first record there."""
 
     async def program() -> list[int]:
         async with AIOConsumer(properties) as consumer:

@@ -1,4 +1,4 @@
-"""The end of a consumer: beside polls, twice, from another loop, and when nobody sees to it."""
+"""The end of a consumer: beside polls, twice, from another loop, and when the program forgets it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_consumer_whose_loop_was_closed_can_be_closed_from_another(
 
 
 def test_a_loop_that_is_closed_under_a_poll(properties: dict[str, Any], run: Run, read: Read) -> None:
-    """The record that its thread takes is nobody's, and committed by nobody."""
+    """No task gets the record that its thread takes, and none commits it."""
 
     async def first() -> AIOConsumer:
         consumer = AIOConsumer(properties)

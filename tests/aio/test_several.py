@@ -1,4 +1,4 @@
-"""Several tasks at one consumer: nothing is lost, nobody waits for a poll, and marks come in any order."""
+"""Several tasks at one consumer: none waits for another's poll, nothing is lost, marks come in any order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_several_poll_at_once(properties: dict[str, Any], run: Run, committed: C
 def test_other_calls_come_in_beside_a_poll_without_end(
     properties: dict[str, Any], run: Run, read: Read, committed: Committed
 ) -> None:
-    """A poll that waits for ever keeps nobody out for long; confluent-kafka's would."""
+    """A poll that waits for ever keeps no other task out for long; confluent-kafka's would."""
 
     async def program() -> None:
         async with AIOConsumer(properties) as consumer:
@@ -71,7 +71,7 @@ def test_other_calls_come_in_beside_a_poll_without_end(
 
 
 def test_a_poll_beside_another_keeps_its_time_out(properties: dict[str, Any], run: Run, read: Read) -> None:
-    """It returns nothing when its time is over, whoever is before it."""
+    """It returns nothing when its time is over, whichever task is before it."""
 
     async def program() -> None:
         async with AIOConsumer(properties) as consumer:
@@ -122,7 +122,7 @@ def test_tasks_mark_in_any_order(
 def test_partitions_are_paused_on_a_thread_and_not_on_the_loop(
     properties: dict[str, Any], run: Run, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`contiguous=True`: to pause may have to wait for whoever is inside the client."""
+    """`contiguous=True`: to pause may have to wait for the thread inside the client."""
     seen: set[int] = set()
     pause_stuck = Marks.pause_stuck
 

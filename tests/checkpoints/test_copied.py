@@ -27,17 +27,17 @@ def copy(**more: Any) -> Checkpoint:
     ("checkpoint", "is_ours", "counts"),
     [
         pytest.param(copy(), True, True, id="ours, as its metadata say"),
-        pytest.param(copy(), False, False, id="somebody else's, as its metadata say"),
+        pytest.param(copy(), False, False, id="another client's, as its metadata say"),
         pytest.param(copy(), None, False, id="ours had metadata, and this one has none"),
-        pytest.param(copy(metadata_returned=None), None, False, id="nobody knows whether they come back"),
+        pytest.param(copy(metadata_returned=None), None, False, id="unknown whether they come back"),
         pytest.param(copy(metadata_returned=False), None, True, id="the service gives none back"),
         pytest.param(copy(commit_metadata="none"), None, True, id="ours had none"),
-        pytest.param(copy(commit_metadata=None), None, False, id="nobody knows whether ours had some"),
+        pytest.param(copy(commit_metadata=None), None, False, id="unknown whether ours had some"),
         pytest.param(copy(commit_metadata="none"), False, False, id="ours had none, and this one has some"),
     ],
 )
 def test_who_made_the_commit(checkpoint: Checkpoint, *, is_ours: bool | None, counts: bool) -> None:
-    """In doubt it was somebody else: that only repeats records."""
+    """In doubt it was another client: that only repeats records."""
     assert is_copy(checkpoint, 5, is_ours=is_ours) is counts
     assert not is_copy(checkpoint, 6, is_ours=True), "it copies another commit"
 
@@ -53,7 +53,7 @@ def test_what_is_known_comes_back_from_a_body(commit_metadata: Any, *, returned:
 
 
 def book_over(checkpoint: Checkpoint, *, is_ours: bool | None, committed: int | None = 5) -> MirrorBook:
-    """Return a book that begins an epoch where somebody has put the group, and has read the blob."""
+    """Return a book that begins an epoch where another client has put the group, and has read the blob."""
     book = MirrorBook("me", interval_s=10.0)
     book.assigned(T0, 1, committed, is_ours=is_ours)
     book.was_read(T0, 1, Seen("1", checkpoint, 2.0))
@@ -76,7 +76,7 @@ def test_ranges_above_somebody_else_s_commit_are_taken_out_at_once(*, is_ours: b
 
 
 def test_they_are_taken_out_also_where_our_first_commit_was_quicker_than_the_look() -> None:
-    """A commit that was asked for before the blob was read overwrites nobody else's otherwise."""
+    """A commit that was asked for before the blob was read overwrites no other client's otherwise."""
     book = MirrorBook("me", interval_s=10.0)
     book.assigned(T0, 1, 5, is_ours=None)
     book.acknowledged(T0, Position(1, 5, None, "said"), requested_s=1.0, now_s=1.5)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def test_files_and_folders_are_their_owner_s_alone(tmp_path: Path) -> None:
-    """Nobody else on the machine reads or changes where an app resumes."""
+    """No other user of the machine reads or changes where an app resumes."""
     FileStore(tmp_path).write("a/b/0", metadata={}, body=b"1", expected=None)
     assert stat.S_IMODE((tmp_path / "a/b/0").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "a/b").stat().st_mode) == 0o700
@@ -81,7 +81,7 @@ def test_a_file_of_somebody_else_is_all_body_and_guarded_too(tmp_path: Path) -> 
 
 
 def test_a_file_beyond_all_bounds_is_not_read_whole(tmp_path: Path) -> None:
-    """A log that was written into the folder must not end up in memory; it is somebody else's and stays."""
+    """A log that was written into the folder must not end up in memory; it is another program's and stays."""
     with (tmp_path / "0").open("wb") as file:
         file.truncate(20 * file_store.FILE_BYTES_MAX)
     found = FileStore(tmp_path).read("0")

@@ -44,7 +44,7 @@ OURS = Checkpoint(next_offset=723, owner="host-1-ab", group="orders", topic="rea
 
 
 def blob(metadata: dict[str, str], checkpoint: Checkpoint = OURS) -> StoredBlob:
-    """Return a blob with our body and somebody's metadata."""
+    """Return a blob with our body and another writer's metadata."""
     return StoredBlob(NAME, "1", metadata, checkpoint_body(checkpoint))
 
 
@@ -56,7 +56,7 @@ def test_our_own_blob_is_ours() -> None:
 
 
 def test_a_blob_without_names_is_of_whoever_asks() -> None:
-    """Names that are not known contradict nobody."""
+    """Names that are not known contradict no claim."""
     nameless = Checkpoint(next_offset=7)
     assert checkpoint_in(blob(checkpoint_metadata(nameless), nameless), "orders", "t") == nameless
 

@@ -88,7 +88,7 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_position_is_the_sequence_number_and_one(name: str) -> None:
-    """Whoever wrote it, the group goes on at the next event."""
+    """Whichever SDK wrote it, the group goes on at the next event."""
     given, form = FORMS[name]
     found = found_in(given)
     assert isinstance(found, Found)
@@ -273,7 +273,7 @@ def test_nothing_that_fits_says_what_is_there(tmp_path: Path) -> None:
 
 
 def test_two_checkpoints_of_one_partition_are_refused() -> None:
-    """Nobody knows which one is right; both are named."""
+    """Either may be right; both are named."""
     twice = [
         found_in(blob("g/1", NET | {"PartitionId": "1"})),
         found_in(blob("g/01", NET | {"PartitionId": None})),

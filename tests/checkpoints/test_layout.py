@@ -33,7 +33,7 @@ def test_every_name_is_read_as_it_was_made(
 
 @given(st.text(max_size=60) | st.lists(NAMES | st.just(""), max_size=6).map("/".join))
 def test_any_name_can_be_read(name: str) -> None:
-    """A container is anybody's."""
+    """Other programs may write to a container, too."""
     place = place_of(name)
     assert place is None or name.endswith(str(place.kind) + "/" + name.rpartition("/")[2])
 
@@ -60,7 +60,7 @@ def test_other_names_are_no_place_of_ours(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "."])
 def test_names_that_leave_their_folder_are_refused(name: str) -> None:
-    """A group or topic named like a path would end up in somebody else's folder."""
+    """A group or topic named like a path would end up in another group's folder."""
     with pytest.raises(ConfigurationError, match="folder"):
         Layout("ns", name)
     with pytest.raises(ConfigurationError, match="folder"):

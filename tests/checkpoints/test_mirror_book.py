@@ -127,7 +127,7 @@ def test_a_foreign_blob_is_never_overwritten(book: MirrorBook) -> None:
 
 
 def test_what_was_seen_is_seen_anew_after_a_refusal_and_in_a_new_epoch(book: MirrorBook) -> None:
-    """Somebody else has written, or may have."""
+    """Another client has written, or may have."""
     book.was_read(T0, 1, seen(5))
     assert book.to_read(0.0) == []
     assert book.was_refused(T0) == 1
@@ -175,7 +175,7 @@ def test_what_was_owed_is_owed_still_after_a_rebalance_that_gives_it_back(
 def test_what_was_owed_is_forgotten_where_the_group_stands_elsewhere(
     book: MirrorBook, committed: int | None
 ) -> None:
-    """Somebody moved the group meanwhile: what we knew would be ahead of it, or is old."""
+    """An operator moved the group meanwhile: what we knew would be ahead of it, or is old."""
     reassigned(book, committed)
     book.was_read(T0, 2, seen(1, at_s=2.0))
     assert (book.to_write(2.0), book.behind()) == ([], [])
@@ -277,7 +277,7 @@ class Group:
             self.acks[who].append((self.epochs[who], self.committed, self.now_s))
 
     def rewind(self, _who: int, forward: int) -> None:
-        """An operator moves the group back, while nobody is a member."""
+        """An operator moves the group back, while the group has no member."""
         self.owner = -1
         self.committed = max(0, self.committed - 3 * forward)
 

@@ -1,4 +1,4 @@
-"""When a run says that it owns a partition, and what it still says when somebody else has written."""
+"""When a run says that it owns a partition, and what it still says when another client has written."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def owner(store: BadStore) -> tuple[str, bool]:
 
 
 def say(store: BadStore, who: str) -> Version:
-    """Write as somebody else does, whatever is there."""
+    """Write as another client does, whatever is there."""
     there = MemoryStore.read(store, NAME)
     ownership = Ownership(owner=who, epoch=1, at_ms=0)
     return store.write(
@@ -119,7 +119,7 @@ def test_who_slept_through_the_loss_waits_a_turn_and_releases_nothing(store: Bad
 
 @pytest.mark.parametrize("lost", ["the first word", "a later word", "the release"])
 def test_a_lost_answer_does_not_keep_a_partition_held(store: BadStore, lost: str) -> None:
-    """The store has the word though nobody heard of it: what says to be ours is still released."""
+    """The store has the text though its answer was lost: what says to be ours is still released."""
     run = Run(store, "me")
     run.book.assigned(T0, 1)
     if lost == "the first word":

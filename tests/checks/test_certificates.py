@@ -25,7 +25,7 @@ NOW = datetime.now(UTC)
 
 @contextmanager
 def tls_server(leaf: trustme.LeafCert) -> Iterator[str]:
-    """Shake hands with whoever comes, and hang up."""
+    """Shake hands with each client, and hang up."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     leaf.configure_cert(context)
 
@@ -100,7 +100,7 @@ def test_a_certificate_of_the_future(authority: trustme.CA, tmp_path: Path) -> N
 
 
 def test_a_certificate_for_another_host(authority: trustme.CA, tmp_path: Path) -> None:
-    """Trusted, but somebody else's."""
+    """Trusted, but of another name."""
     found = tls_step(authority.issue_cert("other.example"), authority, tmp_path)
     assert "for another name than 127.0.0.1" in found.text
 
@@ -119,7 +119,7 @@ def test_verification_that_is_off_is_said(authority: trustme.CA, tmp_path: Path)
     more = {"enable.ssl.certificate.verification": False}
     found = tls_step(authority.issue_cert("other.example"), None, tmp_path, **more)
     assert found.status == "ok"
-    assert "anybody could be the broker" in found.text
+    assert "any server could be the broker" in found.text
 
 
 def test_a_file_of_authorities_that_is_not_there(authority: trustme.CA, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def inspection(token_age_s: float | None) -> Inspection:
 
 
 def test_a_stamp_from_our_future_proves_that_we_are_behind() -> None:
-    """Nobody can stamp later than now: our clock is behind by that much at least."""
+    """No client can stamp later than now: our clock is behind by that much at least."""
     with pytest.raises(Problem) as problem:
         login.clock(inspection(-60.0), None)
     assert "behind" in problem.value.text

@@ -22,7 +22,7 @@ def test_each_address_and_topic_has_its_own_steps() -> None:
 
 
 def test_without_a_mirror_there_is_no_step_for_one() -> None:
-    """Nobody is informed of what he does not have."""
+    """The command checks no more than the settings name."""
     steps = steps_after_settings(["a:1"], [], has_token=False)
     assert Key("mirror") not in {step.key for step in steps}
 
@@ -36,7 +36,7 @@ def test_every_need_is_a_step_that_comes_before() -> None:
 
 
 def test_one_reachable_address_is_enough() -> None:
-    """A dead bootstrap server is reported, and holds nobody up while another one answers."""
+    """A dead bootstrap server is reported, and holds up no check while another one answers."""
     statuses = dict.fromkeys([SETTINGS, TOKEN], Status.OK)
     doors = {Key("kafka", "a:1"): Status.SKIPPED, Key("kafka", "b:1"): Status.OK}
     assert blocker(BY_KEY[AUTH], statuses | doors) is None

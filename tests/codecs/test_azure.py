@@ -59,7 +59,7 @@ def typed(reading: Reading) -> None: ...  # noqa: D103
 
 
 class Credential:
-    """A credential whose token nobody checks."""
+    """A credential whose token is not checked."""
 
     def get_token(self, *_scopes: str, **_options: Any) -> AccessToken:
         """Return one."""
@@ -164,7 +164,7 @@ def test_a_record_that_names_no_schema_is_rejected(
 def test_a_schema_that_nobody_knows_is_rejected_and_not_asked_for_at_each_record(
     registry: AzureSchemaRegistry, double: RegistryDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a while: somebody may register it."""
+    """For a while: a program may register it."""
     now_s = time.monotonic()
     monkeypatch.setattr("ehkafka.codecs.schemas.time.monotonic", lambda: now_s)
     given = record(b"hunter2", f"avro/binary+{'0' * 32}")
@@ -226,7 +226,7 @@ def test_what_breaks_its_schema_is_rejected_without_being_shown(registry: AzureS
 def test_a_schema_of_another_format_is_a_reason(
     registry: AzureSchemaRegistry, double: RegistryDouble
 ) -> None:
-    """It can be read by nobody."""
+    """No program can read it."""
     double.schemas[AVRO_ID] = ("Avro", "hunter2")
     with pytest.raises(ehkafka.RejectRecord, match=f"its schema {AVRO_ID} is no schema of Avro"):
         decoded(registry, record(*encoded()))
@@ -245,7 +245,7 @@ def test_many_workers_ask_once(registry: AzureSchemaRegistry, double: RegistryDo
 
 
 def test_schemas_that_are_kept_are_bounded(registry: AzureSchemaRegistry) -> None:
-    """Anybody may name as many as he likes."""
+    """A producer may name as many as it likes."""
     opened = registry._opened()
     opened.get_schema = lambda schema_id: SimpleNamespace(definition=AVRO)
     for number in range(SCHEMAS_MAX + 50):

@@ -226,7 +226,7 @@ def make_decoder() -> Any:
 
 
 def test_an_own_decoder_is_blamed_by_kind_and_line() -> None:
-    """Nobody knows what its text repeats."""
+    """Its text may repeat a secret."""
     codec = codec_of(decode_badly)
     with pytest.raises(ValueError, match=SECRET) as caught:
         codec.decode(SECRET.encode())

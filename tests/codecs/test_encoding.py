@@ -1,4 +1,4 @@
-"""What is sent as a type is read again as that type, whoever decodes it."""
+"""What is sent as a type is read again as that type, whichever decoder reads it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Bill:
-    """All that JSON has no word for, and a field that is nobody's business."""
+    """All that JSON has no word for, and a field that is private."""
 
     amount: Decimal
     since: timedelta
@@ -117,7 +117,7 @@ def test_a_typed_value_is_read_again_as_what_it_was(value: Any) -> None:
 
 
 def test_a_models_own_word_on_its_names_counts() -> None:
-    """`serialize_by_alias=False` is somebody's wish; to say nothing is none."""
+    """`serialize_by_alias=False` is a wish of the class; to say nothing is none."""
 
     class Written(Model):
         model_config = pydantic.ConfigDict(serialize_by_alias=False)

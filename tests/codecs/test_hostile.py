@@ -124,7 +124,7 @@ def test_a_walk_ends_where_the_reader_does() -> None:
 
 
 def test_the_drop_in_reads_within_the_same_bounds() -> None:
-    """`DeserializingConsumer` with confluent's deserialisers, whoever made them."""
+    """`DeserializingConsumer` with confluent's deserialisers, whichever program made them."""
     client = SchemaRegistryClient.new_client({"url": "mock://drop-in"})
     schema_id = client.register_schema("t-value", Schema(json.dumps(LINK), "AVRO"))
     conf = {"bootstrap.servers": "127.0.0.1:9", "group.id": "g", "log_level": 0}

@@ -44,7 +44,7 @@ class Client:
         """Return it at the second question."""
         self.asked += 1
         if self.asked == 1:
-            raise OSError("nobody answers")
+            raise OSError("no answer")
         assert schema_id == "7"
         return SimpleNamespace(definition=SCHEMA)
 

@@ -28,7 +28,7 @@ for _ in range(2):
     batch = consumer.consume(500, 0.1) or consumer.consume(500, 5.0)
     handled = batch[-1].offset() + 1
     consumer.commit()
-batch = consumer.consume(500, 0.1)  # nobody has handled these
+batch = consumer.consume(500, 0.1)  # the program has handled none of these
 sys.stdout.write(f"{handled}\n")
 sys.stdout.flush()
 time.sleep(60)

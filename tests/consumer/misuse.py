@@ -1,4 +1,4 @@
-"""Every method of a consumer called as nobody should, in one of two classes; prints what each call did.
+"""Call every method of a consumer as no program should, in one of two classes; print what each did.
 
 Run like `calls.py`: a matrix of methods and arguments, in each state of a consumer.
 Where the number or the names of arguments are wrong, only the kind of error is reported: Python words it

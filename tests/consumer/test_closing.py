@@ -44,7 +44,7 @@ def finished(threads: list[threading.Thread]) -> bool:
 def test_a_close_beside_threads_that_poll(
     open_consumer: Open, committed: Any, how: str, pollers: int, *, is_subscribed: bool
 ) -> None:
-    """Each polling thread hears that the consumer is closed, whoever closes; what it committed is stored."""
+    """Each polling thread hears that the consumer is closed, by itself or another; its commit is stored."""
     consumer = open_consumer(enable_auto_commit=False)
     if is_subscribed:
         consumer.subscribe(["t"])

@@ -95,7 +95,7 @@ def test_close_flushes_only_what_was_asked_for(open_consumer: Open, read: Read, 
 def test_a_program_that_does_not_poll_commits_all_the_same(
     open_consumer: Open, read: Read, committed: Committed
 ) -> None:
-    """Behind a commit whose answer nobody can take, the next one still goes out."""
+    """Behind a commit whose answer no thread can take, the next one still goes out."""
     consumer = open_consumer(enable_auto_commit=False)
     consumer.subscribe(["t"])
     messages = read(consumer, 10)

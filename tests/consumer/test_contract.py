@@ -74,7 +74,7 @@ def test_calls_on_apache_kafka(on_kafka: Callable[[str], list[str]], scenario: s
 def _reported_of(
     pool: ThreadPoolExecutor, compare: Callable[[str], list[str]], scenarios: list[str]
 ) -> Callable[[str], list[str]]:
-    """Start all at once; whoever asks for one a second time, as a rerun does, has it run anew."""
+    """Start all at once; a test that asks for one a second time, as a rerun does, has it run anew."""
     running = {scenario: pool.submit(compare, scenario) for scenario in scenarios}
 
     def differences(scenario: str) -> list[str]:

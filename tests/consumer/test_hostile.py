@@ -1,4 +1,4 @@
-"""What programs do that nobody meant them to: nothing is lost, nothing hangs, nothing shows a secret."""
+"""What programs do that they should not: nothing is lost, nothing hangs, nothing shows a secret."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_what_it_does_in_its_own_way_is_logged_once(
 
 
 def test_a_seek_back_leaves_open_what_lies_before(open_consumer: Open, read: Read) -> None:
-    """Contiguous: records below the seek were delivered, too, and nobody has marked them."""
+    """Contiguous: records below the seek were delivered, too, and no thread has marked them."""
     consumer = open_consumer(CONTIGUOUS, enable_auto_commit=False)
     consumer.subscribe(["t"])
     before = read(consumer, 10)

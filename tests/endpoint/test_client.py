@@ -175,7 +175,7 @@ def test_a_description_shows_no_key(connection_string: str, key: str, assert_hid
 
 
 def test_a_description_steers_no_terminal() -> None:
-    """A broker chooses the text of its refusals; whoever prints an error must not obey it."""
+    """A broker chooses the text of its refusals; a terminal that shows an error must not obey it."""
     shown = describe_error(KafkaError(KafkaError._AUTHENTICATION, "\x1b]0;owned\x07 \u202eno\x9b2J"))
     assert shown.isprintable()
     assert "\\x1b]0;owned\\x07" in shown

@@ -97,7 +97,7 @@ def _parts_of(key: str) -> list[str]:
 
 @st.composite
 def broken(draw: st.DrawFn) -> tuple[str, str]:
-    """Draw a string that somebody spoilt, and its key: parts moved, exchanged, lost, cut, run together."""
+    """Draw a spoilt string, and its key: parts moved, exchanged, lost, cut, run together."""
     # 32 bytes, as the service makes them: their Base64 ends with an '='.
     key = base64.b64encode(draw(st.binary(min_size=32, max_size=32))).decode()
     parts = draw(st.permutations(_parts_of(key)))
@@ -121,7 +121,7 @@ def broken(draw: st.DrawFn) -> tuple[str, str]:
             parts[at] = parts[at][draw(st.integers(1, 12)) :]
     text = ";".join(parts)
     start, end = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2)))
-    # A piece of a key in the hub's place is a hub's name for all that anybody can tell: never cut there.
+    # A piece of a key in the hub's place reads like a hub's name: never cut there.
     match draw(st.integers(0, 3)) if kind else 3:
         case 0:
             text = text[:start]

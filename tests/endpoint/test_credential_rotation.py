@@ -47,7 +47,7 @@ def rotated(connection_string: str, key: str) -> str:
 
 
 def test_a_rotated_key_is_what_the_next_client_gets(vault: Vault, rotated: str) -> None:
-    """A consumer, a producer and whoever asks for the login get the key as it is now."""
+    """A consumer, a producer and other callers that ask for the login get the key as it is now."""
     endpoint = Endpoint.connection_string(vault)
     assert endpoint.credential is not None
     vault.answer = rotated

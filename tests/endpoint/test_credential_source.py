@@ -203,7 +203,7 @@ def test_a_callables_bad_answer_is_reported_by_its_name(answer: object, shown: s
 
 
 def test_an_async_callable_is_refused_with_the_next_step(connection_string: str) -> None:
-    """It would return a coroutine that nobody awaits; a hidden one is closed without a warning."""
+    """It would return a coroutine that is never awaited; a hidden one is closed without a warning."""
 
     async def fetch() -> str:
         return connection_string

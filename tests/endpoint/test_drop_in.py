@@ -53,7 +53,7 @@ def test_what_event_hubs_does_not_take_is_refused(name: str, value: Any) -> None
 
 @pytest.mark.parametrize("servers", ["localhost:9092", "a:1,b:2", "", "not a host:x:y", None])
 def test_other_brokers_are_left_alone(servers: str | None) -> None:
-    """Nobody speaks of Event Hubs: nothing is added, refused or even read."""
+    """Nothing names Event Hubs: nothing is added, refused or even read."""
     assert endpoint_of({"bootstrap.servers": servers}) is None
 
 
@@ -69,26 +69,15 @@ def test_an_endpoint_brings_address_and_credentials() -> None:
 @pytest.mark.parametrize(("as_confluent", "is_checked"), [((), True), ({"settings"}, False)])
 def test_checks_are_switched_off_by_their_name(as_confluent: Any, is_checked: bool) -> None:
     """`as_confluent={"settings"}` passes on whatever the program says."""
-    choices = {
-        "contiguous": False,
-        "sync_commit": "acknowledged",
-        "close_s": None,
-        "unmarked_records_max": 1,
-        "unmarked_bytes_max": 1,
-    }
-
-    def parts() -> Internals:
-        config = HUBS | {"session.timeout.ms": 1_000}
-        return Internals(config, {}, endpoint=None, mirror=None, as_confluent=as_confluent, **choices)
-
+    config, own = HUBS | {"session.timeout.ms": 1_000}, {"as_confluent": as_confluent}
     if is_checked:
         with pytest.raises(ConfigurationError, match=r"session\.timeout\.ms"):
-            parts()
+            Internals(config, own)
     else:
-        assert parts().properties["session.timeout.ms"] == 1_000
+        assert Internals(config, own).properties["session.timeout.ms"] == 1_000
 
 
 def test_an_unknown_deviation_is_refused() -> None:
     """A misspelt name would leave the program with what it wanted to switch off."""
     with pytest.raises(ConfigurationError, match="auto_comit"):
-        Internals(HUBS, {}, endpoint=None, mirror=None, as_confluent={"auto_comit"}, contiguous=False)  # type: ignore[arg-type]
+        Internals(HUBS, {"as_confluent": {"auto_comit"}})

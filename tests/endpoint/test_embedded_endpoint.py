@@ -54,7 +54,7 @@ def test_topics_that_are_missing_are_made() -> None:
 
 
 def test_a_topic_that_a_producer_made_stays_as_it_is() -> None:
-    """Who produces before anyone subscribed has made the topic; preparing it then is no error."""
+    """A producer that sends first has made the topic; preparing it then is no error."""
     with Endpoint.embedded() as endpoint:
         producer = open_producer(producer_properties(endpoint, {}))
         producer.produce("early", b"1")

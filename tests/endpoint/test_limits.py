@@ -103,7 +103,7 @@ def test_a_third_of_the_session_is_advised_anywhere() -> None:
 
 
 def test_cooperative_rebalances_are_advised_against_on_event_hubs_alone() -> None:
-    """Nobody documents them there; on Apache Kafka they are an option like any other."""
+    """They are not documented there; on Apache Kafka they are an option like any other."""
     assert advised(HUBS, {}, "cooperative-sticky") == ["partition.assignment.strategy"]
     assert advised(PLAIN, {}, "cooperative-sticky") == []
 
@@ -116,7 +116,7 @@ def test_cooperative_rebalances_are_advised_against_on_event_hubs_alone() -> Non
     ],
 )
 def test_unchecked_certificates_are_reported(overrides: dict[str, Any], name: str) -> None:
-    """Without the check anybody in between reads the key; on this machine there is nobody in between."""
+    """Without the check a server in between reads the key; on this machine there is none in between."""
     encrypted = {"security.protocol": "SSL", **overrides}
     assert advised(PLAIN, encrypted) == [name]
     with pytest.raises(ConfigurationError, match=f"{name}=.* is refused: a machine in between"):

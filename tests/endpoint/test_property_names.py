@@ -91,7 +91,7 @@ def test_a_misspelt_name_is_refused_and_its_value_hidden(name: str, meant: str) 
     "name", ["sasl.pwd", "my.secret", "ssl.new.thing", "api-token", "sasl.new.option", "auth.passwd"]
 )
 def test_an_unknown_name_that_may_be_a_secret_hides_its_value(name: str) -> None:
-    """Librdkafka refuses the name; until then nobody knows what the value is."""
+    """Librdkafka refuses the name; until then it is unknown what the value is."""
     assert shown(name, "hunter22") == "***"
 
 

@@ -68,7 +68,7 @@ def test_a_coroutine_is_no_token_and_is_not_left_open() -> None:
 
 
 def test_a_token_is_due_before_librdkafka_asks_again() -> None:
-    """Librdkafka asks at 80 % of the life; whoever asks between 70 % and that gets a new token too."""
+    """Librdkafka asks at 80 % of the life; a caller between 70 % and that gets a new token too."""
     assert not is_due(remaining_s=31.0, life_s=100.0)
     assert is_due(remaining_s=30.0, life_s=100.0)
     assert is_due(remaining_s=0.0, life_s=100.0)

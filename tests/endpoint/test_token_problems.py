@@ -45,7 +45,7 @@ EVERY_WAY = "DefaultAzureCredential failed to retrieve a token.\nAttempted crede
 def test_an_error_comes_with_its_class_its_text_and_the_usual_fix(
     error: BaseException, parts: list[str]
 ) -> None:
-    """Whoever reads the line knows what failed and what to do next."""
+    """The line says what failed and what to do next."""
     shown = explain(error)
     assert type(error).__name__ in shown
     for part in parts:

@@ -416,7 +416,7 @@ def test_problem_is_there_while_refreshes_fail_and_gone_with_the_next_token(
 def test_without_a_valid_token_the_first_failure_is_problem(
     source: TokenSource, credential: Credential
 ) -> None:
-    """Then nobody can connect."""
+    """Then no client can connect."""
     credential.fault = RuntimeError("no route")
     with pytest.raises(EndpointError):
         source.sign_in()

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.consumer.internals import Internals
+from ehkafka.consumer.program_settings import flattened
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.properties.layers import consumer_properties, letter_properties, producer_properties
 from ehkafka.errors import ConfigurationError
@@ -57,16 +58,7 @@ def of_app(endpoint: Endpoint, given: dict[str, Any]) -> object:
 def drop_in(config: dict[str, Any], endpoint: Endpoint | None = None, as_confluent: Any = ()) -> None:
     """Make what a consumer is made of: what is accepted would look for its broker."""
     Internals(
-        {"group.id": "g", **config},
-        {},
-        endpoint=endpoint,
-        mirror=None,
-        as_confluent=as_confluent,
-        contiguous=False,
-        sync_commit="acknowledged",
-        close_s=None,
-        unmarked_records_max=1,
-        unmarked_bytes_max=1,
+        flattened({"group.id": "g", **config}, {}), {"endpoint": endpoint, "as_confluent": as_confluent}
     )
 
 
@@ -125,7 +117,7 @@ WAYS: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.mark.parametrize(("name", "value"), OFF)
 @pytest.mark.parametrize("way", WAYS)
 def test_an_unchecked_namespace_is_refused(way: str, name: str, value: Any) -> None:
-    """Whoever is in between would get the key; the sentence names the property and shows no key."""
+    """A server in between would get the key; the sentence names the property and shows no key."""
     with pytest.raises(ConfigurationError, match=f"{name}=.* is refused: a machine in between") as refused:
         WAYS[way]({name: value})
     assert "ssl.ca.location" in str(refused.value)

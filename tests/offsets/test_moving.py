@@ -28,7 +28,7 @@ def view(
 
 
 class Group:
-    """A group whose commits are what was committed, unless somebody else is to commit."""
+    """A group whose commits are what was committed, unless another client is to commit."""
 
     group, topic, where, timeout_s = "g", "t", WHERE, 1.0
 
@@ -47,7 +47,7 @@ class Group:
         return {number: (one.committed, f"{one.finished_above} above") for number, one in self.now.items()}
 
     def commit(self, positions: dict[int, int], _texts: dict[int, str] | None) -> None:
-        """Take a commit, or what somebody else makes of it."""
+        """Take a commit, or what another client makes of it."""
         self.requests.append(dict(positions))
         for number, offset in (positions | self.overruled).items():
             self.now[number] = view(number, offset)
@@ -75,7 +75,7 @@ def test_only_what_changes_is_committed_in_one_request() -> None:
 
 
 def test_nothing_to_move_asks_nobody(members: list[Member]) -> None:
-    """Not even whether somebody consumes."""
+    """Not even whether a client consumes."""
     members.append(Member("app", "host", (0,)))
     group = Group(view(0, 5))
     moved(group, {0: 5})
@@ -113,7 +113,7 @@ def test_members_that_the_broker_tells_refuse(members: list[Member]) -> None:
 
 
 def test_what_is_read_back_must_be_what_was_committed() -> None:
-    """Somebody else commits: that is reported, with both offsets."""
+    """Another client commits: that is reported, with both offsets."""
     group = Group(view(0, 5))
     group.overruled = {0: 6}
     with pytest.raises(GroupInUseError, match="partition 0 was moved to 7, but 6 was read back"):
@@ -152,7 +152,7 @@ def test_to_begin_anew_where_the_group_stands_drops_what_was_finished_above() ->
 
 
 def test_a_skip_is_no_newer_than_the_commit_that_it_was_made_of() -> None:
-    """What the commit says above it has moved since the plan was made: somebody consumes."""
+    """What the commit says above it has moved since the plan was made: a client consumes."""
     group = Group(view(0, 5, above=3))
     with pytest.raises(GroupInUseError, match="commit of partition 0 was renewed"):
         move(group, Plan((SKIP,)), before={0: (5, "2 above")}, watch_s=0)  # type: ignore[arg-type]
@@ -160,7 +160,7 @@ def test_a_skip_is_no_newer_than_the_commit_that_it_was_made_of() -> None:
 
 
 def test_a_service_that_forgets_what_a_commit_says_is_named() -> None:
-    """The skipped record would be handled again, and nobody would know."""
+    """The skipped record would be handled again, and the report would not say so."""
     group = Group(view(0, 5, above=3))
     with pytest.raises(EndpointError, match="this service does not keep that"):
         move(group, Plan((SKIP,)), watch_s=0)  # type: ignore[arg-type]

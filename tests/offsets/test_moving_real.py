@@ -146,7 +146,7 @@ def test_consumers_of_the_sdk_that_still_run_are_reported(group: Group, containe
     store.update_checkpoint(checkpoint(group.topic, 1, 4))
     keys = ("fully_qualified_namespace", "eventhub_name", "consumer_group", "partition_id")
     mine = {key: value for key, value in checkpoint(group.topic, 1, 0).items() if key in keys}
-    store.claim_ownership([{**mine, "owner_id": "somebody"}])
+    store.claim_ownership([{**mine, "owner_id": "another"}])
     code, text, error = group.run("offsets", "import", group.topic, "--from", name)
     assert code == 0
     assert "still own partition 1 " in " ".join(error.split())
@@ -175,7 +175,7 @@ def test_a_live_group_is_refused(group: Group, how: str, monkeypatch: pytest.Mon
     assert group.committed() == {0: 2, 1: 2, 2: 2}
     rows = orjson.loads(owners)["partitions"]
     assert [row["state"] for row in rows] == (["held"] * 3)
-    # Nobody is left: the same goes through.
+    # No owner is left: the same goes through.
     assert group.reset("--to", "earliest")[0] == 0
 
 

@@ -29,7 +29,7 @@ def row(ownership: Ownership | None, members: list[Member] | None, age_s: float 
     ("members", "age_s", "state"),
     [
         pytest.param(None, SILENT_S - 1, "held", id="the broker does not tell"),
-        pytest.param(None, SILENT_S + 1, "silent", id="nobody hears of him"),
+        pytest.param(None, SILENT_S + 1, "silent", id="heard of no more"),
         pytest.param([PLAIN], SILENT_S + 1, "silent", id="he cannot write, or another client has it"),
         pytest.param([PLAIN], 0.0, "held", id="he is a member"),
         pytest.param([UNSETTLED], 0.0, "held", id="the group is settling a rebalance"),
@@ -57,7 +57,7 @@ def test_a_killed_owner_does_not_own_for_ever(members: list[Member] | None, age_
 def test_without_an_owner_s_word_the_broker_s_counts(
     ownership: Ownership | None, members: list[Member] | None, state: str, owner: str
 ) -> None:
-    """Released or never written: whom the broker names has it, else nobody."""
+    """Released or never written: the member that the broker names has it, else none."""
     found = row(ownership, members)
     assert (found.state, found.owner) == (state, owner)
 

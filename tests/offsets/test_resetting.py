@@ -95,7 +95,7 @@ def names(group: Group) -> set[str | None]:
 def test_replicas_that_start_together_reset_once(
     monkeypatch: pytest.MonkeyPatch, commits: dict[int, tuple[int, str]]
 ) -> None:
-    """The last claim stands, and whoever does not find his own there waits for the name."""
+    """The last claim stands, and a process that does not find its own there waits for the name."""
     group = Group(monkeypatch, commits)
     together = threading.Barrier(5)
     reported: list[Any] = []
@@ -160,7 +160,7 @@ def test_a_replica_that_joins_meanwhile_is_no_reason_to_refuse(monkeypatch: pyte
 
 
 def test_the_claim_of_a_replica_that_died_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is waited for at first; then somebody else resets."""
+    """It is waited for at first; then another process resets."""
     monkeypatch.setattr(resetting, "LATE_S", 0.5)
     group = Group(monkeypatch, {0: (7, claim(7, LogFacts(2), "dead")), 1: (9, "")})
     began_s = time.monotonic()
@@ -198,7 +198,7 @@ def test_a_name_is_refused_where_it_cannot_be_kept(monkeypatch: pytest.MonkeyPat
 
 
 def test_on_event_hubs_commits_are_watched_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody states that it refuses a commit from outside: for as long as the slowest client commits."""
+    """No document says that it refuses a commit from outside: for as long as the slowest client commits."""
     monkeypatch.setattr(resetting, "UNREPORTED_S", 0.3)
     group, reported = Group(monkeypatch, {0: (7, OURS)}), []
     endpoint = Endpoint.connection_string(

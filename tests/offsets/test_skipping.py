@@ -111,7 +111,7 @@ def test_what_no_longer_fits_is_handled_again_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "somebody else's", moved(100, FACTS.of_no_log()), encode(99, FACTS, (), None, 99).text]
+    "text", ["", "another client's", moved(100, FACTS.of_no_log()), encode(99, FACTS, (), None, 99).text]
 )
 def test_where_the_commit_says_nothing_only_what_is_skipped_is_finished(text: str) -> None:
     """No copy elsewhere counts then either: the commit says that it has said all."""

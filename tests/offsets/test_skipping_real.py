@@ -86,7 +86,7 @@ def test_a_record_that_hangs_at_each_start_is_got_past_and_nothing_is_repeated(g
 
 
 def test_an_offset_that_no_record_has_is_refused(group: Group) -> None:
-    """A transaction's mark is nobody's record, nor is one of an aborted or an open transaction."""
+    """A transaction's mark is no record to handle, nor is a record of an aborted or an open transaction."""
     properties = {"bootstrap.servers": group.bootstrap, "transactional.id": uuid.uuid4().hex}
     producer = Producer(properties)
     producer.init_transactions(20.0)

@@ -99,7 +99,7 @@ def test_a_client_that_is_no_member_is_seen(
     [
         ([], False, 7.0, "no member"),
         (None, False, 65.0, "the broker does not report"),
-        # What Event Hubs answers for a group that lives, nobody has stated.
+        # No document says what Event Hubs answers for a group that lives.
         ([], True, 65.0, "Event Hubs may not report"),
         (None, True, 65.0, "Event Hubs may not report"),
     ],
@@ -112,11 +112,11 @@ def test_how_long_it_watches_is_reported(
     words: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody wonders why the command stands still, nor how to shorten it; it looks every second."""
+    """The line says why the command stands still and how to shorten it; it looks every second."""
     reported[0] = members
     group = LiveGroup(is_event_hubs=is_event_hubs)
     [seen] = moved(group, monkeypatch)
-    assert seen.startswith(f"watching for {seconds:g} s whether somebody commits: ")
+    assert seen.startswith(f"watching for {seconds:g} s whether a client commits: ")
     assert words in seen
     assert "--watch-for" in seen
     assert group.now_s == seconds

@@ -12,6 +12,7 @@ from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ehkafka.consumer.program_settings import OwnOptions
 from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.spec import HandlerSpec
 from ehkafka.settings import PROPERTIES, Settings, options_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 KEYWORDS = ROOT / "ehkafka" / "app" / "keywords.py"
+DROP_INS = ROOT / "ehkafka" / "consumer" / "keywords.py"
 PAGE = ROOT / "docs" / "settings.md"
 WIDTH = 110
 # `App` names them itself.
@@ -49,7 +51,16 @@ def keywords() -> str:
         "RawHandlerOptions": [of_messages],
         "BatchHandlerOptions": [one for one in batches if one not in (*of_all, *taken)],
     }
-    text = KEYWORDS.read_text()
+    return _with_classes(KEYWORDS, classes)
+
+
+def drop_ins() -> str:
+    """Return the module of the drop-ins' keyword types, with what is declared now."""
+    return _with_classes(DROP_INS, {"OwnKeywords": options_of(OwnOptions)})
+
+
+def _with_classes(module: Path, classes: dict[str, Iterable[Option]]) -> str:
+    text = module.read_text()
     for name, options in classes.items():
         found = re.search(rf'^class {name}\(.*?\):\n    """.*?"""\n', text, re.MULTILINE | re.DOTALL)
         assert found, name
@@ -124,4 +135,5 @@ def _default(one: Option) -> str:
 
 if __name__ == "__main__":
     KEYWORDS.write_text(keywords())
+    DROP_INS.write_text(drop_ins())
     PAGE.write_text(page())

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
 import logging
-import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import confluent_kafka
 import confluent_kafka.aio
@@ -20,57 +18,12 @@ from ehkafka.aio.calls import Calls
 from ehkafka.consumer import keywords as of_consumers
 from tests.typing import declared
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-LINE = re.compile(r"- `(?P<name>\w+)` \((?P<facts>.*?(?:`.*?`)?)\): (?P<text>.*)", re.DOTALL)
-
-
-def shown(module: ModuleType, name: str) -> dict[str, tuple[str, str]]:
-    """Return the type and the words of each key of a `TypedDict`, those of its bases included."""
-    classes = {
-        node.name: node for node in ast.parse(inspect.getsource(module)).body if hasattr(node, "bases")
-    }
-    bases = [base.id for base in classes[name].bases if base.id in classes]
-    keys = {key: value for base in bases for key, value in shown(module, base).items()}
-    body = classes[name].body
-    for field, words in itertools.pairwise(body):
-        if isinstance(field, ast.AnnAssign):
-            text = ast.literal_eval(words.value)
-            keys[field.target.id] = (ast.unparse(field.annotation), " ".join(text.split()))
-    return keys
-
-
-def described(thing: Callable[..., Any], types: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Return the same of a docstring with a line for each option, and of its annotations."""
-    parts = re.split(r"\n(?=- )|\n\n", inspect.getdoc(thing) or "")
-    lines = {line["name"]: line for part in parts if (line := LINE.fullmatch(part))}
-    words = {
-        name: " ".join(f"{line['facts'][0].upper()}{line['facts'][1:]}: {line['text']}".split())
-        for name, line in lines.items()
-    }
-    return {name: (kind, words[name]) for name, kind in types.items()}
-
-
-def by_name(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the types of what a function takes by name only."""
-    parameters = inspect.signature(function).parameters.values()
-    return {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
-
 
 def test_what_is_written_out_of_the_declarations_is_up_to_date() -> None:
     """The keyword types and the page's tables: `python -m tests.typing.declared` writes them."""
     assert declared.KEYWORDS.read_text() == declared.keywords()
+    assert declared.DROP_INS.read_text() == declared.drop_ins()
     assert declared.PAGE.read_text() == declared.page()
-
-
-def test_the_drop_in_s_own_arguments() -> None:
-    """`DeserializingConsumer` takes what `Consumer` takes; `AIOConsumer` takes what is ours."""
-    own = shown(of_consumers, "OwnOptions")
-    assert own == described(ehkafka.Consumer, by_name(ehkafka.Consumer))
-    both = own | shown(of_consumers, "ClientProperties")
-    assert shown(of_consumers, "ConsumerOptions") == both
 
 
 def test_the_calls_of_the_drop_in_for_asyncio() -> None:
