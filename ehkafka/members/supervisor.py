@@ -36,6 +36,7 @@ from ehkafka.members.output import Output
 from ehkafka.members.process import MemberProcess, must_reap, reap
 from ehkafka.members.restarts import LOOP_ENDS, Rollover, Watching, described, ends_all, failure_of
 from ehkafka.members.summary import counts_of, joined, summed
+from ehkafka.run.run import Run
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.health import POLL_SILENCE_S
 
@@ -65,8 +66,11 @@ LEAVE_S: Final = 5.0
 OUTPUT_S: Final = 2.0
 
 
-class Supervisor:
+class Supervisor(Run):
     """The members of one plan. `run` once, on the main thread; the rest from any."""
+
+    # Why all stop, if that is an error; the first counts.
+    failure: EhkafkaError | None = None
 
     def __init__(self, plan: Plan, bus: EventBus, now_s: Callable[[], float] = time.monotonic) -> None:
         self._plan = plan
@@ -88,8 +92,7 @@ class Supervisor:
         # What processes that have ended had counted. Main thread; replaced as a whole.
         self._ended: Counter[str] = Counter()
         self._ended_events: Counter[str] = Counter()
-        # Why all stop, and who asked for it; the first counts.
-        self.failure: EhkafkaError | None = None
+        # Who asked for the stop; the first counts.
         self._stopping: str | None = None
         self._leaving = False
         self._asked_to_stop: deque[tuple[str, Drain | None, float | None]] = deque()
@@ -184,9 +187,6 @@ class Supervisor:
             "app.producer: with members= the app runs in other processes, and this one only looks after "
             "them: send from on_start, on_stop or a handler, which run in each member."
         )
-
-    def finish(self) -> None:
-        """Do nothing: members run the on_stop functions."""
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all members have ended; False when the time was over first."""

@@ -7,7 +7,7 @@ are runs; a `PlainRun` stands for one before the first start.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import threading
@@ -23,37 +23,58 @@ if TYPE_CHECKING:
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
 
-class Run(Protocol):
-    """One run of an app. It is asked by the app, and by the HTTP side, a command and a member about it."""
+class Run:
+    """One run of an app. It is asked by the app, and by the HTTP side, a command and a member about it.
+
+    What a kind of run does not have is answered here: no key, no thread, nothing to wait for.
+    """
 
     @property
     def state(self) -> State:
         """Where it is in its life."""
+        raise NotImplementedError
 
     @property
     def failure(self) -> EhkafkaError | None:
         """What ends it, if that is an error."""
+        return None
+
+    @property
+    def is_reaching(self) -> bool:
+        """Whether its start waits for a token or the broker."""
+        return False
 
     def snapshot(self) -> Snapshot:
         """Return an immutable picture of it as it is now."""
+        raise NotImplementedError
 
     def health(self) -> Health:
         """Return whether all is well, else the reasons."""
+        from ehkafka.telemetry.snapshot import Health  # noqa: PLC0415 - few ask an app that never ran
+
+        return Health(self.not_started() if self.failure is None else (str(self.failure),))
 
     def not_live(self) -> tuple[str, ...]:
         """Return what only a restart of the process cures; mostly nothing."""
+        return ()
 
     def not_started(self) -> tuple[str, ...]:
         """Return what it waits for before it is a member of its group; nothing from then on."""
+        return () if self.state == "running" else (f"The app is {self.state}.",)
 
     def not_ready(self) -> tuple[str, ...]:
         """Return why it does not do its work now: no broker, no group, a stop. Records are no reason."""
+        return self.not_started()
 
-    def keys(self, *, values: bool = False) -> list[KeyState]:
+    def keys(self, *, values: bool = False) -> list[KeyState]:  # noqa: ARG002 - there is none
         """Return the keys that hold a commit, then others that wait by themselves."""
+        return []
 
-    def act(self, action: Action) -> ActionResult:
+    def act(self, action: Action) -> ActionResult:  # noqa: ARG002 - nothing can be done
         """Carry an action out. Raises `ActionRefusedError`: then nothing has changed."""
+        from ehkafka.run.steer.action import not_running  # noqa: PLC0415 - as above
+
+        raise not_running(self.state)
 
     def log_state(self, why: str) -> None:
         """Log what it does now; may return before that is done."""
@@ -63,26 +84,32 @@ class Run(Protocol):
 
     def messages(self) -> OwnProducer | None:
         """Return what `app.producer` sends with, None where that is closed. Raises `ConfigurationError`."""
+        return None
 
     def request_stop(
-        self, reason: str, *, drain: Drain | None = None, timeout_s: float | None = None
+        self,
+        reason: str,  # noqa: ARG002 - nothing runs
+        *,
+        drain: Drain | None = None,  # noqa: ARG002
+        timeout_s: float | None = None,  # noqa: ARG002
     ) -> float | None:
         """Ask for a stop, and return at once within how many seconds it ends; None where that is unknown."""
+        return 0.0
 
-    def wait(self, timeout_s: float | None = None) -> bool:
+    def wait(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as above
         """Wait until it has ended; False when the time-out came first."""
+        return True
 
-    def owns(self, thread: threading.Thread) -> bool:
+    def owns(self, thread: threading.Thread) -> bool:  # noqa: ARG002 - as above
         """Tell whether a thread must not wait for the end. Of the present thread only."""
+        return False
 
     def finish(self) -> None:
         """Do what follows its end, once, on the thread that stops the app."""
 
 
-class PlainRun:
+class PlainRun(Run):
     """A run of which no more is known than its state. `named` returns group, endpoint and state."""
-
-    is_reaching = False
 
     def __init__(self, named: Callable[[], tuple[str, str, State]]) -> None:
         self._named = named
@@ -92,69 +119,8 @@ class PlainRun:
         """Where it is in its life."""
         return self._named()[2]
 
-    @property
-    def failure(self) -> EhkafkaError | None:
-        """What ended it, if it was an error."""
-        return None
-
     def snapshot(self) -> Snapshot:
         """Return one without partitions."""
         from ehkafka.telemetry.snapshot import Snapshot  # noqa: PLC0415 - few ask an app that never ran
 
         return Snapshot.empty(*self._named(), time.time())
-
-    def health(self) -> Health:
-        """Return what ended it, or its state, as the reason; nothing while it runs."""
-        from ehkafka.telemetry.snapshot import Health  # noqa: PLC0415 - as above
-
-        return Health(self.not_started() if self.failure is None else (str(self.failure),))
-
-    def not_live(self) -> tuple[str, ...]:
-        """Return nothing: a restart would help nothing."""
-        return ()
-
-    def not_started(self) -> tuple[str, ...]:
-        """Return its state as the reason; nothing while it runs."""
-        return () if self.state == "running" else (f"The app is {self.state}.",)
-
-    not_ready = not_started
-
-    def keys(self, *, values: bool = False) -> list[KeyState]:  # noqa: ARG002 - there is no key
-        """Return none."""
-        return []
-
-    def act(self, action: Action) -> ActionResult:  # noqa: ARG002 - nothing can be done
-        """Raise `ActionRefusedError`."""
-        from ehkafka.run.steer.action import not_running  # noqa: PLC0415 - as above
-
-        raise not_running(self.state)
-
-    def wait(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - nothing runs
-        """Return at once."""
-        return True
-
-    def owns(self, thread: threading.Thread) -> bool:  # noqa: ARG002 - nothing runs
-        """Return False."""
-        return False
-
-    def request_stop(
-        self,
-        reason: str,  # noqa: ARG002 - nothing runs
-        *,
-        drain: Drain | None = None,  # noqa: ARG002
-        timeout_s: float | None = None,  # noqa: ARG002
-    ) -> float | None:
-        """Ask for nothing."""
-        return 0.0
-
-    def messages(self) -> None:
-        """Return nothing: `app.producer` is closed."""
-
-    def log_state(self, why: str) -> None:
-        """Log nothing."""
-
-    def measure(self) -> None:
-        """Count nothing."""
-
-    def finish(self) -> None:
-        """Do nothing."""

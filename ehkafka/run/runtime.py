@@ -23,8 +23,9 @@ from ehkafka.run.connection import Connection
 from ehkafka.run.ending import Ending, death_of, fatal_in_user_code
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring
-from ehkafka.run.observation import HandlerReports, report_state
+from ehkafka.run.observation import HandlerReports
 from ehkafka.run.routes import Routes
+from ehkafka.run.run import Run
 from ehkafka.run.sending import Sending
 from ehkafka.run.shutdown import Shutdown
 from ehkafka.run.start_stop import StartStop, with_loop
@@ -43,13 +44,12 @@ if TYPE_CHECKING:
     from ehkafka.run.steer.action import Action, ActionResult
     from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Drain
-    from ehkafka.telemetry.snapshot import Health, Snapshot
 
 # How long a stop may take beyond its own time-out, for the threads to end.
 STOP_SLACK_S = 5.0
 
 
-class Runtime:
+class Runtime(Run):
     """A `Run`. `start` once; `finish` after its end."""
 
     def __init__(self, app: AppOptions) -> None:
@@ -290,25 +290,12 @@ class Runtime:
         found = [one for part in parts for one in part.problems()]
         return [one for one in (*found, self.context.hook_threads.problem) if one is not None]
 
-    def snapshot(self) -> Snapshot:
-        """Return an immutable picture of it as it is now."""
-        return observation.snapshot_of(self)
-
-    def health(self) -> Health:
-        """Return whether all is well, else the reasons."""
-        return observation.health_of_run(self)
-
-    def not_live(self) -> tuple[str, ...]:
-        """Return what only a restart of the process cures."""
-        return observation.not_live(self)
-
-    def not_started(self) -> tuple[str, ...]:
-        """Return what it waits for before it is a member of its group."""
-        return observation.not_started(self)
-
-    def not_ready(self) -> tuple[str, ...]:
-        """Return why it does not do its work now."""
-        return observation.not_ready(self)
+    snapshot = observation.snapshot_of
+    health = observation.health_of_run
+    not_live = observation.not_live
+    not_started = observation.not_started
+    not_ready = observation.not_ready
+    log_state = observation.report_state
 
     def keys(self, *, values: bool = False) -> list[KeyState]:
         """Return the keys that hold a commit, then others that wait by themselves."""
@@ -319,10 +306,6 @@ class Runtime:
         if self.ending.is_done or self.is_polling is not True:
             raise not_running(self.state)
         return self.steering.act(action)
-
-    def log_state(self, why: str) -> None:
-        """Log the snapshot, and where every busy worker is."""
-        report_state(self, why)
 
     def measure(self) -> None:
         """Have workers count from now on how long their calls take."""

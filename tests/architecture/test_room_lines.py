@@ -39,7 +39,7 @@ BUDGETS = {
     "records": 850,
     "recovery": 1820,
     "redrive": 400,
-    "run": 4920,
+    "run": 4870,
     "settings": 630,
     "spark": 8780,
     "telemetry": 2750,
