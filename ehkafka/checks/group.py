@@ -18,11 +18,15 @@ from ehkafka.checks.result import Finding, NotMeasured, Problem
 from ehkafka.checks.target import OWN_GROUP, as_own_group
 from ehkafka.endpoint.properties.limits import GROUP_NAME_CHARACTERS_MAX
 from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.progress.commits import OutsideCommits
+from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from confluent_kafka import Consumer
 
     from ehkafka.checks.inspection import Inspection
@@ -190,7 +194,7 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
     no live group is disturbed; always the same name, because Event Hubs counts groups.
     """
     wanted = _to_commit(inspection)
-    with OutsideCommits(inspection, as_own_group(inspection.properties)) as outside:
+    with OutsideGroup(inspection, as_own_group(inspection.properties)) as outside:
         _commit(inspection, outside, wanted)
         kept = read_commits(inspection, outside.consumer, [KafkaPartition(wanted.topic, wanted.partition)])[0]
     if kept.offset != wanted.offset:
@@ -215,9 +219,11 @@ def _to_commit(inspection: Inspection) -> KafkaPartition:
     raise NotMeasured("no partition to commit on; add --topic")
 
 
-def _commit(inspection: Inspection, outside: OutsideCommits, wanted: KafkaPartition) -> None:
+def _commit(inspection: Inspection, outside: OutsideGroup, wanted: KafkaPartition) -> None:
     try:
-        refusals = outside.commit([wanted])
+        refusals = outside.commit(
+            {TopicPartition(wanted.topic, wanted.partition): Position(0, wanted.offset, None, METADATA)}
+        )
     except Overdue:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
@@ -233,13 +239,13 @@ def _commit(inspection: Inspection, outside: OutsideCommits, wanted: KafkaPartit
         raise problem("the commit was refused", refusal)
 
 
-class OutsideCommits:
+class OutsideGroup:
     """Commits to a group without joining it, by a consumer of its own; a context manager."""
 
     def __init__(self, inspection: Inspection, properties: dict[str, Any]) -> None:
         self._inspection = inspection
-        self._answers: list[tuple[KafkaError | None, list[KafkaPartition]]] = []
-        self.consumer = inspection.open(properties, on_commit=lambda *answer: self._answers.append(answer))
+        self._commits = OutsideCommits(self._listen)
+        self.consumer = inspection.open(properties, on_commit=self._commits.on_commit)
         # How long the last try took.
         self.took_s = 0.0
 
@@ -249,34 +255,27 @@ class OutsideCommits:
     def __exit__(self, *_exception: object) -> None:
         close_within(self.consumer, CLOSE_S)
 
-    def commit(self, wanted: list[KafkaPartition]) -> dict[int, KafkaError]:
+    def commit(self, wanted: Mapping[TopicPartition, Position]) -> dict[int, KafkaError]:
         """Commit until waiting does not help any more; return what was refused then, by partition.
 
         Raises `Overdue` without an answer within the step's time.
         """
         while True:
             began_s = time.monotonic()
-            refusals = self._commit_once(wanted)
+            answer = self._commits.ready(self.consumer, wanted)(None)
+            assert answer is not None
+            error, each = answer
             self.took_s = time.monotonic() - began_s
-            waits = any(error.code() in NOT_YET for error in refusals.values())
+            refusals = {one.partition: one.error for one in each if one.error is not None}
+            if error is not None and not refusals:
+                refusals = {one.partition: error for one in wanted}
+            waits = any(refusal.code() in NOT_YET for refusal in refusals.values())
             if not waits or self._inspection.is_over:
                 return refusals
             self._inspection.listen(self.consumer, COMMIT_PAUSE_S)
 
-    def _commit_once(self, wanted: list[KafkaPartition]) -> dict[int, KafkaError]:
-        numbers = [one.partition for one in wanted]
-        self._answers.clear()
-        try:
-            # Asynchronous: librdkafka's synchronous commit has no time-out.
-            self.consumer.commit(offsets=wanted, asynchronous=True)
-        except KafkaException as at_once:
-            return dict.fromkeys(numbers, at_once.args[0])
-        while not self._answers:
-            if self._inspection.is_over:
-                raise Overdue("commit")
-            self._inspection.listen(self.consumer, COMMIT_PAUSE_S)
-            if (refusal := self._inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
-                return dict.fromkeys(numbers, refusal)
-        error, each = self._answers[0]
-        refused = {one.partition: one.error for one in each if one.error is not None}
-        return dict.fromkeys(numbers, error) if error is not None and not refused else refused
+    def _listen(self, consumer: Consumer, timeout_s: float) -> KafkaError | None:
+        if self._inspection.is_over:
+            raise Overdue("commit")
+        self._inspection.listen(consumer, timeout_s)
+        return self._inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.group import OutsideCommits, read_bounds, read_commits
+from ehkafka.checks.group import OutsideGroup, read_bounds, read_commits
 from ehkafka.checks.inspection import CLOSE_S, Inspection, Overdue, close_within
 from ehkafka.checks.reach import enter, reach_topic, reported
 from ehkafka.checks.result import Problem
@@ -29,6 +29,7 @@ from ehkafka.positions.log_bounds import log_bounds, start_offsets
 from ehkafka.positions.same_log import Recognised, facts_of_mirror, judged
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import recognise, witness_properties
+from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX, KAFKA_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
@@ -188,12 +189,12 @@ class GroupOffsets:
             before = self._commits()
             facts = {n: facts_of(before[n].offset, before[n].metadata) for n in positions}
             texts = {number: moved(offset, facts[number].of_no_log()) for number, offset in positions.items()}
-        wanted = [
-            KafkaPartition(self.topic, number, offset, metadata=texts[number])
+        wanted = {
+            TopicPartition(self.topic, number): Position(0, offset, None, texts[number])
             for number, offset in positions.items()
-        ]
+        }
         self._inspection.begin_step()
-        with OutsideCommits(self._inspection, self._inspection.properties) as outside:
+        with OutsideGroup(self._inspection, self._inspection.properties) as outside:
             try:
                 refusals = outside.commit(wanted)
             except Overdue:

@@ -1,9 +1,15 @@
-"""How positions reach the broker: by the consumer, or what else carries commits out; what a refusal means."""
+"""How positions reach the broker: by a member's consumer, from outside of the group, or in a transaction.
+
+The last one is in `transactions.committing`. And what a refusal means.
+"""
 
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Any, Protocol
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
 
     # The error of the whole request, and the partitions, each with its own error.
     Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
+    # Waits so many seconds at most, None: as long as it takes; None: there is no answer by then. Any thread.
+    Wait = Callable[[float | None], Answer | None]
 
 
 class Commits(Protocol):
@@ -29,10 +37,8 @@ class Commits(Protocol):
     def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /) -> None:
         """Start one. Raises `KafkaException` where that is refused at once."""
 
-    def ready(
-        self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /
-    ) -> Callable[[], Answer]:
-        """Return what carries one out on any thread, and waits for its answer. On the poll thread."""
+    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /) -> Wait:
+        """Return what carries one out and waits for its answer. On the poll thread."""
 
     def answers(self) -> Sequence[Answer]:
         """Return the answers to those that were started, unless they come by the consumer's `on_commit`."""
@@ -42,7 +48,7 @@ class Commits(Protocol):
 
 
 class ConsumerCommits:
-    """By the consumer itself."""
+    """By the consumer itself, a member of its group."""
 
     def chosen(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, Position]:
         """Return all of them."""
@@ -54,19 +60,22 @@ class ConsumerCommits:
         # may have seen yet.
         consumer.commit(offsets=_as_offsets(positions), asynchronous=True)
 
-    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Callable[[], Answer]:
-        """Return a call that commits and waits; librdkafka's knows no time-out."""
+    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Wait:
+        """Return a call that commits synchronously.
+
+        Without a time on the caller's thread, for rebalance callbacks: confluent-kafka lets one thread at a
+        time into a consumer, and the poll thread is inside as long as its callback runs. librdkafka gives up
+        when the coordinator stays away for a session time-out, or an answer for `socket.timeout.ms`.
+        """
 
         def now() -> Answer:
             try:
                 stored = consumer.commit(offsets=_as_offsets(positions), asynchronous=False)
-            except KafkaException as refused:
-                return refused.args[0], ()
-            except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
-                return KafkaError(KafkaError._STATE, repr(broken)), ()  # noqa: SLF001 - librdkafka's own code
+            except Exception as failed:
+                return _refusal(failed), ()
             return None, stored or ()
 
-        return now
+        return lambda timeout_s: now() if timeout_s is None else _within(now, timeout_s)
 
     def answers(self) -> Sequence[Answer]:
         """Return none: `on_commit` hears them."""
@@ -77,7 +86,93 @@ class ConsumerCommits:
         return True
 
 
-CONSUMER_COMMITS = ConsumerCommits()
+class OutsideCommits(ConsumerCommits):
+    """By a consumer that is no member of the group, as of a run on Spark and of `ehkafka offsets`.
+
+    It has neither records nor rebalances, so whoever waits for an answer may poll it: a wait has an end
+    without a thread. `on_commit` is the consumer's.
+    """
+
+    def __init__(self, listen: Callable[[Any, float], KafkaError | None] | None = None) -> None:
+        """`listen` polls a consumer for so long, and returns the error that stands for an answer, if any."""
+        self._listen = listen or _listen
+        # Of those that were started: how many have no answer, and the answers that are not taken.
+        self._unanswered = 0
+        self._answers: list[Answer] = []
+
+    def on_commit(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
+        """Take an answer. Called by librdkafka while the consumer is polled."""
+        self._unanswered -= 1
+        self._answers.append((error, partitions))
+
+    def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
+        """Start an asynchronous commit."""
+        super().begin(consumer, positions)
+        self._unanswered += 1
+
+    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Wait:
+        """Return a call that commits asynchronously, and polls until it is answered."""
+        wanted = {partition: position.next_offset for partition, position in positions.items()}
+
+        def now(timeout_s: float | None) -> Answer | None:
+            ends_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+            try:
+                self.begin(consumer, positions)
+            except Exception as failed:
+                return _refusal(failed), ()
+            while (answer := self._take(wanted)) is None and time.monotonic() < ends_s:
+                if (error := self._listen(consumer, POLL_S)) is not None:
+                    return error, ()
+            return answer
+
+        return now
+
+    def answers(self) -> Sequence[Answer]:
+        """Return the answers that no call has taken."""
+        taken, self._answers = self._answers, []
+        return taken
+
+    def is_answered(self, consumer: Consumer, timeout_s: float) -> bool:
+        """Poll until all are answered; False: `close` of the consumer would wait for an answer."""
+        ends_s = time.monotonic() + timeout_s
+        while self._unanswered > 0 and time.monotonic() < ends_s:
+            self._listen(consumer, POLL_S)
+        return self._unanswered <= 0
+
+    def _take(self, wanted: Mapping[TopicPartition, int]) -> Answer | None:
+        """Return the answer that names these offsets: one of an earlier commit may be late."""
+        for place, (_, partitions) in enumerate(self._answers):
+            if {(one.topic, one.partition): one.offset for one in partitions} == wanted:
+                return self._answers.pop(place)
+        return None
+
+
+# The longest poll while an answer is waited for.
+POLL_S: Final = 0.005
+
+
+def _listen(consumer: Any, timeout_s: float) -> KafkaError | None:
+    consumer.consume(1, timeout_s)
+    return None
+
+
+def _refusal(failed: Exception) -> KafkaError:
+    """Return the error of a call; an exception of any other kind, as of a closed client, is one as well."""
+    if isinstance(failed, KafkaException):
+        return failed.args[0]  # type: ignore[no-any-return]
+    return KafkaError(KafkaError._STATE, repr(failed))  # noqa: SLF001 - librdkafka's own code
+
+
+def _within(now: Callable[[], Answer], timeout_s: float) -> Answer | None:
+    """Call on a thread of its own, for librdkafka's synchronous commit knows no time-out.
+
+    The caller reports: an answer that comes later is dropped, and the next owner reads what was stored.
+    """
+    answer: list[Answer] = []
+    waiter = threading.Thread(target=lambda: answer.append(now()), name="ehkafka-final-commit", daemon=True)
+    waiter.start()
+    waiter.join(timeout_s)
+    return answer[0] if answer else None
 
 
 def _as_offsets(positions: Mapping[TopicPartition, Position]) -> list[KafkaPartition]:

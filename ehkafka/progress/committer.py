@@ -6,7 +6,6 @@ given explicitly: a bare `commit()` takes what was last handed out, finished or 
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
@@ -14,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, FencedError
 from ehkafka.events import CommitAcknowledged, CommitFailed
-from ehkafka.progress.commits import CONSUMER_COMMITS, CommitError, classify
+from ehkafka.progress.commits import CommitError, ConsumerCommits, classify
 from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.progress.commits import Answer, Commits
+    from ehkafka.progress.commits import Commits
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.progress.saving import Locked, ProgressSaver
 
@@ -37,7 +36,7 @@ class Committer:
     """Commits positions of one consumer. `fatal` is called with what waiting does not fix.
 
     `saver` is who made the positions' metadata: it hears when the broker finds that too long. `commits` is
-    what carries commits out.
+    what carries commits out; None: the consumer.
     """
 
     def __init__(
@@ -49,10 +48,10 @@ class Committer:
         fatal: Callable[[EhkafkaError], None],
         history: History | None = None,
         saver: ProgressSaver | None = None,
-        commits: Commits = CONSUMER_COMMITS,
+        commits: Commits | None = None,
     ) -> None:
         self._ledger = ledger
-        self._commits = commits
+        self._commits = commits or ConsumerCommits()
         self._clock = clock
         self._emit = emit
         self._fatal = fatal
@@ -62,8 +61,6 @@ class Committer:
         # When the last request went out. Written and read on the poll thread; `commit_once` alone may come
         # from another one, and never beside any other call.
         self._sent_s = 0.0
-        # The last one that waits for a synchronous commit, perhaps longer than was waited for it.
-        self._waiter: threading.Thread | None = None
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
         self.problem: str | None = None
         # How many were.
@@ -146,12 +143,7 @@ class Committer:
         positions: Mapping[TopicPartition, Position],
         timeout_s: float | None = None,
     ) -> None:
-        """Commit what is dirty and wait for the answer; with `timeout_s` seconds at most.
-
-        Without it on this thread, for rebalance callbacks: confluent-kafka lets one thread at a time into a
-        consumer, and the poll thread is inside as long as its callback runs. librdkafka gives up when the
-        coordinator stays away for a session time-out, or an answer for `socket.timeout.ms`.
-        """
+        """Commit what is dirty and wait for the answer; with `timeout_s` seconds at most."""
         # The caller has let the commit before this one end: librdkafka may resend a refused request, and one
         # that arrived after the last would take the group back.
         deadline_s = self._clock() + (timeout_s or 0.0)
@@ -159,10 +151,8 @@ class Committer:
             dirty = self._begin_now(positions)
             if not dirty:
                 return
-            # Here: what it needs of the client must not be asked for on a thread beside this one.
-            now = self._commits.ready(consumer, dirty)
             left_s = None if timeout_s is None else max(0.0, deadline_s - self._clock())
-            answer = now() if left_s is None else self._answer_within(now, left_s)
+            answer = self._commits.ready(consumer, dirty)(left_s)
             if answer is None:
                 self._refused(dirty, _late(left_s or 0.0))
                 return
@@ -178,30 +168,10 @@ class Committer:
         On any thread, one at a time, and never beside another call of this committer.
         """
         dirty = self._begin_now(positions)
-        answer = self._commits.ready(consumer, dirty)()
+        answer = self._commits.ready(consumer, dirty)(None)
+        assert answer is not None
         self._answered(dirty, *answer)
         return answer
-
-    def await_answer(self, timeout_s: float) -> bool:
-        """Wait until no thread of `commit_now` is inside the client; False: one still is."""
-        if self._waiter is not None:
-            self._waiter.join(max(0.0, timeout_s))
-        return self._waiter is None or not self._waiter.is_alive()
-
-    def _answer_within(self, now: Callable[[], Answer], timeout_s: float) -> Answer | None:
-        """Call on a thread of its own, for librdkafka's synchronous commit knows no time-out."""
-        answer: list[Answer] = []
-        waiter = threading.Thread(
-            target=lambda: answer.append(now()), name="ehkafka-final-commit", daemon=True
-        )
-        waiter.start()
-        # Kept beyond the deadline: the client must not be closed while a thread is inside of it, so whoever
-        # closes it asks `await_answer` first.
-        self._waiter = waiter
-        waiter.join(timeout_s)
-        # Reported by the caller's thread, never by the waiter: the ledger has one writer. An answer that
-        # comes after the deadline is dropped; the next owner reads from the broker what it stored.
-        return answer[0] if answer else None
 
     def _begin_now(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         now_s = self._clock()

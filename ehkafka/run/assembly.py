@@ -19,7 +19,6 @@ from ehkafka.intake.throttle import Throttle
 from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
 from ehkafka.positions.start import check_start_topics
-from ehkafka.progress.commits import CONSUMER_COMMITS
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
+    from ehkafka.progress.commits import Commits
     from ehkafka.run.at_least_once import AtLeastOnce
     from ehkafka.run.ending import Until
     from ehkafka.run.exactly_once import ExactlyOnce
@@ -68,8 +68,12 @@ class Assembly:
         mirroring: Mirroring,
         beyond: Callable[[IsDisproved], IsDisproved] | None = None,
         delivery: AnyDelivery | None = None,
+        commits: Commits | None = None,
     ) -> IntakeContext:
-        """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs."""
+        """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs.
+
+        `commits` carries commits out where `delivery` does not; None: the consumer.
+        """
         app, settings, bus, now_s = self.app, self.app.settings, self.bus, self.app.clock.now_s
         is_event_hubs = app.endpoint.is_event_hubs
         ledger = CommitLedger(
@@ -87,7 +91,7 @@ class Assembly:
             fatal=self.fail,
             history=app.history,
             saver=saver,
-            commits=CONSUMER_COMMITS if delivery is None else delivery.commits(ledger, owned.numbers),
+            commits=commits if delivery is None else delivery.commits(ledger, owned.numbers),
         )
         mirror = mirroring.join(logs, committer)
         lookups = Lookups(

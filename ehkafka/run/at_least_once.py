@@ -19,7 +19,7 @@ from ehkafka.outputs.one_producer import ALONE, producer_of
 from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from ehkafka.progress.commits import CONSUMER_COMMITS
+from ehkafka.progress.commits import ConsumerCommits
 from ehkafka.recovery.letters.target import LetterTopic
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class AtLeastOnce(Delivery):
 
     def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> Commits:
         """Return what commits: the consumer."""
-        return CONSUMER_COMMITS
+        return ConsumerCommits()
 
     def start(self) -> None:
         """Start the sender."""

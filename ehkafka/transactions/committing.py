@@ -16,16 +16,14 @@ from ehkafka.transactions.request import Request
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from confluent_kafka import Consumer
-    from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+    from ehkafka.progress.commits import Answer, Wait
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
     from ehkafka.transactions.loop import TransactionLoop
-
-    Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
 
 # How long the abort of a transaction that is not needed any more may take.
 UNWANTED_S = 2.0
@@ -75,7 +73,7 @@ class TransactionalCommits:
         self._under_way.append(request)
         self._loop.submit(request)
 
-    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Callable[[], Answer]:
+    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Wait:
         """Fix the positions of a transaction; return a function that carries it out within `wait_s`.
 
         This reads the group's metadata now: on any thread but the poll thread that call may never return
@@ -85,15 +83,16 @@ class TransactionalCommits:
             request = self._request(consumer, positions)
         except KafkaException as refused:
             error = refused.args[0]
-            return lambda: (error, ())
-        return lambda: self._now(request)
+            return lambda _timeout_s: (error, ())
+        return lambda timeout_s: self._now(request, timeout_s)
 
-    def _now(self, request: Request) -> Answer:
+    def _now(self, request: Request, timeout_s: float | None) -> Answer:
+        wait_s = self._wait_s if timeout_s is None else min(timeout_s, self._wait_s)
         self._loop.submit(request)
-        if not request.done.wait(self._wait_s):
-            self._end(request)
+        if not request.done.wait(wait_s):
+            self._end(request, UNWANTED_S if wait_s == self._wait_s else 0.0)
             if not request.done.is_set():
-                text = f"the transaction is not over after {seconds(self._wait_s)}"
+                text = f"the transaction is not over after {seconds(wait_s)}"
                 return KafkaError(KafkaError._TIMED_OUT, text), ()  # noqa: SLF001 - librdkafka's own code
         return request.answer, ()
 
@@ -131,10 +130,10 @@ class TransactionalCommits:
             request.done.wait(timeout_s)
 
     @staticmethod
-    def _end(request: Request) -> None:
+    def _end(request: Request, timeout_s: float = UNWANTED_S) -> None:
         """Abort a transaction unless it is being committed, and wait for that."""
         request.is_unwanted = True
-        request.done.wait(UNWANTED_S)
+        request.done.wait(timeout_s)
 
     def _request(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Request:
         metadata = consumer.consumer_group_metadata()

@@ -35,7 +35,7 @@ BUDGETS = {
     "otel": 12,
     "outputs": 3550,
     "positions": 2570,
-    "progress": 1900,
+    "progress": 1960,
     "records": 850,
     "recovery": 1820,
     "redrive": 400,

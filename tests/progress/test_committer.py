@@ -93,14 +93,6 @@ def test_a_synchronous_commit_goes_again_at_once_without_metadata(bench: Bench, 
     assert bench.committer.problem is None
 
 
-def test_when_all_are_refused_all_go_again(bench: Bench) -> None:
-    """Confluent-kafka raises then, and says nothing of single partitions."""
-    broker = Broker(1)
-    bench.committer.commit_now(broker, POSITIONS)  # type: ignore[arg-type]
-    assert broker.requests[1] == [(0, 10, None), (1, 20, None)]
-    assert bench.ledger.dirty(POSITIONS) == {}
-
-
 def test_a_broker_that_refuses_no_metadata_for_its_length_is_not_asked_for_ever(bench: Bench) -> None:
     """The refusal of a commit without metadata is a failed commit like any other."""
     broker = Broker(-1)
@@ -121,17 +113,6 @@ def test_an_asynchronous_one_is_due_again_at_once(bench: Bench) -> None:
     assert bench.ledger.due(0.0, 0)
     bench.committer.send(broker, POSITIONS, 0)  # type: ignore[arg-type]
     assert broker.requests[1] == [(0, 10, None)]
-
-
-def test_detail_that_a_commit_went_without_follows_when_it_can_be_had(bench: Bench) -> None:
-    """Not an interval later: a record may have finished just before a commit that said nothing of it."""
-    broker: Any = Broker(4095)
-    bench.saver.detail_at_s = 2.0
-    bench.now_s = 1.0
-    bench.committer.send(broker, {P0: Position(1, 10)}, 5)
-    bench.committer.on_commit(None, [])
-    assert not bench.ledger.due(1.9, 5)
-    assert bench.ledger.due(2.0, 5)
 
 
 def test_a_listener_hears_of_what_was_stored_alone(bench: Bench) -> None:

@@ -41,25 +41,6 @@ def fatal() -> KafkaException:
     return KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
 
 
-class Report:
-    """What a report says of a message."""
-
-    def __init__(self, topic: str, value: bytes, key: bytes) -> None:
-        self._parts = topic, value, key
-
-    def topic(self) -> str:
-        """Return where it was to go."""
-        return self._parts[0]
-
-    def value(self) -> bytes:
-        """Return its value."""
-        return self._parts[1]
-
-    def key(self) -> bytes:
-        """Return its key."""
-        return self._parts[2]
-
-
 class Client:
     """A transactional producer whose calls fail as `fails` says, each entry once; None: that one works.
 
@@ -72,7 +53,7 @@ class Client:
         self._limit = limit
         self.open: list[bytes] = []
         self.offsets: Any = None
-        self._queue: list[tuple[Any, Report]] = []
+        self._queue: list[tuple[Any, Any]] = []
         self._must_abort = False
 
     def __len__(self) -> int:
@@ -100,7 +81,8 @@ class Client:
         if headers is not None and not isinstance(headers, list):
             raise TypeError("headers are wrong")
         self._broker.call("produce")
-        self._queue.append((on_delivery or self._reported, Report(topic, value, key)))
+        report = SimpleNamespace(topic=lambda: topic, value=lambda: value, key=lambda: key)
+        self._queue.append((on_delivery or self._reported, report))
 
     def poll(self, timeout: float = 0.0) -> int:
         """Send what waits, if there is time, and tell of errors."""
@@ -127,9 +109,9 @@ class Client:
             for reported, one in batch:
                 reported(KafkaError(code), one)
 
-    def _batches(self, queue: list[tuple[Any, Report]]) -> Iterator[list[tuple[Any, Report]]]:
+    def _batches(self, queue: list[tuple[Any, Any]]) -> Iterator[list[tuple[Any, Any]]]:
         most, bytes_max = (self._limit.get(f"batch.{name}", 10**9) for name in ("num.messages", "size"))
-        batch: list[tuple[Any, Report]] = []
+        batch: list[tuple[Any, Any]] = []
         for one in queue:
             size = sum(len(other.value()) for _, other in [*batch, one])
             if batch and (len(batch) == most or size > bytes_max):

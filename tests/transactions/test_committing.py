@@ -72,7 +72,7 @@ def test_who_is_no_member_commits_nothing() -> None:
     bench = Bench(metadata_of_no_member("g"))
     with pytest.raises(KafkaException, match="the group has dropped this member"):
         bench.begin(positions_of())
-    error, _ = bench.commits.ready(bench.consumer, positions_of())()
+    error, _ = bench.commits.ready(bench.consumer, positions_of())(None)
     assert error is not None
     assert error.code() == KafkaError.UNKNOWN_MEMBER_ID
     assert bench.submitted == []
@@ -119,7 +119,7 @@ def test_one_that_somebody_waits_for_is_given_up_in_time(monkeypatch: pytest.Mon
     """It is aborted, unless it is being committed."""
     monkeypatch.setattr(committing, "UNWANTED_S", 0.01)
     bench = Bench(wait_s=0.01)
-    error, _ = bench.commits.ready(bench.consumer, positions_of())()
+    error, _ = bench.commits.ready(bench.consumer, positions_of())(None)
     assert error is not None
     assert error.code() == KafkaError._TIMED_OUT
     assert bench.submitted[0].is_unwanted

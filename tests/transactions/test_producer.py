@@ -13,7 +13,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem
 from ehkafka.transactions import hanging
 from ehkafka.transactions import producer as producer_module
-from ehkafka.transactions.producer import REPORT_S, START_S, TransactionalProducer
+from ehkafka.transactions.producer import START_S, TransactionalProducer
 from tests.transactions.loop_bench import Broker, Client
 
 TIMEOUT_S = 10.0
@@ -77,17 +77,6 @@ def test_a_start_waits_until_the_transaction_of_the_last_process_has_ended(start
     assert "exactly_once waits up to 40 s for the transactional id 'ehkafka-g-a-1'" in reported.sentence()
     assert reported.sentence().endswith("check that all brokers are up. The client keeps retrying.")
     assert start.producer.start_problem is None
-
-
-def test_what_a_start_waits_for_is_a_problem_from_then_on(start: Start) -> None:
-    """Health shows it after a few seconds, and no longer once the start is over."""
-    problems: list[str | None] = []
-    start.broker.on_call = lambda name: (problems.append(start.producer.start_problem), start.called(name))
-    start.fails(_ENDS_LAST, 8)
-    start.run()
-    assert problems[0] is None
-    assert problems[-1] is not None
-    assert problems.index(problems[-1]) >= REPORT_S
 
 
 @pytest.mark.parametrize(

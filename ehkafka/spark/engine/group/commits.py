@@ -102,13 +102,17 @@ class Commits:
 
     def serve(self, timeout_s: float) -> None:
         """Let the client's callbacks through, look who else commits, and commit what is due."""
-        self._consumer.consume(1, timeout_s)
+        self._listen(timeout_s)
         ledger = self._context.ledger
         if ledger.in_flight is not None or self.lost() is not None:
             return
         is_due = ledger.due(time.monotonic(), 0)
         if self._ownership.is_due(soon=is_due) and self._check() and is_due:
             self._context.committer.send(self._consumer, self._positions, 0)
+
+    def _listen(self, timeout_s: float) -> None:
+        self._consumer.consume(1, timeout_s)
+        self._context.committer.take_answers()
 
     def lost(self) -> EhkafkaError | None:
         """Return why nothing more can be committed: another run has the group, or the broker denies it."""
@@ -120,10 +124,7 @@ class Commits:
         return self._in_use(f"the broker refuses our commits ({committer.problem})")
 
     def finish(self, timeout_s: float) -> list[TopicPartition]:
-        """Commit what the last batch reached; return the partitions whose commit is not known to be made.
-
-        The last request may be inside the client still: `Committer.await_answer`.
-        """
+        """Commit what the last batch reached; return the partitions whose commit is not known to be made."""
         ends_s = time.monotonic() + timeout_s
         ledger = self._context.ledger
         while self.lost() is None and ledger.dirty(self._positions):
@@ -134,10 +135,8 @@ class Commits:
             if ledger.in_flight is None and self._check(min(left_s, max(CHECK_TIMEOUT_S, left_s / 2))):
                 left_s = max(0.1, ends_s - time.monotonic())
                 self._context.committer.commit_now(self._consumer, self._positions, left_s)
-                if not self._context.committer.await_answer(0.0):
-                    break  # that commit has the client still
             if ledger.dirty(self._positions):
-                self._consumer.consume(1, min(max(0.0, left_s), AGAIN_S))
+                self._listen(min(max(0.0, ends_s - time.monotonic()), AGAIN_S))
         return [] if self._ownership.lost is not None else self._late()
 
     @property

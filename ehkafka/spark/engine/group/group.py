@@ -22,6 +22,7 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.members import members_of
 from ehkafka.positions.without_commit import refuse_waiting
+from ehkafka.progress.commits import OutsideCommits
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.records import TopicPartition
@@ -81,6 +82,7 @@ class Group:
         # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
         self._identity = LogIdentity(app, bus, on_death=lambda _error: None)
         self._mirroring = Mirroring(app, bus)
+        self._outside = OutsideCommits()
         assembly = Assembly(
             # What is the user's own runs in the tasks.
             app=AppOptions(endpoint=app.endpoint, settings=app.settings, specs=app.specs, mirror=app.mirror),
@@ -95,11 +97,11 @@ class Group:
             self._identity,
             self._mirroring,
             lambda by_ids: partial(disproved, by_ids, self._identity.bounds_asker),
+            commits=self._outside,
         )
         self._credential = CredentialWatch(app.endpoint.credential, bus.emit)
         self._reach = Reach(app, bus.emit)
         self._consumer: Consumer | None = None
-        self._is_open = False
         self._next_credential_check_s = 0.0
         # What the group had committed at `begin`, of partitions with a commit.
         self.committed: dict[TopicPartition, Commit] = {}
@@ -118,14 +120,13 @@ class Group:
         properties.pop("group.instance.id", None)
         self._consumer = self._reach.open(
             properties,
-            on_error=lambda _consumer, _error: self._is_open,
-            on_commit=self._context.committer.on_commit,
+            on_error=lambda _consumer, _error: self._consumer is not None,
+            on_commit=self._outside.on_commit,
             throttle_cb=self._context.brokers.throttle.on_throttle,
         )
         self._context.begins.positions.first_counts.begin(self._reach.partitions)
         self._credential.start(self._consumer)
         self._mirroring.start()
-        self._is_open = True
 
     def reset(self) -> None:
         """Take the group back to `start`, if the settings ask for it. Raises `GroupInUseError`."""
@@ -217,13 +218,13 @@ class Group:
         self.commits.serve(timeout_s)
 
     def close(self, *, deadline_s: float) -> None:
-        """Let the mirror write what it owes, and close the client, unless its last commit is still inside."""
+        """Let the mirror write what it owes, and close the client, unless its last commit has no answer."""
         self._identity.stop()
         self._mirroring.stop(deadline_s=deadline_s, at_once=False)
         self._credential.stop()
         if self._consumer is None:
             return
-        if self._context.committer.await_answer(ANSWER_S):
+        if self._outside.is_answered(self._consumer, ANSWER_S):
             self._consumer.close()
             return
         _LOG.warning(
