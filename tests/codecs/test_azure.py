@@ -126,7 +126,7 @@ def test_what_the_encoders_write_is_decoded(
     (path, headers), *more = double.asked
     assert not more
     assert path == f"/$schemaGroups/$schemas/{AVRO_ID if kind == 'avro' else JSON_ID}?api-version=2022-10"
-    assert headers["Authorization"] == "Bearer a-token-of-tests"
+    assert headers["authorization"] == "Bearer a-token-of-tests"
 
 
 def test_the_header_is_read_as_producers_write_it(registry: AzureSchemaRegistry) -> None:

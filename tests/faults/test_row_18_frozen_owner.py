@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kit.azurite import Azurite
-    from tests.kit.faults.http_proxy import Request
+    from tests.kit.http_server import Request
 
 pytestmark = pytest.mark.broker
 

@@ -13,16 +13,18 @@ import math
 import secrets
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import parse_qs, urlsplit
 
-from ehkafka.errors import ConfigurationError
+from tests.kit.http_server import Request, serving
 from tests.kit.unsecured_token import unsecured_token
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from tests.kit.http_server import Answer
 
 API_VERSION = "2019-08-01"
 PATH = "/msi/token"
@@ -57,35 +59,25 @@ class IdentityEndpoint:
         self._requests: list[TokenRequest] = []
         self._issued: list[str] = []
         self._ways: dict[str | None, _Way] = {None: _Way(life_s=life_s)}
-        self._server: ThreadingHTTPServer | None = None
+        self._port = 0
+        self._open = ExitStack()
         # Lets go of those who hang, at the end.
         self._released = threading.Event()
 
     def __enter__(self) -> Self:
-        handler = type("_BoundHandler", (_Handler,), {"endpoint": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        # One that hangs must not keep the process, or the end of the test, waiting.
-        self._server.daemon_threads = True
-        threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), name="identity-endpoint", daemon=True
-        ).start()
+        self._port = self._open.enter_context(serving(self._answer))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        server, self._server = self._server, None
         self._released.set()
-        if server is not None:
-            server.shutdown()
-            server.server_close()
+        self._open.close()
 
     @property
     def url(self) -> str:
         """Where tokens are asked for."""
-        if self._server is None:
-            raise ConfigurationError("The identity endpoint has no address: use it in a `with`")
-        return f"http://127.0.0.1:{self._server.server_address[1]}{PATH}"
+        return f"http://127.0.0.1:{self._port}{PATH}"
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables by which azure-identity finds it."""
@@ -127,24 +119,26 @@ class IdentityEndpoint:
         with self._lock:
             self._ways = {None: way} if client_id is None else {**self._ways, client_id: way}
 
-    def answer(self, headers: Any, query: str) -> tuple[int, str] | None:
-        """Return status and body for one request, None to drop the connection. On the server's threads."""
-        asked = {name: values[0] for name, values in parse_qs(query).items()}
+    def _answer(self, request: Request) -> Answer:
+        address = urlsplit(request.path)
+        asked = {name: values[0] for name, values in parse_qs(address.query).items()}
         with self._lock:
             way = self._ways.get(asked.get("client_id"), self._ways[None])
             self._requests.append(
                 TokenRequest(time.monotonic(), asked.get("resource"), asked.get("client_id"))
             )
+        if way.hangs or way.delay_s:
+            self._released.wait(None if way.hangs else way.delay_s)
         if way.hangs:
-            self._released.wait()
             return None
-        if way.delay_s:
-            self._released.wait(way.delay_s)
-        if not secrets.compare_digest(headers.get("X-IDENTITY-HEADER", ""), self.header):
-            return 401, '{"statusCode":401,"message":"the header is missing or wrong"}'
-        if asked.get("api-version") != API_VERSION or not asked.get("resource"):
-            return 400, '{"statusCode":400,"message":"api-version or resource is missing"}'
-        return (way.status, way.body) if way.status else (200, self._token(way.life_s, asked["resource"]))
+        status, body = way.status, way.body
+        if not secrets.compare_digest(request.headers.get("x-identity-header", ""), self.header):
+            status, body = 401, '{"statusCode":401,"message":"the header is missing or wrong"}'
+        elif address.path != PATH or asked.get("api-version") != API_VERSION or not asked.get("resource"):
+            status, body = 400, '{"statusCode":400,"message":"api-version or resource is missing"}'
+        elif not status:
+            status, body = 200, self._token(way.life_s, asked["resource"])
+        return status, {"Content-Type": "application/json"}, body.encode()
 
     def _token(self, life_s: float, resource: str) -> str:
         # In whole seconds, as the real one does; never less than the life that was asked for.
@@ -166,28 +160,3 @@ class _Way:
     status: int = 0
     body: str = ""
     hangs: bool = False
-
-
-class _Handler(BaseHTTPRequestHandler):
-    endpoint: IdentityEndpoint
-
-    def do_GET(self) -> None:
-        """Answer one request for a token."""
-        address = urlsplit(self.path)
-        answer = self.endpoint.answer(self.headers, address.query) if address.path == PATH else (404, "{}")
-        if answer is None:
-            self.close_connection = True
-            return
-        body = answer[1].encode()
-        try:
-            self.send_response(answer[0])
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-        except (BrokenPipeError, ConnectionResetError):
-            # The client gave up first, as it does when we are slow.
-            self.close_connection = True
-
-    def log_message(self, _format: str, *_arguments: Any) -> None:
-        """Say nothing: the requests are counted."""

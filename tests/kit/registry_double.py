@@ -6,11 +6,10 @@ On 127.0.0.1, with a thread of its own; a test changes `schemas` and `status` wh
 from __future__ import annotations
 
 import json
-import ssl
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+
+from tests.kit.http_server import Request, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,31 +76,9 @@ def running_registry(certificate: trustme.LeafCert | None = None) -> Iterator[Re
     """Run one, with TLS where it has a certificate."""
     registry = RegistryDouble()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            registry.asked.append((self.path, dict(self.headers)))
-            status, headers, body = registry.answer(self.path)
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Request) -> Any:
+        registry.asked.append((request.path, dict(request.headers)))
+        return registry.answer(request.path)
 
-        def log_message(self, *_arguments: Any) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificate.configure_cert(context)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    registry.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="registry-double", daemon=True)
-    thread.start()
-    try:
+    with serving(answer, certificate) as registry.port:
         yield registry
-    finally:
-        server.shutdown()
-        thread.join(5.0)
-        server.server_close()

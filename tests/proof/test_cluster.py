@@ -6,19 +6,18 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError
 from tests.kit.brokers import running
 from tests.kit.cluster.cluster import KafkaCluster
 from tests.kit.cluster.requests import PartitionState, cluster_state
+from tests.kit.topic_read import read_messages
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from confluent_kafka import KafkaError, Message
 
 pytestmark = pytest.mark.broker
 
@@ -151,36 +150,15 @@ def seconds(address: str) -> float:
     return time.monotonic() - began_s
 
 
-def write(bootstrap: str, timeout_s: float = 20.0) -> bytes:
+def write(bootstrap: str) -> bytes:
     """Write one new value to each partition, acknowledged by all replicas in sync; return it."""
     value = b"%d" % time.monotonic_ns()
-    refused: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _message: Message) -> None:
-        refused.extend([error] if error else [])
-
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
     for partition in range(PARTITIONS):
-        producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
-    assert producer.flush(timeout_s) == 0
-    assert refused == []
+        produce(bootstrap, TOPIC, [(None, value)], partition=partition)
     return value
 
 
-def read(
-    bootstrap: str, value: bytes, *, group: str | None = None, timeout_s: float = 20.0
-) -> dict[int, int]:
-    """Read a value from all partitions; return its timestamp (ms) for each. With a group, commit."""
-    settings = {"group.id": group or "no-group", "enable.auto.commit": False, "log_level": 0}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    seen: dict[int, int] = {}
-    deadline_s = time.monotonic() + timeout_s
-    while len(seen) < PARTITIONS and time.monotonic() < deadline_s:
-        message = consumer.poll(0.2)
-        if message is not None and message.error() is None and message.value() == value:
-            seen[message.partition() or 0] = message.timestamp()[1]
-    if group is not None:
-        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
-    consumer.close()
-    return dict(sorted(seen.items()))
+def read(bootstrap: str, value: bytes) -> dict[int, int]:
+    """Read a value from all partitions; return its timestamp (ms) for each."""
+    found = [message for message in read_messages(bootstrap, TOPIC) if message.value() == value]
+    return dict(sorted((message.partition(), message.timestamp()[1]) for message in found))

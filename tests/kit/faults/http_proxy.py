@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import http.client
 import threading
-from contextlib import suppress
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from tests.kit.http_server import Request, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import TracebackType
 
-HOST = "127.0.0.1"
+    from tests.kit.http_server import Answer
+
 UPSTREAM_TIMEOUT_S = 30.0
-_OF_ONE_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a client asked for."""
-
-    method: str
-    path: str
-    # Names in lower case.
-    headers: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+OF_ONE_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +53,23 @@ class HttpProxy:
         # Appended by the connections' threads.
         self.seen: list[tuple[Request, int | None]] = []
         self._released = threading.Event()
-        self._server = _Server((HOST, 0), _Connection)
-        self._server.proxy = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._open = ExitStack()
+        self._port = 0
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._port = self._open.enter_context(serving(self._answer, keeps_open=True))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.heal()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._open.close()
 
     @property
     def address(self) -> str:
         """`host:port`, to be used in place of the server's."""
-        return f"{HOST}:{self._server.server_address[1]}"
+        return f"127.0.0.1:{self._port}"
 
     def heal(self) -> None:
         """Let all be well again, and what waits go on."""
@@ -88,77 +77,33 @@ class HttpProxy:
         self._released.set()
         self._released = threading.Event()
 
-    def wait(self, latency_s: float) -> None:
-        """Hold a request back until its time is over or the proxy is healed."""
-        self._released.wait(latency_s)
+    def _answer(self, request: Request) -> Answer:
+        fault = self.fault(request) or Fault()
+        if fault.latency_s:
+            self._released.wait(fault.latency_s)
+        answer: Answer = None
+        if fault.status is not None:
+            answer = fault.status, {"x-ms-error-code": fault.code} if fault.code else {}, b""
+        elif not fault.cut:
+            answer = self._forwarded(request)
+        if fault.cut or fault.lose_answer:
+            answer = None
+        self.seen.append((request, answer and answer[0]))
+        return answer
 
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    proxy: HttpProxy
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
-
-
-class _Connection(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def parse_request(self) -> bool:
-        """Have every method answered by one function."""
-        if not super().parse_request():
-            return False
-        setattr(self, f"do_{self.command}", self._serve)
-        return True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
-        """Nobody reads it."""
-
-    def _serve(self) -> None:
-        named = {name.lower(): value for name, value in self.headers.items()}
-        proxy, request = self.server.proxy, Request(self.command, self.path, named)
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = proxy.fault(request)
-        if fault is not None and fault.latency_s:
-            proxy.wait(fault.latency_s)
-        if fault is not None and (fault.cut or fault.lose_answer):
-            if fault.lose_answer:
-                self._forward(body)
-            proxy.seen.append((request, None))
-            self.close_connection = True
-        elif fault is not None and fault.status is not None:
-            proxy.seen.append((request, fault.status))
-            self._answer(fault.status, [("x-ms-error-code", fault.code)] if fault.code else [], b"")
-        else:
-            status, headers, answer = self._forward(body)
-            proxy.seen.append((request, status))
-            self._answer(status, headers, answer)
-
-    def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        host, _, port = self.server.proxy.upstream.rpartition(":")
+    def _forwarded(self, request: Request) -> Answer:
+        host, _, port = self.upstream.rpartition(":")
         upstream = http.client.HTTPConnection(host, int(port), timeout=UPSTREAM_TIMEOUT_S)
+        headers = {name: value for name, value in request.headers.items() if name not in OF_ONE_CONNECTION}
         try:
-            upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self.headers.items():
-                if name.lower() not in {"connection", "keep-alive"}:
-                    upstream.putheader(name, value)
-            upstream.endheaders(body or None)
+            upstream.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in {**headers, "content-length": str(len(request.body))}.items():
+                upstream.putheader(name, value)
+            upstream.endheaders(request.body or None)
             answer = upstream.getresponse()
-            return answer.status, answer.getheaders(), answer.read()
+            kept = {n: v for n, v in answer.getheaders() if n.lower() not in OF_ONE_CONNECTION}
+            return answer.status, kept, answer.read()
         except OSError:
-            return 502, [], b""  # as a gateway says it when the server is away
+            return 502, {}, b""  # as a gateway says it when the server is away
         finally:
             upstream.close()
-
-    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        with suppress(OSError):  # the client has gone meanwhile
-            self.send_response_only(status)
-            for name, value in headers:
-                if name.lower() not in _OF_ONE_CONNECTION:
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
