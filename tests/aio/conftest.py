@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,21 @@ RECORDS = 100
 LIMIT_S = 30.0
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on a loop of its own, which must not stand still."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    named = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def limited() -> None:
+        async with asyncio.timeout(LIMIT_S):
+            await pyfuncitem.obj(**named)
+
+    asyncio.run(limited())
+    return True
+
+
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
     """Return an embedded broker with `t` (one partition), of a hundred records."""
@@ -33,17 +49,6 @@ def properties(broker: EmbeddedBroker) -> dict[str, Any]:
     """Return what a consumer of the group `g` needs; nothing is committed that the test does not ask for."""
     fixed = {"group.id": "g", "auto.offset.reset": "earliest", "fetch.wait.max.ms": 20, "log_level": 0}
     return broker.consumer_properties | fixed | {"enable.auto.commit": False}
-
-
-@pytest.fixture
-def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Return a function that runs a test's coroutine on a loop of its own, which must not stand still."""
-
-    async def limited(test: Coroutine[Any, Any, Any]) -> Any:
-        async with asyncio.timeout(LIMIT_S):
-            return await test
-
-    return lambda test: asyncio.run(limited(test))
 
 
 @pytest.fixture

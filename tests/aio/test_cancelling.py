@@ -13,9 +13,8 @@ from confluent_kafka import TopicPartition
 from ehkafka.aio import AIOConsumer, job
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
-    Run = Callable[[Coroutine[Any, Any, Any]], Any]
     Read = Callable[[AIOConsumer, int], Awaitable[list[Any]]]
     Committed = Callable[[], int | None]
     Begin = Callable[[AIOConsumer], asyncio.Task[Any]]
@@ -59,27 +58,22 @@ async def cancel(monkeypatch: pytest.MonkeyPatch, when: str, begin: Callable[[],
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("begin", [begin_poll, begin_consume])
-def test_the_next_poll_returns_what_a_cancelled_one_took(
-    properties: dict[str, Any], run: Run, read: Read, monkeypatch: pytest.MonkeyPatch, when: str, begin: Begin
+async def test_the_next_poll_returns_what_a_cancelled_one_took(
+    properties: dict[str, Any], read: Read, monkeypatch: pytest.MonkeyPatch, when: str, begin: Begin
 ) -> None:
     """In its old place: nothing is lost, repeated or put behind others."""
-
-    async def program() -> list[int]:
-        async with AIOConsumer(properties) as consumer:
-            await consumer.subscribe(["t"])
-            first = await read(consumer, 10)
-            await cancel(monkeypatch, when, lambda: begin(consumer))
-            assert consumer._consumer._kept
-            return [message.offset() for message in first + await read(consumer, 90)]
-
-    assert run(program()) == list(range(100))
+    async with AIOConsumer(properties) as consumer:
+        await consumer.subscribe(["t"])
+        first = await read(consumer, 10)
+        await cancel(monkeypatch, when, lambda: begin(consumer))
+        assert consumer._consumer._kept
+        assert [message.offset() for message in first + await read(consumer, 90)] == list(range(100))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("auto", [False, True])
-def test_no_commit_passes_what_a_cancelled_poll_took(
+async def test_no_commit_passes_what_a_cancelled_poll_took(
     properties: dict[str, Any],
-    run: Run,
     read: Read,
     committed: Committed,
     monkeypatch: pytest.MonkeyPatch,
@@ -88,63 +82,25 @@ def test_no_commit_passes_what_a_cancelled_poll_took(
     auto: bool,
 ) -> None:
     """Neither a bare commit, nor the automatic one of a later poll and of the close."""
-
-    async def program() -> None:
-        async with AIOConsumer(properties | {"enable.auto.commit": auto}) as consumer:
-            await consumer.subscribe(["t"])
-            await read(consumer, 10)
-            await cancel(monkeypatch, when, lambda: begin_consume(consumer))
-            if not auto:
-                await consumer.commit(asynchronous=False)
-
-    run(program())
+    async with AIOConsumer(properties | {"enable.auto.commit": auto}) as consumer:
+        await consumer.subscribe(["t"])
+        await read(consumer, 10)
+        await cancel(monkeypatch, when, lambda: begin_consume(consumer))
+        if not auto:
+            await consumer.commit(asynchronous=False)
     assert committed() == 10
 
 
-def test_no_commit_passes_what_is_on_its_way_to_a_task(
-    properties: dict[str, Any], run: Run, read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
+async def test_no_commit_passes_what_is_on_its_way_to_a_task(
+    properties: dict[str, Any], read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Off librdkafka's queue and not yet a task's: another task's bare commit leaves it out."""
-
-    async def program() -> None:
-        async with AIOConsumer(properties) as consumer:
-            await consumer.subscribe(["t"])
-            await read(consumer, 10)
-            polled = asyncio.Event()
-            loop, poll = asyncio.get_running_loop(), consumer._consumer.poll
-            go_on = threading.Event()
-
-            def slow(limit_s: float) -> Any:
-                found = poll(limit_s)
-                loop.call_soon_threadsafe(polled.set)
-                go_on.wait(10)
-                return found
-
-            monkeypatch.setattr(consumer._consumer, "poll", slow)
-            task = begin_poll(consumer)
-            await polled.wait()
-            places = await consumer.commit(asynchronous=False)
-            assert [place.offset for place in places] == [10]
-            go_on.set()
-            assert (await task).offset() == 10
-            assert (await consumer.commit(asynchronous=False))[0].offset == 11
-
-    run(program())
-    assert committed() == 11
-
-
-def test_a_close_passes_nothing_that_is_on_its_way_to_a_task(
-    properties: dict[str, Any], run: Run, read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nor does the client's own position, which is behind it already; the task gets it all the same."""
-
-    async def program() -> None:
-        consumer = AIOConsumer(properties | {"enable.auto.commit": True})
+    async with AIOConsumer(properties) as consumer:
         await consumer.subscribe(["t"])
         await read(consumer, 10)
-        assert await consumer.consume(0) == []  # a later poll: the ten are done with
-        polled, go_on = asyncio.Event(), threading.Event()
+        polled = asyncio.Event()
         loop, poll = asyncio.get_running_loop(), consumer._consumer.poll
+        go_on = threading.Event()
 
         def slow(limit_s: float) -> Any:
             found = poll(limit_s)
@@ -155,137 +111,139 @@ def test_a_close_passes_nothing_that_is_on_its_way_to_a_task(
         monkeypatch.setattr(consumer._consumer, "poll", slow)
         task = begin_poll(consumer)
         await polled.wait()
-        closing = asyncio.create_task(consumer.close())
-        while consumer._consumer.is_open:  # noqa: ASYNC110 - a thread closes it
-            await asyncio.sleep(0.01)
+        places = await consumer.commit(asynchronous=False)
+        assert [place.offset for place in places] == [10]
         go_on.set()
-        await closing
         assert (await task).offset() == 10
+        assert (await consumer.commit(asynchronous=False))[0].offset == 11
+    assert committed() == 11
 
-    run(program())
+
+async def test_a_close_passes_nothing_that_is_on_its_way_to_a_task(
+    properties: dict[str, Any], read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the client's own position, which is behind it already; the task gets it all the same."""
+    consumer = AIOConsumer(properties | {"enable.auto.commit": True})
+    await consumer.subscribe(["t"])
+    await read(consumer, 10)
+    assert await consumer.consume(0) == []  # a later poll: the ten are done with
+    polled, go_on = asyncio.Event(), threading.Event()
+    loop, poll = asyncio.get_running_loop(), consumer._consumer.poll
+
+    def slow(limit_s: float) -> Any:
+        found = poll(limit_s)
+        loop.call_soon_threadsafe(polled.set)
+        go_on.wait(10)
+        return found
+
+    monkeypatch.setattr(consumer._consumer, "poll", slow)
+    task = begin_poll(consumer)
+    await polled.wait()
+    closing = asyncio.create_task(consumer.close())
+    while consumer._consumer.is_open:  # noqa: ASYNC110 - a thread closes it
+        await asyncio.sleep(0.01)
+    go_on.set()
+    await closing
+    assert (await task).offset() == 10
     assert committed() == 10
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_polls_under_short_time_outs_lose_nothing(properties: dict[str, Any], run: Run, seed: int) -> None:
+async def test_polls_under_short_time_outs_lose_nothing(properties: dict[str, Any], seed: int) -> None:
     """Cancelled at random moments, two hundred times and more."""
-
-    async def program() -> list[int]:
-        chance, found = random.Random(seed), []
-        async with AIOConsumer(properties, max_workers=2) as consumer:
-            await consumer.subscribe(["t"])
-            while len(found) < 100:
-                many = chance.random() < 0.3
-                call = consumer.consume(3, 1.0) if many else consumer.poll(1.0)
-                task: asyncio.Task[Any] = asyncio.ensure_future(call)
-                await asyncio.wait([task], timeout=chance.choice([0, 0.0001, 0.0003, 0.001, 0.01]))
-                task.cancel()
-                await asyncio.wait([task])
-                if not task.cancelled():
-                    result = task.result()
-                    found.extend(m.offset() for m in (result if many else [result]) if m is not None)
-        return found
-
-    assert run(program()) == list(range(100))
+    chance, found = random.Random(seed), []
+    async with AIOConsumer(properties, max_workers=2) as consumer:
+        await consumer.subscribe(["t"])
+        while len(found) < 100:
+            many = chance.random() < 0.3
+            call = consumer.consume(3, 1.0) if many else consumer.poll(1.0)
+            task: asyncio.Task[Any] = asyncio.ensure_future(call)
+            await asyncio.wait([task], timeout=chance.choice([0, 0.0001, 0.0003, 0.001, 0.01]))
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                result = task.result()
+                found.extend(m.offset() for m in (result if many else [result]) if m is not None)
+    assert found == list(range(100))
 
 
-def test_what_a_cancelled_poll_took_needs_no_mark(
-    properties: dict[str, Any], run: Run, read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
+async def test_what_a_cancelled_poll_took_needs_no_mark(
+    properties: dict[str, Any], read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`contiguous=True`: no task was given it, so nothing waits for it and nothing passes it."""
-
-    async def program() -> None:
-        async with AIOConsumer(properties, contiguous=True) as consumer:
-            await consumer.subscribe(["t"])
-            for message in await read(consumer, 10):
-                await consumer.store_offsets(message)
-            await cancel(monkeypatch, "before", lambda: begin_consume(consumer))
-            assert [p.offset for p in await consumer.commit(asynchronous=False)] == [10]
-            assert (await consumer.poll(5.0)).offset() == 10
-
-    run(program())
+    async with AIOConsumer(properties, contiguous=True) as consumer:
+        await consumer.subscribe(["t"])
+        for message in await read(consumer, 10):
+            await consumer.store_offsets(message)
+        await cancel(monkeypatch, "before", lambda: begin_consume(consumer))
+        assert [p.offset for p in await consumer.commit(asynchronous=False)] == [10]
+        assert (await consumer.poll(5.0)).offset() == 10
     assert committed() == 10
 
 
-def test_what_is_kept_is_dropped_by_a_seek(
-    properties: dict[str, Any], run: Run, read: Read, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_kept_is_dropped_by_a_seek(
+    properties: dict[str, Any], read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that seeks elsewhere gets the first record there."""
-
-    async def program() -> list[int]:
-        async with AIOConsumer(properties) as consumer:
-            await consumer.assign([TopicPartition("t", 0, 0)])
-            await read(consumer, 10)
-            await cancel(monkeypatch, "before", lambda: begin_consume(consumer))
-            await consumer.seek(TopicPartition("t", 0, 5))
-            return [message.offset() for message in await read(consumer, 10)]
-
-    assert run(program()) == list(range(5, 15))
+    async with AIOConsumer(properties) as consumer:
+        await consumer.assign([TopicPartition("t", 0, 0)])
+        await read(consumer, 10)
+        await cancel(monkeypatch, "before", lambda: begin_consume(consumer))
+        await consumer.seek(TopicPartition("t", 0, 5))
+        assert [message.offset() for message in await read(consumer, 10)] == list(range(5, 15))
 
 
-def test_an_error_of_a_cancelled_poll_is_raised_by_the_next(properties: dict[str, Any], run: Run) -> None:
+async def test_an_error_of_a_cancelled_poll_is_raised_by_the_next(properties: dict[str, Any]) -> None:
     """What its callbacks raised is not lost either."""
+    called, let_go = asyncio.Event(), asyncio.Event()
 
-    async def program() -> None:
-        called, let_go = asyncio.Event(), asyncio.Event()
+    async def on_assign(_consumer: AIOConsumer, _partitions: list[TopicPartition]) -> None:
+        called.set()
+        await let_go.wait()
+        raise OwnError
 
-        async def on_assign(_consumer: AIOConsumer, _partitions: list[TopicPartition]) -> None:
-            called.set()
-            await let_go.wait()
+    async with AIOConsumer(properties) as consumer:
+        await consumer.subscribe(["t"], on_assign=on_assign)
+        task = begin_poll(consumer)
+        await called.wait()
+        task.cancel()
+        let_go.set()
+        with pytest.raises(OwnError):
+            await consumer.poll(5.0)
+        assert (await consumer.poll(5.0)).offset() == 0
+
+
+async def test_a_poll_that_is_cancelled_before_it_began(properties: dict[str, Any], read: Read) -> None:
+    """Every thread is busy with something else: the next poll is free to begin."""
+    async with AIOConsumer(properties, max_workers=1) as consumer:
+        await consumer.subscribe(["t"])
+        free = threading.Event()
+        busy = consumer.executor.submit(free.wait, 10)
+        for _ in range(3):
+            task = begin_poll(consumer)
+            await asyncio.sleep(0.01)
+            task.cancel()
+        free.set()
+        assert busy.result()
+        assert [message.offset() for message in await read(consumer, 100)] == list(range(100))
+
+
+async def test_a_cancelled_call_whose_error_is_not_awaited(properties: dict[str, Any]) -> None:
+    """The loop's own handler of exceptions is given it."""
+    heard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: heard.append(context))
+    async with AIOConsumer(properties) as consumer:
+        loop, begun, free = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        def fail() -> None:
+            loop.call_soon_threadsafe(begun.set)
+            free.wait(10)
             raise OwnError
 
-        async with AIOConsumer(properties) as consumer:
-            await consumer.subscribe(["t"], on_assign=on_assign)
-            task = begin_poll(consumer)
-            await called.wait()
-            task.cancel()
-            let_go.set()
-            with pytest.raises(OwnError):
-                await consumer.poll(5.0)
-            assert (await consumer.poll(5.0)).offset() == 0
-
-    run(program())
-
-
-def test_a_poll_that_is_cancelled_before_it_began(properties: dict[str, Any], run: Run, read: Read) -> None:
-    """Every thread is busy with something else: the next poll is free to begin."""
-
-    async def program() -> list[int]:
-        async with AIOConsumer(properties, max_workers=1) as consumer:
-            await consumer.subscribe(["t"])
-            free = threading.Event()
-            busy = consumer.executor.submit(free.wait, 10)
-            for _ in range(3):
-                task = begin_poll(consumer)
-                await asyncio.sleep(0.01)
-                task.cancel()
-            free.set()
-            assert busy.result()
-            return [message.offset() for message in await read(consumer, 100)]
-
-    assert run(program()) == list(range(100))
-
-
-def test_a_cancelled_call_whose_error_nobody_hears(properties: dict[str, Any], run: Run) -> None:
-    """The loop's own handler of exceptions is given it."""
-
-    async def program() -> list[dict[str, Any]]:
-        heard: list[dict[str, Any]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: heard.append(context))
-        async with AIOConsumer(properties) as consumer:
-            loop, begun, free = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-
-            def fail() -> None:
-                loop.call_soon_threadsafe(begun.set)
-                free.wait(10)
-                raise OwnError
-
-            task = asyncio.create_task(consumer._call(fail))
-            await begun.wait()
-            task.cancel()
-            await asyncio.wait([task])
-            free.set()
-            assert await consumer.assignment() == []
-        return heard
-
-    assert [type(context["exception"]) for context in run(program())] == [OwnError]
+        task = asyncio.create_task(consumer._call(fail))
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        free.set()
+        assert await consumer.assignment() == []
+    assert [type(context["exception"]) for context in heard] == [OwnError]

@@ -16,75 +16,63 @@ from ehkafka.aio import AIOConsumer
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
     from confluent_kafka import TopicPartition
 
-    Run = Callable[[Coroutine[Any, Any, Any]], Any]
     Read = Callable[[AIOConsumer, int], Awaitable[list[Any]]]
     Committed = Callable[[], int | None]
 
 
-def test_close_while_several_poll(properties: dict[str, Any], run: Run, read: Read) -> None:
+async def test_close_while_several_poll(properties: dict[str, Any], read: Read) -> None:
     """Each poll says that the consumer is closed, at once, and so does every later call."""
-
-    async def program() -> None:
-        consumer = AIOConsumer(properties)
-        await consumer.subscribe(["t"])
-        await read(consumer, 100)
-        polls = [asyncio.create_task(consumer.poll(60.0)) for _ in range(5)]
-        polls += [asyncio.create_task(consumer.consume(10)) for _ in range(5)]
-        await asyncio.sleep(0.05)
-        async with asyncio.timeout(5):
-            await consumer.close()
-            ends = await asyncio.gather(*polls, return_exceptions=True)
-        assert {(type(end), str(end)) for end in ends} == {(RuntimeError, "Consumer closed")}
-        for call in (consumer.poll, consumer.close, consumer.assignment):
-            with pytest.raises(RuntimeError, match="Consumer closed"):
-                await call()
-
-    run(program())
+    consumer = AIOConsumer(properties)
+    await consumer.subscribe(["t"])
+    await read(consumer, 100)
+    polls = [asyncio.create_task(consumer.poll(60.0)) for _ in range(5)]
+    polls += [asyncio.create_task(consumer.consume(10)) for _ in range(5)]
+    await asyncio.sleep(0.05)
+    async with asyncio.timeout(5):
+        await consumer.close()
+        ends = await asyncio.gather(*polls, return_exceptions=True)
+    assert {(type(end), str(end)) for end in ends} == {(RuntimeError, "Consumer closed")}
+    for call in (consumer.poll, consumer.close, consumer.assignment):
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            await call()
     wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith("ThreadPool")])
 
 
-def test_automatic_commits_at_close_leave_out_what_a_task_may_still_handle(
-    properties: dict[str, Any], run: Run, read: Read, committed: Committed
+async def test_automatic_commits_at_close_leave_out_what_a_task_may_still_handle(
+    properties: dict[str, Any], read: Read, committed: Committed
 ) -> None:
     """As in `ehkafka.Consumer`: what the last poll returned is delivered again."""
-
-    async def program() -> None:
-        async with AIOConsumer(properties | {"enable.auto.commit": True}) as consumer:
-            await consumer.subscribe(["t"])
-            await read(consumer, 10)
-            assert (await consumer.poll(5.0)).offset() == 10
-
-    run(program())
+    async with AIOConsumer(properties | {"enable.auto.commit": True}) as consumer:
+        await consumer.subscribe(["t"])
+        await read(consumer, 10)
+        assert (await consumer.poll(5.0)).offset() == 10
     assert committed() == 10
 
 
-def test_a_close_that_is_cancelled_goes_on(
-    properties: dict[str, Any], run: Run, read: Read, committed: Committed
+async def test_a_close_that_is_cancelled_goes_on(
+    properties: dict[str, Any], read: Read, committed: Committed
 ) -> None:
     """What was asked to be committed is, and its thread ends."""
 
-    async def program() -> None:
-        async def on_revoke(_consumer: AIOConsumer, _partitions: list[TopicPartition]) -> None:
-            await asyncio.sleep(0.2)
+    async def on_revoke(_consumer: AIOConsumer, _partitions: list[TopicPartition]) -> None:
+        await asyncio.sleep(0.2)
 
-        consumer = AIOConsumer(properties)
-        await consumer.subscribe(["t"], on_revoke=on_revoke)
-        await consumer.commit((await read(consumer, 10))[-1])
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await consumer.close()
-        while consumer._consumer.is_open:  # noqa: ASYNC110 - a thread closes it
-            await asyncio.sleep(0.01)
-
-    run(program())
+    consumer = AIOConsumer(properties)
+    await consumer.subscribe(["t"], on_revoke=on_revoke)
+    await consumer.commit((await read(consumer, 10))[-1])
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await consumer.close()
+    while consumer._consumer.is_open:  # noqa: ASYNC110 - a thread closes it
+        await asyncio.sleep(0.01)
     assert committed() == 10
 
 
-def test_an_executor_of_the_programs_own_is_left_alone(properties: dict[str, Any], run: Run) -> None:
+def test_an_executor_of_the_programs_own_is_left_alone(properties: dict[str, Any]) -> None:
     """It was not made here, and may serve others."""
 
     async def program() -> None:
@@ -93,30 +81,26 @@ def test_an_executor_of_the_programs_own_is_left_alone(properties: dict[str, Any
             assert await consumer.assignment() == []
 
     with ThreadPoolExecutor(1) as own:
-        run(program())
+        asyncio.run(program())
         assert own.submit(lambda: True).result()
 
 
-def test_another_loop_is_refused(properties: dict[str, Any], run: Run) -> None:
+async def test_another_loop_is_refused(properties: dict[str, Any]) -> None:
     """A clear error instead of a callback that waits for the wrong loop."""
+    async with AIOConsumer(properties) as consumer:
 
-    async def program() -> None:
-        async with AIOConsumer(properties) as consumer:
+        async def elsewhere() -> None:
+            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                await consumer.poll(0)
+            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                await consumer.close()
 
-            async def elsewhere() -> None:
-                with pytest.raises(RuntimeError, match="belongs to another event loop"):
-                    await consumer.poll(0)
-                with pytest.raises(RuntimeError, match="belongs to another event loop"):
-                    await consumer.close()
-
-            await asyncio.to_thread(asyncio.run, elsewhere())
-            assert await consumer.poll(0) is None
-
-    run(program())
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        assert await consumer.poll(0) is None
 
 
 def test_a_consumer_whose_loop_was_closed_can_be_closed_from_another(
-    properties: dict[str, Any], run: Run, read: Read, committed: Committed
+    properties: dict[str, Any], read: Read, committed: Committed
 ) -> None:
     """With its commits and its callbacks; nothing else is possible there."""
     revoked: list[asyncio.AbstractEventLoop] = []
@@ -137,11 +121,11 @@ def test_a_consumer_whose_loop_was_closed_can_be_closed_from_another(
         await consumer.close()
         assert revoked == [asyncio.get_running_loop()]
 
-    run(second(run(first())))
+    asyncio.run(second(asyncio.run(first())))
     assert committed() == 10
 
 
-def test_a_loop_that_is_closed_under_a_poll(properties: dict[str, Any], run: Run, read: Read) -> None:
+def test_a_loop_that_is_closed_under_a_poll(properties: dict[str, Any], read: Read) -> None:
     """No task gets the record that its thread takes, and none commits it."""
 
     async def first() -> AIOConsumer:
@@ -162,9 +146,9 @@ def test_a_loop_that_is_closed_under_a_poll(properties: dict[str, Any], run: Run
         del polling
         return consumer
 
-    consumer = run(first())
+    consumer = asyncio.run(first())
     wait_until(lambda: [message.offset() for message in consumer._consumer._kept] == [10])
-    run(consumer.close())
+    asyncio.run(consumer.close())
 
 
 def test_no_loop_no_consumer(properties: dict[str, Any]) -> None:
@@ -173,7 +157,7 @@ def test_no_loop_no_consumer(properties: dict[str, Any]) -> None:
         AIOConsumer(properties)
 
 
-def test_a_consumer_that_nobody_closes_is_collected(properties: dict[str, Any], run: Run, read: Read) -> None:
+def test_a_consumer_that_is_not_closed_is_collected(properties: dict[str, Any], read: Read) -> None:
     """Its client goes with it, and no thread stays."""
 
     async def program() -> None:
@@ -181,7 +165,7 @@ def test_a_consumer_that_nobody_closes_is_collected(properties: dict[str, Any], 
         await consumer.subscribe(["t"])
         await read(consumer, 1)
 
-    run(program())
+    asyncio.run(program())
     wait_until(
         lambda: not [t for t in threading.enumerate() if t.name.startswith("ThreadPool")],
         meanwhile=gc.collect,

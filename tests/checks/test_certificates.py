@@ -67,49 +67,36 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-def test_a_trusted_certificate(authority: trustme.CA, tmp_path: Path) -> None:
-    """Issuer, expiry and the file of trusted authorities are reported."""
-    found = tls_step(authority.issue_cert("127.0.0.1"), authority, tmp_path)
-    assert found.status == "ok"
-    assert "valid until" in found.text
-    assert str(tmp_path / "ca.pem") in found.text
-
-
-def test_an_expiry_that_is_near_is_said(authority: trustme.CA, tmp_path: Path) -> None:
-    """A certificate with three days left still passes, with a warning in its text."""
-    found = tls_step(authority.issue_cert("127.0.0.1", not_after=NOW + 3.5 * DAY), authority, tmp_path)
-    assert found.status == "ok"
-    assert "soon, in 3 days" in found.text
-
-
-def test_an_expired_certificate(authority: trustme.CA, tmp_path: Path) -> None:
-    """Expired, and therefore a matter of renewal or of this clock."""
-    leaf = authority.issue_cert("127.0.0.1", not_before=NOW - 9 * DAY, not_after=NOW - DAY)
-    found = tls_step(leaf, authority, tmp_path)
-    assert found.status == "failed"
-    assert "has expired" in found.text
-    assert "clock" in (found.fix or "")
-
-
-def test_a_certificate_of_the_future(authority: trustme.CA, tmp_path: Path) -> None:
-    """Not valid yet: most likely our clock."""
-    leaf = authority.issue_cert("127.0.0.1", not_before=NOW + DAY, not_after=NOW + 9 * DAY)
-    found = tls_step(leaf, authority, tmp_path)
-    assert "not valid yet" in found.text
-    assert "clock" in (found.fix or "")
-
-
-def test_a_certificate_for_another_host(authority: trustme.CA, tmp_path: Path) -> None:
-    """Trusted, but of another name."""
-    found = tls_step(authority.issue_cert("other.example"), authority, tmp_path)
-    assert "for another name than 127.0.0.1" in found.text
+@pytest.mark.parametrize(
+    ("host", "dates", "status", "shown", "fix"),
+    [
+        ("127.0.0.1", {}, "ok", "valid until", ""),
+        ("127.0.0.1", {"not_after": NOW + 3.5 * DAY}, "ok", "soon, in 3 days", ""),
+        (
+            "127.0.0.1",
+            {"not_before": NOW - 9 * DAY, "not_after": NOW - DAY},
+            "failed",
+            "has expired",
+            "clock",
+        ),
+        ("127.0.0.1", {"not_before": NOW + DAY, "not_after": NOW + 9 * DAY}, "failed", "not valid", "clock"),
+        ("other.example", {}, "failed", "for another name than 127.0.0.1", ""),
+    ],
+)
+def test_a_certificate_of_a_trusted_authority(
+    authority: trustme.CA, tmp_path: Path, host: str, dates: Any, status: str, shown: str, fix: str
+) -> None:
+    """What is wrong with it and what to do; else which file has its authority."""
+    found = tls_step(authority.issue_cert(host, **dates), authority, tmp_path)
+    assert found.status == status
+    assert shown in found.text
+    assert fix in (found.fix or "")
+    assert status == "failed" or str(tmp_path / "ca.pem") in found.text
 
 
 def test_an_unknown_authority(authority: trustme.CA, tmp_path: Path) -> None:
-    """Another authority is trusted, or only the system's."""
-    leaf = authority.issue_cert("127.0.0.1")
-    assert str(tmp_path / "ca.pem") in tls_step(leaf, trustme.CA(), tmp_path).text
-    found = tls_step(leaf, None, tmp_path)
+    """Only the system's are trusted."""
+    found = tls_step(authority.issue_cert("127.0.0.1"), None, tmp_path)
     assert "this system's authorities" in found.text
     assert "ssl.ca.location" in (found.fix or "")
 

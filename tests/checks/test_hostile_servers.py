@@ -136,15 +136,6 @@ def test_a_server_that_is_no_broker_is_named(
     assert all(r.status is not Status.OK for r in report.results if r.name in ("topic", "group", "commit"))
 
 
-def test_plain_text_kafka_behind_a_tls_setting() -> None:
-    """The broker is there, but the port does not encrypt: said so, with the setting that would fit."""
-    with EmbeddedBroker({"t": 1}) as broker:
-        failed = the_failure(checked(broker.bootstrap, TLS, timeout_s=5.0))
-    assert failed.name == "tls"
-    assert "speaks Kafka in plain text" in failed.text
-    assert "SASL_PLAINTEXT" in (failed.fix or "")
-
-
 def test_a_dead_bootstrap_server_beside_a_live_one() -> None:
     """Each address is probed; the live one carries the rest."""
     with socket.socket() as bound, EmbeddedBroker({"t": 1}) as broker:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -230,18 +229,6 @@ def test_a_schema_of_another_format_is_a_reason(
     double.schemas[AVRO_ID] = ("Avro", "hunter2")
     with pytest.raises(ehkafka.RejectRecord, match=f"its schema {AVRO_ID} is no schema of Avro"):
         decoded(registry, record(*encoded()))
-
-
-def test_many_workers_ask_once(registry: AzureSchemaRegistry, double: RegistryDouble) -> None:
-    """They begin together."""
-    given, found = record(*encoded()), []
-    threads = [threading.Thread(target=lambda: found.append(decoded(registry, given))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [VALUE] * 8
-    assert len(double.asked) == 1
 
 
 def test_schemas_that_are_kept_are_bounded(registry: AzureSchemaRegistry) -> None:

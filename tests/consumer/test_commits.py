@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
 from tests.kit.unstolen import unstolen_s
@@ -104,17 +103,17 @@ def test_a_program_that_does_not_poll_commits_all_the_same(
     wait_until(lambda: committed("t") == {0: 8})
 
 
+@pytest.mark.parametrize("is_bare", [False, True])
 def test_a_thread_commits_while_another_polls_without_a_pause(
-    open_consumer: Open, read: Read, committed: Committed
+    open_consumer: Open, read: Read, committed: Committed, *, is_bare: bool
 ) -> None:
     """confluent-kafka lets the committing thread wait for as long as the other polls."""
     consumer = open_consumer(enable_auto_commit=False)
     consumer.subscribe(["t"])
     last = read(consumer, 100)[-1]
+    given = () if is_bare else (last,)
     answers: list[Any] = []
-    thread = threading.Thread(
-        target=lambda: answers.append(consumer.commit(last, asynchronous=False)), name="ehkafka-test-commit"
-    )
+    thread = threading.Thread(target=lambda: answers.append(consumer.commit(*given, asynchronous=False)))
     thread.start()
     wait_until(lambda: answers, meanwhile=lambda: poll_nothing(consumer))
     thread.join()
@@ -163,16 +162,6 @@ def test_a_deferred_synchronous_commit_returns_at_once(
     assert [answer[0].offset for answer in answers] == list(range(1, 11))
     consumer.close()
     assert committed("t") == {0: 10}
-
-
-def test_what_is_lost_is_not_committed(open_consumer: Open, read: Read) -> None:
-    """A commit that confluent-kafka refuses is refused by its own words after the close."""
-    consumer = open_consumer(enable_auto_commit=False)
-    consumer.subscribe(["t"])
-    last = read(consumer, 10)[-1]
-    consumer.close()
-    with pytest.raises(RuntimeError, match="Consumer closed"):
-        consumer.commit(last)
 
 
 def test_asynchronous_commits_of_each_message_share_requests(
@@ -231,18 +220,6 @@ def test_close_waits_for_a_commit_on_its_way(
     thread.join()
     assert answers == [10]
     assert committed("t") == {0: 10}
-
-
-def test_a_refused_commit_is_refused_to_each_who_asked(
-    broker: EmbeddedBroker, open_consumer: Open, read: Read
-) -> None:
-    """Of a synchronous commit the broker's error is raised as confluent-kafka raises it."""
-    consumer = open_consumer(enable_auto_commit=False)
-    consumer.subscribe(["t"])
-    read(consumer, 1)
-    with pytest.raises(KafkaException) as refused:
-        consumer.commit(offsets=[TopicPartition("none", 3, 1)], asynchronous=False)
-    assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_a_deserializing_consumer_commits_the_same_way(broker: EmbeddedBroker, committed: Committed) -> None:

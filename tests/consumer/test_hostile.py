@@ -59,21 +59,6 @@ def test_auto_commit_leaves_out_what_is_not_ours_any_more(
     assert 0 not in committed("t4")
 
 
-def test_a_bare_commit_beside_a_poll_without_a_pause(
-    open_consumer: Open, read: Read, committed: Committed
-) -> None:
-    """Not even to learn what is assigned does the committing thread wait for the consumer."""
-    consumer = open_consumer(enable_auto_commit=False)
-    consumer.subscribe(["t"])
-    read(consumer, 100)
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(consumer.commit(asynchronous=False)))
-    thread.start()
-    wait_until(lambda: answers, meanwhile=lambda: consumer.poll(0.05))
-    thread.join()
-    assert committed("t") == {0: 100}
-
-
 def test_threads_that_commit_while_the_consumer_closes(
     open_consumer: Open, read: Read, committed: Committed
 ) -> None:
@@ -130,31 +115,9 @@ def test_a_thread_whose_commit_the_poller_sent_is_answered_by_close(
     assert [place.offset for place in answers[0]] == [100]
 
 
-def test_what_a_callback_kept_back_is_not_returned_after_close(open_consumer: Open) -> None:
-    """Records behind an exception belong to the next poll, not to a closed consumer."""
-
-    def fail(*_arguments: Any) -> None:
-        raise OwnError
-
-    consumer = open_consumer(enable_auto_commit=False, statistics_interval_ms=10, stats_cb=fail)
-    consumer.subscribe(["t"])
-
-    def consume() -> None:
-        with suppress(OwnError):
-            consumer.consume(7, 0.05)
-
-    wait_until(lambda: consumer._kept, meanwhile=consume)
-    with suppress(OwnError):
-        consumer.close()
-    with pytest.raises(RuntimeError, match="Consumer closed"):
-        consumer.poll(0)
-
-
-@pytest.mark.parametrize("way", ["seek", "assign", "unassign", "incremental_unassign"])
-def test_what_a_callback_kept_back_is_not_returned_after_the_program_went_elsewhere(
-    open_consumer: Open, read: Read, way: str
-) -> None:
-    """Records behind an exception lie where the program was, not where it is."""
+@pytest.mark.parametrize("way", ["close", "seek", "assign", "unassign", "incremental_unassign"])
+def test_what_a_callback_kept_back_is_not_returned_elsewhere(open_consumer: Open, way: str) -> None:
+    """Records behind an exception lie where the program was: not where it is, nor in a closed consumer."""
 
     def fail(*_arguments: Any) -> None:
         raise OwnError
@@ -168,10 +131,13 @@ def test_what_a_callback_kept_back_is_not_returned_after_the_program_went_elsewh
 
     wait_until(lambda: consumer._kept, meanwhile=consume)
     place = TopicPartition("t", 0, 90)
-    getattr(consumer, way)(*{"assign": ([place],), "seek": (place,), "unassign": ()}.get(way, ([place],)))
-    assert not consumer._kept
+    if way != "close":
+        getattr(consumer, way)(*{"seek": (place,), "unassign": ()}.get(way, ([place],)))
+        assert not consumer._kept
     with suppress(OwnError):  # the callback may come once more
         consumer.close()
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.poll(0)
 
 
 def test_a_callback_may_close(
@@ -209,7 +175,7 @@ def test_an_exception_in_a_with_block_closes(open_consumer: Open, read: Read, co
     assert committed("t") == {0: 10}
 
 
-def test_a_consumer_that_nobody_closes_is_collected(
+def test_a_consumer_that_is_not_closed_is_collected(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, read: Read
 ) -> None:
     """The thread that sends commits ends when there are none, and holds the consumer no longer."""

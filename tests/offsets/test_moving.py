@@ -1,4 +1,7 @@
-"""Plans and their carrying out, with a group that answers as scripted."""
+"""Plans and their carrying out, with a group that answers as scripted.
+
+A live group is not moved: commits are watched for longer than any known client takes between two.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ class Group:
 
     group, topic, where, timeout_s = "g", "t", WHERE, 1.0
 
-    def __init__(self, *views: PartitionView) -> None:
-        self.target = SimpleNamespace(endpoint=SimpleNamespace(is_event_hubs=False))
+    def __init__(self, *views: PartitionView, is_event_hubs: bool = False) -> None:
+        self.target = SimpleNamespace(endpoint=SimpleNamespace(is_event_hubs=is_event_hubs))
         self.now = {one.partition: one for one in views}
         self.requests: list[dict[int, int]] = []
         self.overruled: dict[int, int] = {}
@@ -51,6 +54,26 @@ class Group:
         self.requests.append(dict(positions))
         for number, offset in (positions | self.overruled).items():
             self.now[number] = view(number, offset)
+
+
+class LiveGroup(Group):
+    """A group whose consumer reads ten records and commits every so often; time passes in pauses."""
+
+    def __init__(self, commits_every_s: float = float("inf"), *, is_event_hubs: bool = False) -> None:
+        super().__init__(view(0, 40), is_event_hubs=is_event_hubs)
+        self.commits_every_s = commits_every_s
+        self.now_s = 0.0
+        self.checks = 0
+
+    def pass_time(self, seconds: float) -> None:
+        """Let it pass."""
+        self.now_s += seconds
+        self.now[0] = view(0, 40 + 10 * int(self.now_s / self.commits_every_s))
+
+    def commits(self) -> dict[int, tuple[int | None, str]]:
+        """Return its commit."""
+        self.checks += 1
+        return super().commits()
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +97,7 @@ def test_only_what_changes_is_committed_in_one_request() -> None:
     assert {number: one.committed for number, one in after.items()} == {0: 5, 1: 7, 2: None}
 
 
-def test_nothing_to_move_asks_nobody(members: list[Member]) -> None:
+def test_nothing_to_move_asks_no_broker(members: list[Member]) -> None:
     """Not even whether a client consumes."""
     members.append(Member("app", "host", (0,)))
     group = Group(view(0, 5))
@@ -183,3 +206,67 @@ def test_previews_count_what_is_finished_and_passed_or_handled_again() -> None:
     ]
     assert found == [(3, 7), (0, 10), (0, 0), (0, 10)]
     assert "skips 4, 3 of them finished already; 7 finished above the commit again" in plan_as_text(forward)
+
+
+def watched(
+    monkeypatch: pytest.MonkeyPatch, group: LiveGroup, members: list[Member] | None = None, **options: Any
+) -> list[str]:
+    """Move it to 7 with the default watch; return what was said meanwhile."""
+    monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_arguments: members)
+    monkeypatch.setattr("ehkafka.offsets.moving._pause", group.pass_time)
+    seen: list[str] = []
+    move(group, planned(group.views(), {0: 7}), report=seen.append, **options)  # type: ignore[arg-type]
+    assert group.requests == [{0: 7}]
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("client", "commits_every_s"),
+    [("ehkafka", 1.0), ("a plain client", 5.0), ("Kafka Streams", 30.0), ("Kafka Connect", 60.0)],
+)
+@pytest.mark.parametrize("is_event_hubs", [False, True])
+def test_a_live_group_that_the_broker_does_not_report_is_not_moved(
+    client: str, commits_every_s: float, is_event_hubs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever client it is, with its default settings; the refusal comes with its next commit."""
+    group = LiveGroup(commits_every_s, is_event_hubs=is_event_hubs)
+    with pytest.raises(GroupInUseError, match="moved from 40 to 50 while it was watched"):
+        watched(monkeypatch, group)
+    assert group.now_s == commits_every_s, client
+
+
+def test_a_client_that_is_no_member_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was given its partitions, so the broker truly says that the group has no members."""
+    with pytest.raises(GroupInUseError, match="while it was watched"):
+        watched(monkeypatch, LiveGroup(5.0), [])
+
+
+@pytest.mark.parametrize(
+    ("members", "is_event_hubs", "seconds", "words"),
+    [
+        ([], False, 7.0, "no member"),
+        (None, False, 65.0, "the broker does not report"),
+        # No document says what Event Hubs answers for a group that lives.
+        ([], True, 65.0, "Event Hubs may not report"),
+        (None, True, 65.0, "Event Hubs may not report"),
+    ],
+)
+def test_how_long_it_watches_is_reported(
+    members: Any, is_event_hubs: bool, seconds: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line says why the command stands still and how to shorten it; it looks every second."""
+    group = LiveGroup(is_event_hubs=is_event_hubs)
+    [seen] = watched(monkeypatch, group, members)
+    assert seen.startswith(f"watching for {seconds:g} s whether a client commits: ")
+    assert words in seen
+    assert "--watch-for" in seen
+    assert group.now_s == seconds
+    assert group.checks == seconds + 1
+
+
+@pytest.mark.parametrize(("watch_s", "seen"), [(0.0, 0), (2.5, 1)])
+def test_who_knows_better_says_how_long(watch_s: float, seen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not at all: then nothing is reported, and the commits are still compared once."""
+    group = LiveGroup()
+    assert len(watched(monkeypatch, group, watch_s=watch_s)) == seen
+    assert group.now_s == watch_s
