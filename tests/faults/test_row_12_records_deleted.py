@@ -55,7 +55,7 @@ def test_row_12_what_deletions_cost_is_reported_to_the_record(
             workers=2,
             backlog_records_max=40,
             consume_records_max=10,
-            # A number: of what is gone before `earliest` is looked up nobody is reported.
+            # A number: records that go before `earliest` is looked up are not reported.
             start=0,
             on_out_of_range=action,
         )
@@ -82,7 +82,7 @@ def test_row_12_what_deletions_cost_is_reported_to_the_record(
     assert {gap.action for gap in gaps.of(OffsetGap)} == {action}
     for partition, offsets in handled.items():
         assert sorted(offsets + lost[partition]) == list(range(end)), partition
-        # What is gone is owed to nobody: the judge gets the rest.
+        # Deleted records are not owed: the judge gets the rest.
         owed = sorted(set(range(end)) - set(lost[partition]))
         stage.witness.produced(TopicPartition(stage.topic, partition), owed)
     judged(stage)

@@ -1,4 +1,4 @@
-"""Row 17: nobody leads the dead-letter topic for a while."""
+"""Row 17: the dead-letter topic has no leader for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row 25: whoever watches is stuck (the log's sink, a hook, clients that read nothing), and nobody waits."""
+"""Row 25: each watcher is stuck (the log's sink, a hook, clients that read nothing), and no record waits."""
 
 from __future__ import annotations
 

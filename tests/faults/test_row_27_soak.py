@@ -175,7 +175,8 @@ def plan() -> list[tuple[float, str, str]]:
         for turn in range(turns):
             at_s = PERIOD_S * (turn + 1 + number / len(KINDS))
             steps.append((at_s, kind, ACTIONS[turn % len(ACTIONS)]))
-    # When all visitors have been killed, before the next ones come: nobody starts while the broker is away.
+    # When all visitors have been killed, before the next ones come: no member starts while the broker is
+    # away.
     return sorted([*steps, (PERIOD_S * (3 - 1 / (2 * len(KINDS))), "broker", "restart")])
 
 

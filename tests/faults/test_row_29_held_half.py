@@ -158,7 +158,7 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     judged(stage)
 
 
-def test_row_29_a_limit_that_nobody_reported_costs_one_refused_request(
+def test_row_29_a_limit_that_was_not_reported_costs_one_refused_request(
     kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None], tmp_path: Path
 ) -> None:
     """The broker takes 1024 bytes, the client assumes 4096: refused once, then it keeps within 1024."""

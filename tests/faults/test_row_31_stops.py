@@ -45,7 +45,7 @@ STOPS_IN_A_LONG_RUN = 20
 # a fraction of a second on a quiet machine. The bound is for a busy one, well below what it may take.
 STOP_S = 0.4
 LEFT_AT_ONCE_S = 5.0
-# A long run is made on a quiet machine, and holds what is promised: two seconds beside what runs.
+# A long run is made on a quiet machine, and holds what is promised: two seconds more than the running calls.
 LEFT_AT_ONCE_S_IN_A_LONG_RUN = 2.0 + stop_handlers.WORK_S
 BACKLOG = 12_000
 # With little at hand records end in the order of the log, and no range is needed: but where one key has more

@@ -39,7 +39,7 @@ class Gate:
         TransactionLoop._carry_out = carried_out  # type: ignore[method-assign]
 
     def wait(self, request: Request) -> bool:
-        """Say that it is reached, and wait; whoever comes later goes through, and gets False."""
+        """Say that it is reached, and wait; a later request goes through, and gets False."""
         if self._waited or not any(position.next_offset for position in request.positions.values()):
             return False
         self._waited = request
@@ -105,7 +105,7 @@ def rule_c_off(folder: Path) -> None:
         return Request(positions, b"", positions)
 
     def sample() -> None:
-        # On the poll thread, between two calls of the client: it lets nobody else in for long.
+        # On the poll thread, between two calls of the client: it lets no other thread in for long.
         latest[:] = [consumer.consumer_group_metadata() for consumer in consumers]
 
     def sampling(commits: TransactionalCommits) -> Any:

@@ -64,7 +64,7 @@ def work_off_old(stage: Any, app: Any) -> None:
 def test_a_running_member_begins_the_new_log_at_its_beginning(
     narrow: Any, eventually: Callable[..., None]
 ) -> None:
-    """Row 23: re-created between two refreshes of the metadata; nobody tells the client of it."""
+    """Row 23: re-created between two refreshes of the metadata; the client hears nothing of it."""
     values: set[bytes] = set()
     replaced = Events()
     app = narrow.app(

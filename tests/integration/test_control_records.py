@@ -146,7 +146,7 @@ def test_a_drop_in_commits_past_the_marker(narrow: Any, contiguous: bool) -> Non
 
 
 def poll_until(consumer: Any, is_enough: Callable[[list[Any]], bool]) -> list[Any]:
-    """Poll until it is enough, and return what came."""
+    """Poll until it is enough, and return the messages."""
     messages: list[Any] = []
 
     def take() -> None:

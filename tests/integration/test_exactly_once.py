@@ -142,7 +142,7 @@ def test_a_broker_that_is_gone_in_the_middle_of_a_transaction(
 def test_a_member_that_is_frozen_for_longer_than_its_transaction(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str
 ) -> None:
-    """The broker has aborted it, and nobody else is there: the member sends all of it again."""
+    """The broker has aborted it, and the group has no other member: this one sends all of it again."""
     pair = Pair(stage_on(own_broker, 8), tmp_path)
     pair.load.produce(200)
     # Its session goes on.

@@ -1,4 +1,4 @@
-"""A topic grows while an app runs: what is written to a new partition before anybody sees it is handled."""
+"""A topic grows while an app runs: records written to a new partition before the app sees it are handled."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_was_written_to_a_new_partition_before_it_is_seen_is_handled(
     assert not lost, f"FACT: {len(lost)} records of the new partition were never handled"
 
 
-def test_nobody_handles_what_was_there_before_two_members_began_with_latest(
+def test_records_from_before_two_members_began_with_latest_are_not_handled(
     kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None]
 ) -> None:
     """The second one joins a second after the first: its partitions have no commit yet, and are not new."""

@@ -30,7 +30,7 @@ QUICK = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 150}
 def test_members_replace_plain_clients_one_by_one_and_back(
     stage: Any, eventually: Callable[..., None], auto_commit: bool
 ) -> None:
-    """Ehkafka members replace plain clients one by one and leave again; nobody notices."""
+    """Ehkafka members replace plain clients one by one and leave again; no record is lost."""
     events = Events()
     load = stage.load(RATE)
     load.start()

@@ -40,7 +40,7 @@ PATIENT_GROUP = {"session.timeout.ms": 20_000}
 EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 
 
-def test_throttled_commits_hold_up_nobody_and_keep_their_pace(
+def test_throttled_commits_hold_up_no_handler_and_keep_their_pace(
     stage_on: Callable[..., Any],
     far_kafka: tuple[KafkaBroker, KafkaProxy],
     eventually: Callable[..., None],
@@ -132,8 +132,8 @@ def test_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     fetches = [fetch for fetch in proxy.seen(ApiKey.FETCH) if fetch.sent_at_s < began_s + took_s]
     assert len(fetches) <= FETCHES_PER_S_MAX * took_s, f"{len(fetches)} in {took_s:.1f} s"
     stage.wait_until_committed(load.ends)
-    # Each one at its own end, which some reach long before the others: a machine may be so slow that nobody
-    # throttles for a while, and then a partition without more to come is idle.
+    # Each one at its own end, which some reach long before the others: a machine may be so slow that the
+    # broker does not throttle for a while, and then a partition without more to come is idle.
     eventually(lambda: {number for number, _ in idle} == load.ends.keys(), "idle once all is there")
     assert idle == set(load.ends.items())
     app.stop()

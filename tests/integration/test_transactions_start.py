@@ -27,7 +27,7 @@ def sent(stage: Any) -> Sent:
 
 
 def test_a_preview_is_tried_and_goes_on(sent: Sent) -> None:
-    """As on a broker of which nobody has stated that it has transactions."""
+    """As on a broker of which the endpoint does not say that it has transactions."""
     sent.run(sent.app(plain, exactly_once="preview"), 50)
     sent.check()
     probed = sent.stage.broker.committed(f"{sent.stage.group}-transactions-probe", sent.stage.topic)

@@ -51,7 +51,7 @@ def test_the_markers_behind_transactions_are_passed(narrow: Any, endings: str) -
 
 
 def test_an_open_transaction_is_not_waited_for(narrow: Any, open_transaction: Callable[[], None]) -> None:
-    """The end is that of the last finished one; what is behind it nobody may read yet."""
+    """The end is that of the last finished one; no consumer may read what is behind it yet."""
     transact(narrow, "c")
     open_transaction()
     app = narrow.app()

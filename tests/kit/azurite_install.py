@@ -49,7 +49,7 @@ def azurite_main() -> Path:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (cache / f"{home.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Whoever held the lock before us may have finished the very same installation.
+            # The process that held the lock before us may have finished the same installation.
             if not (home / MAIN).exists():
                 _install(home)
     return home / MAIN

@@ -1,6 +1,6 @@
 """A checkpoint store in memory that fails on demand: down, standing still, or losing answers.
 
-For tests of whoever writes into a store. Any thread may call it.
+For tests of code that writes into a store. Any thread may call it.
 """
 
 from __future__ import annotations

@@ -137,5 +137,5 @@ class Source:
         return self.now
 
     def measure(self) -> None:
-        """Note that somebody wants calls to be timed."""
+        """Note that calls are to be timed."""
         self.is_measured = True

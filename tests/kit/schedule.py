@@ -36,7 +36,7 @@ OWN_SPARK = {
         "test_workers_python.py",
     )
 }
-# A long file that begins last is waited for by everybody. The quick rooms fill up what is left of the time.
+# All processes wait for a long file that begins last. The quick rooms fill up what is left of the time.
 LONG_FIRST = (SPARK, *(f"tests/{room}/" for room in ("faults", "integration", "examples", "members", "cli")))
 
 
@@ -71,5 +71,5 @@ def _turn(scope: str) -> int:
 
 
 def _turn_of_quick(scope: str) -> int:
-    # The session of Spark is for whoever has it already.
+    # The session of Spark is for the process that has it already.
     return -_turn(scope)

@@ -39,7 +39,7 @@ class Terminal:
         try:
             while part := os.read(self._ours, 65_536):
                 self.shown += part
-        except OSError:  # nobody has the other side any more
+        except OSError:  # the command has closed its side
             pass
 
     @property

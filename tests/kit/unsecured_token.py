@@ -10,7 +10,7 @@ import base64
 import json
 import time
 
-# A tenant that nobody has: Azurite wants an issuer of this form.
+# A tenant that does not exist: Azurite wants an issuer of this form.
 ISSUER = "https://sts.windows.net/00000000-0000-0000-0000-000000000000/"
 
 

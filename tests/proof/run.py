@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-# Whoever leads these is the coordinator of groups and of transactions.
+# The leader of one of these coordinates groups or transactions.
 COORDINATED = ("__consumer_offsets", "__transaction_state")
 # Between two checks, and two lines of progress.
 CHECKS_S, REPORTS_S = 0.5, 10.0

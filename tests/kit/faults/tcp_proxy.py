@@ -154,7 +154,7 @@ class TcpProxy:
             try:
                 await self._serve(Streams(reader, writer))
             except asyncio.CancelledError:
-                # By `stop` alone; asyncio's own callback would log it as an error that nobody took.
+                # By `stop` alone; asyncio's own callback would log it as an error.
                 writer.transport.abort()
             finally:
                 tasks.discard(task)

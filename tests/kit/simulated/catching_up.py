@@ -128,7 +128,7 @@ class CatchingUp:
         self._pass_time(TURN_S + RECORD_S * len(messages))
 
     def _note_ends(self, messages: list[SimulatedMessage]) -> None:
-        """Take over where logs end, as the poll loop does: of all now and then, else of what came."""
+        """Take over where logs end, as the poll loop does: of all now and then, else of the ones at hand."""
         partitions = {TopicPartition(message.topic(), message.partition()) for message in messages}
         if self.now_s >= self._ends_due_s:
             self._ends_due_s = self.now_s + ENDS_S

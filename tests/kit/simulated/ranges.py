@@ -41,7 +41,7 @@ class FinishedOffsets:
         self._saved: dict[tuple[TopicPartition, int], set[int]] = {}
 
     def add(self, epoch: Epoch, offset: int) -> None:
-        """Note an outcome; those of ended epochs are nobody's."""
+        """Note an outcome; one of an ended epoch counts nowhere."""
         if not epoch.ended:
             self._ended.setdefault((epoch.partition, epoch.number), set()).add(offset)
 

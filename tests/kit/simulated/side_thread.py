@@ -87,7 +87,7 @@ class SideThread:
         self._our_turn.release()
 
     def park(self) -> None:
-        """Wait until somebody wakes it."""
+        """Wait until `wake` is called."""
         if self._is_ending:
             raise _EndedError
         self._waits = True
@@ -97,6 +97,6 @@ class SideThread:
             raise _EndedError
 
     def sleep(self, seconds: float) -> None:
-        """Wait for so long, or until somebody wakes it."""
+        """Wait for so long, or until `wake` is called."""
         self._set_timer(seconds)
         self.park()

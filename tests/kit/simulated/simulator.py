@@ -185,7 +185,7 @@ class Simulation:
             self.problem(f"{member.name} left with a backlog of {tally.backlog_records}")
 
     def kill(self, member: SimulatedMember) -> None:
-        """End a process without a word to anybody."""
+        """End a process; the group hears nothing."""
         self.note(member.name, "is killed")
         member.gone = True
         self.members.remove(member)

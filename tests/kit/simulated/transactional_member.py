@@ -165,7 +165,7 @@ class MemberTransactions:
                 )
 
     def lost(self) -> None:
-        """Have what is under way aborted; nobody waits for long."""
+        """Have what is under way aborted, without a long wait."""
         self.commits.end_unwanted(0.0)
         for request in self._awaited:
             request.is_unwanted = True

@@ -81,7 +81,8 @@ class TransactionalGroup(SimulatedGroup):
     def refusal_of(self, of: Membership) -> int | None:
         """Return why a transaction's offsets are not taken.
 
-        Nobody looks who owns the partitions, and whoever says to be no member is believed.
+        The group does not look which member owns the partitions, and believes a client that says it is no
+        member.
         """
         self.check()
         if not of.member_id and of.number < 0:
