@@ -43,7 +43,7 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     judged: Callable[..., None],
     scale: int,
 ) -> None:
-    """Compared with a twin without a stuck record, on the same log at the same time, the others keep their pace."""
+    """Compared with a twin without a stuck record, on one log at one time, the others keep their pace."""
     stage = embedded_stage(PARTITIONS)
     go, freed = threading.Event(), threading.Event()
     began_s: list[float] = []

@@ -1,4 +1,4 @@
-"""Row 25: each watcher is stuck (the log's sink, a hook, clients that read nothing), and no record waits."""
+"""Row 25: each watcher is stuck (the log's sink, a hook, a client that reads nothing); no record waits."""
 
 from __future__ import annotations
 

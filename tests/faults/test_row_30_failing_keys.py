@@ -75,8 +75,7 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
     judged: Callable[..., None],
     scale: int,
 ) -> None:
-    """Compared with a twin where nothing fails, on the same log at the same time, healthy keys keep their
-    pace.
+    """Compared with a twin where nothing fails, on one log at one time, healthy keys keep their pace.
 
     The budget holds all records of the failing keys, 1/20 of the log; the backlog alone would not. Fixed,
     those end as well.
