@@ -22,11 +22,10 @@ from ehkafka.errors import ActionRefusedError
 from ehkafka.http.access import SESSION_S, TOO_MANY, Access, Guarded, address_of
 from ehkafka.http.answers import answered
 from ehkafka.http.letters import LettersPage
-from ehkafka.http.loops import Loops
 from ehkafka.http.other_members import who_has
 from ehkafka.http.plain import dumped
 from ehkafka.http.probes import Probes
-from ehkafka.http.stream import TooManyStreamsError
+from ehkafka.http.stream import Loops, TooManyStreamsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

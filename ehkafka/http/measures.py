@@ -1,10 +1,14 @@
-"""Rates out of counts, what they mean for the future, and times in words. Pure."""
+"""Rates out of counts, an hour of them for plots, what they mean for the future, and times in words. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from ehkafka.telemetry.snapshot import Snapshot
 
 OVER_S: Final = 10.0
 LEAST_S: Final = 0.8
@@ -12,6 +16,10 @@ FALLS_OVER_S: Final = 60.0
 # With less than two seconds' worth of records behind the end, an app is at it.
 AT_THE_END_S: Final = 2.0
 NONE: Final = "–"
+# The plots have a point so often, and so many: an hour of them.
+EVERY_S: Final = 5.0
+POINTS_MAX: Final = 720
+_NAMES: Final = ("at_s", "handled_per_s", "received_per_s", "lag_records", "backlog_records", "oldest_s")
 
 
 class _Seen(NamedTuple):
@@ -73,6 +81,34 @@ class Rates:
     def _rate(self, first: int, last: int) -> float | None:
         over_s = self._seen[-1].at_s - self._seen[0].at_s
         return (last - first) / over_s if over_s >= LEAST_S else None
+
+
+@dataclass(slots=True)
+class Past:
+    """One thread writes, any reads a copy."""
+
+    _points: deque[tuple[float | None, ...]] = field(default_factory=lambda: deque(maxlen=POINTS_MAX))
+    _before: tuple[float, int, int] | None = None
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Take a point."""
+        handled = snapshot.finished_records + snapshot.skipped_records + snapshot.dead_lettered_records
+        now = (snapshot.taken_at_s, handled, snapshot.received_records)
+        before, self._before = self._before, now
+        if before is None or now[0] <= before[0]:
+            return
+        passed_s = now[0] - before[0]
+        # A member that was started again counts from 0.
+        rates = [max(0, new - old) / passed_s for new, old in zip(now[1:], before[1:], strict=True)]
+        oldest_s = max(
+            (one.oldest.age_s for one in snapshot.partitions if one.oldest is not None), default=0.0
+        )
+        self._points.append((now[0], *rates, snapshot.lag_records, snapshot.backlog_records, oldest_s))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a list for each line of a plot."""
+        points = list(self._points)
+        return {name: [point[place] for point in points] for place, name in enumerate(_NAMES)}
 
 
 def until_caught_up_s(lag_records: int, history: dict[str, Any], handled_per_s: float | None) -> float | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.http.past import EVERY_S
+from ehkafka.http.measures import EVERY_S
 from ehkafka.http.protocol import PatientProtocol
 
 if TYPE_CHECKING:

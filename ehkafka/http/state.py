@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.http.answers import joined, state_of
 from ehkafka.http.journal import shortened
-from ehkafka.http.measures import Rates
+from ehkafka.http.measures import EVERY_S, Past, Rates
 from ehkafka.http.other_members import OtherPages
 from ehkafka.http.panels import panels, tiles
-from ehkafka.http.past import EVERY_S, Past
 from ehkafka.http.probes import shown
 
 if TYPE_CHECKING:

@@ -1,13 +1,16 @@
 """The state as it changes, and events as they come, as server-sent events.
 
-One task makes the state for all who listen. Each has a short queue: a client that does not read misses what
-does not fit. The others do not wait for it.
+One task makes the state for all listeners of an event loop. Each has a short queue: a client that does not
+read misses what does not fit. The others do not wait for it. The app's server has a loop in each run, a web
+app that mounts it another one: what belongs to a loop is kept apart.
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
+
+from starlette.concurrency import run_in_threadpool
 
 from ehkafka.http.plain import dumped
 
@@ -21,6 +24,9 @@ EVERY_S: Final = 1.0
 STREAMS_MAX: Final = 32
 # Events and states that a client may be behind by.
 QUEUE_MAX: Final = 50
+# Calls that may take or wait for a while, at a time: fewer than the loop has threads, so that probes, which
+# are not among them, are answered whatever the others wait for.
+CALLS_MAX: Final = 20
 # What is sent: its kind, and its JSON.
 Item = tuple[str, bytes]
 
@@ -94,3 +100,38 @@ class Streams:
 def line(kind: str, json: bytes) -> bytes:
     """Return one server-sent event."""
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), json)
+
+
+class OfLoop:
+    """Made and used on its loop."""
+
+    def __init__(self, state: State, journal: Journal) -> None:
+        # One scrape at a time: a second one waits for the same lock of the interpreter anyway.
+        self.measuring = asyncio.Lock()
+        self._calls = asyncio.Semaphore(CALLS_MAX)
+        self.streams = Streams(state, journal, self.call)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call what may block, on a thread."""
+        async with self._calls:
+            return await run_in_threadpool(function, *arguments)
+
+
+class Loops:
+    """Finds what belongs to the loop that runs."""
+
+    def __init__(self, state: State, journal: Journal) -> None:
+        self._state = state
+        self._journal = journal
+        # Each loop's thread adds its own; those of runs that are over go when the next is added.
+        self._known: dict[asyncio.AbstractEventLoop, OfLoop] = {}
+
+    def current(self) -> OfLoop:
+        """Return it. On a loop only."""
+        loop = asyncio.get_running_loop()
+        found = self._known.get(loop)
+        if found is None:
+            for known in [one for one in self._known.copy() if one.is_closed()]:
+                self._known.pop(known, None)
+            found = self._known[loop] = OfLoop(self._state, self._journal)
+        return found

@@ -25,7 +25,7 @@ BUDGETS = {
     "events": 2140,
     "handlers": 1630,
     "headers": 830,
-    "http": 2350,
+    "http": 2330,
     "intake": 5000,
     "lanes": 4040,
     "members": 2440,

@@ -46,11 +46,6 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         ["without parentheses", "@app.handler('orders')"],
     ),
     (
-        "no parentheses, batches",
-        "app = make()\n@app.batch_handler\ndef store(batch):\n    pass",
-        ["without parentheses", "@app.batch_handler('orders')", "store"],
-    ),
-    (
         "parentheses too many",
         "app = make()\n@app.on_start()\ndef open_pool():\n    pass",
         ["@app.on_start() has nothing to register", "without parentheses"],
@@ -66,7 +61,6 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         ["give the topics", "@app.handler('orders')", "EntityPath"],
     ),
     ("a list of topics", "app = make()\n@app.handler(['a', 'b'])" + HANDLE, ["one by one", "not ['a', 'b']"]),
-    ("a topic that is no text", "app = make()\n@app.handler(7)" + HANDLE, ["non-empty names", "not 7"]),
     (
         "two handlers",
         on() + "\n@app.handler('orders')" + HANDLE,
@@ -79,8 +73,6 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         on(function="\ndef handle(key, value):\n    pass"),
         ["takes (key, value)", "1 argument, record", "def handle(record)", "on_worker_start"],
     ),
-    ("a required keyword", on(function="\ndef handle(record, *, db):\n    pass"), ["takes (record, *, db)"]),
-    ("an async one", on(function="\nasync def handle():\n    pass"), ["async def handle(record)"]),
     ("a generator", on(function="\ndef handle(record):\n    yield record"), ["contains yield"]),
     (
         "a class without process",
@@ -98,20 +90,13 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         ["takes (record)", "def log(record, call_next)"],
     ),
     (
-        "a hook's arguments",
-        "app = make()\n@app.on_revoked\ndef gone(partition):\n    pass",
-        ["def gone(partition, reason)"],
-    ),
-    (
         "a batch handler's arguments",
         "app = make()\n@app.batch_handler('a')\ndef store(): pass",
         ["def store(batch)"],
     ),
     # Names.
-    ("retries", on("retries=3"), ["no option 'retries'", "did you mean retry=…?"]),
     ("a misspelt option", on("on_failur=Skip()"), ["'on_failur'", "did you mean on_failure=…?"]),
     ("another library's option", on("max_workers=4"), ["did you mean workers=…?"]),
-    ("a misspelt attempt", on("retry=Retry(attemps=3)"), ["'attemps'", "did you mean attempts=…?"]),
     (
         "a handler's option for the app",
         "app = make(workers=4)",
@@ -125,17 +110,9 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
     ),
     ("a group without its name", "app = App('g')", ["by name", "App(group=…)"]),
     # Types and values.
-    ("workers as text", on("workers='4'"), ["workers='4'", "a number from 1 to"]),
     ("no workers", on("workers=0"), ["workers=0", "a number from 1 to"]),
-    ("no processes", on("workers=Processes(0)"), ["Processes(count=0)", "from 1 to 1000"]),
     ("a retry as a number", on("retry=3"), ["retry=3", "Retry(attempts=…)"]),
-    ("a retry by position", on("retry=Retry(3)"), ["by name", "Retry(attempts=…)"]),
     ("no attempt", on("retry=Retry(attempts=0)"), ["attempts=0", "1 or more"]),
-    (
-        "a delay that is no number",
-        on("retry=Retry(first_s=float('nan'))"),
-        ["first_s=nan", "a number from 0"],
-    ),
     ("a negative delay", on("retry=Retry(first_s=-1)"), ["first_s=-1", "a number from 0"]),
     ("a policy as text", on("on_failure='skip'"), ["on_failure='skip'", "Skip()"]),
     ("a policy's class", on("on_failure=Skip"), ["Skip", "use Stop(), Hold(), Skip()"]),
@@ -155,30 +132,15 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         "app = make(start='yesterday')",
         ["start='yesterday'", "'earliest'", "timedelta"],
     ),
-    ("no start", "app = make(start=None)", ["start is missing", "'earliest'"]),
     (
         "a start without time zone",
         "import datetime\napp = make(start=datetime.datetime(2026, 1, 1))",
         ["time zone"],
     ),
-    ("a setting as text", "app = make(stop_s='25')", ["stop_s='25'", "a number"]),
-    ("a negative setting", "app = make(stop_s=-1)", ["stop_s=-1", "from 0 to"]),
-    ("a deadline that is no number", on("deadline_s=float('nan')"), ["deadline_s=nan", "above 0"]),
     # Functions that are asked something.
     ("an order by name", on("order_by='customer'"), ["order_by='customer'", "by_key", "lambda record"]),
     ("an order of two", on("order_by=lambda topic, key: key"), ["takes (topic, key)", "1 argument, record"]),
     ("an async order", LATE + on("order_by=handle"), ["order_by=handle", "async def", "on_worker_start"]),
-    ("an async retry", LATE + on("retry=handle"), ["retry=handle", "async def", "on_worker_start"]),
-    (
-        "an async place for letters",
-        LATE + on("on_failure=DeadLetter(handle)"),
-        ["DeadLetter(handle)", "async def"],
-    ),
-    (
-        "an async hook",
-        LATE + "app = make()\napp.on_assigned(handle)",
-        ["on_assigned", "async def", "on_worker_start"],
-    ),
     (
         "an on_start that takes a record",
         LATE + "app = make()\napp.on_start(handle)",
@@ -195,11 +157,6 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         "an endpoint as text",
         "app = make(endpoint='localhost:9092')",
         ["endpoint=str", "Endpoint.kafka('host:9092')"],
-    ),
-    (
-        "an endpoint that is the class",
-        "app = make(endpoint=Endpoint)",
-        ["the class itself", "Endpoint.kafka('host:9092')"],
     ),
     (
         "an endpoint by its class",
@@ -221,7 +178,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
     (
         "a connection string as topic",
         f"app = make()\n@app.handler('{STRING}')" + HANDLE,
-        ["looks like a connection string"],
+        ["a connection string"],
     ),
     (
         "a connection string without its hub",
@@ -244,11 +201,6 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         ["missing", "SharedAccessKey"],
     ),
     ("a mirror as text", "app = make(mirror='https://a.blob.core.windows.net/c')", ["BlobMirror(…)"]),
-    (
-        "properties as a list",
-        "app = make(consumer=['a'])\n@app.handler('t')" + HANDLE,
-        ["consumer", "not a mapping"],
-    ),
     # The module.
     ("no handler", "app = make()", ["no handler", "@app.handler"]),
     ("an app of another name", "shop = make()", ["has no 'app'", "apps there: shop"]),

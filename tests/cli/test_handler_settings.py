@@ -188,7 +188,6 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
             "3",
             "no option 'colour' to be set here, only workers, start, .*its code",
         ),
-        ("HANDLER_READINGS_RETRY", "3", "no option 'retry' to be set here, only workers"),
         ("HANDLER_STORE_DEADLINE_S", "3", r"handler 'store' \(of stored\) has no option 'deadline_s'"),
         (
             "HANDLER_OTHERS_WORKERS",
@@ -197,16 +196,10 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
         ),
         ("HANDLER_READINGS_WORKERS", "many", "READINGS_WORKERS='many' is refused: write a number, auto"),
         (
-            "HANDLER_READINGS_WORKERS",
-            "0",
-            "READINGS_WORKERS: handler 'readings': workers=0; use a number from 1",
-        ),
-        (
             "HANDLER_CLEANDOC_WORKERS",
             "5000",
             r"CLEANDOC_WORKERS: Processes\(count=5000\): use a number from 1",
         ),
-        ("HANDLER_READINGS_MAX_AGE", "7", "READINGS_MAX_AGE='7' is refused: give a duration"),
         ("HANDLER_STORE_BATCH_RECORDS_MAX", "0", r"MAX: batch handler 'store': batch_records_max=0; use"),
         (
             "WORKERS",
@@ -237,8 +230,6 @@ def test_a_mistake_in_a_variable_is_one_sentence_with_its_name(
         ),
         ("readings.worker=3", "--set: there is no setting 'readings.worker'; did you mean readings.workers?"),
         ("workers=3", r"no setting 'workers': it belongs to one handler, so write --set NAME.workers=…"),
-        ("readings.workers=3.5", "--set readings.workers='3.5' is refused: .*valid integer"),
-        ("readings.deadline_s=-1", "--set readings.deadline_s: handler 'readings': deadline_s=-1"),
         (
             "store.rate_limit=2",
             r"--set store.rate_limit: handler 'store' \(of stored\) has no option 'rate_limit'",

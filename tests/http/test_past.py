@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.events import ActionRefused, ActionTaken, HandlerFailed, StateReport
 from ehkafka.http import server, state
 from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, STACKS_MAX, Journal
-from ehkafka.http.past import POINTS_MAX, Past
+from ehkafka.http.measures import POINTS_MAX, Past
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.snapshot import Snapshot
 from tests.kit.waiting import wait_until

@@ -136,13 +136,11 @@ def state(
     keys: Sequence[KeyState],
     *,
     health: Health | None = None,
-    may_act: bool = True,
     members: tuple[MemberSnapshot, ...] = (),
     **given: Any,
 ) -> dict[str, Any]:
     """Return an answer of `GET /state`."""
     now_s = time.time()
-    why_not = "Actions need the token: enter it, or start the app with --http-token-file."
     usual: dict[str, Any] = {
         "snapshot": snapshot(partitions, members=members).as_dict(),
         "health": (Health() if health is None else health).as_dict(),
@@ -162,7 +160,6 @@ def state(
             "threads": 21,
             "host": "shop-7c9f",
         },
-        "access": {"needs_token": not may_act, "may_act": may_act, "why_not": "" if may_act else why_not},
         "letters": {"topics": ["readings.dead"]},
         "members_elsewhere": [],
     }

@@ -6,7 +6,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from tests.kit.http_double import HttpDouble, served
+from tests.kit.http_double import TOKEN, HttpDouble, served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,9 +20,15 @@ class Shown:
         self._servers = ExitStack()
 
     def __call__(
-        self, state: dict[str, Any], wait_for: str = "#content:not([hidden])", **switches: Any
+        self,
+        state: dict[str, Any],
+        wait_for: str = "#content:not([hidden])",
+        *,
+        is_signed_in: bool = True,
+        **switches: Any,
     ) -> HttpDouble:
         """Return the double, whose switches were set before it was asked anything."""
+        self._page.set_extra_http_headers({"authorization": f"Bearer {TOKEN}"} if is_signed_in else {})
         double = HttpDouble(state)
         for name, value in switches.items():
             setattr(double, name, value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -180,16 +179,9 @@ def silent(state: dict[str, Any]) -> list[str]:
     ]
 
 
-def letters_note(topic: str, status: int, body: dict[str, Any], text: str) -> str:
+def letters_note(topic: str, body: dict[str, Any], text: str) -> str:
     """Return what is said above a topic's letters."""
-    topic = cut(topic, 256)
-    if status == http.HTTPStatus.NOT_IMPLEMENTED:
-        return (
-            "This server does not read letters. Commands that do:\n"
-            f"  ehkafka dlq list {topic} --app MODULE:APP\n"
-            f"  ehkafka dlq redrive {topic} --app MODULE:APP"
-        )
     if "letters" not in body:
         return cut(text, LINE_CHARACTERS_MAX)
     newest = "the newest " if body.get("more") else ""
-    return f"{topic}: {newest}{counted(len(body['letters']), 'letter')}"
+    return f"{cut(topic, 256)}: {newest}{counted(len(body['letters']), 'letter')}"

@@ -317,7 +317,7 @@ class Top(App[None]):
         found: list[dict[str, Any]] = []
         try:
             answer = self._door.letters(topic)
-            note = rows.letters_note(topic, answer.status, answer.body, answer.text)
+            note = rows.letters_note(topic, answer.body, answer.text)
             found = list(answer.body.get("letters") or ()) if answer.is_ok else []
         except EndpointError as error:
             note = rows.cut(error, 300)

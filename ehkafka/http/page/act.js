@@ -35,13 +35,10 @@ export function askToAct(from, { action, target, name, offset, records, subject 
   preview();
 }
 
-// `onMissing`: the server cannot do that.
-export function askToRedrive(from, topic, onMissing) {
+export function askToRedrive(from, topic) {
   open(from, "Redrive?", topic, [], "Redrive");
   confirmed = () => finish(send("letters/redrive", { topic, preview: false }, REDRIVE_MS));
-  ask(send("letters/redrive", { topic, preview: true }), ({ status }) => {
-    if (status === 501) onMissing();
-  });
+  ask(send("letters/redrive", { topic, preview: true }));
 }
 
 function allOfKey(options, preview, records) {

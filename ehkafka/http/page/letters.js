@@ -8,11 +8,10 @@ import { KEY_CHARACTERS_MAX, VALUE_CHARACTERS_MAX, counted, moment, visible } fr
 const LETTERS_MAX = 50;
 const choice = at("letters-topic");
 let shown = "";
-let isElsewhere = false;
 
 export function showLetters(topics) {
   at("no-letters").hidden = topics.length > 0;
-  at("letters-line").hidden = !topics.length || isElsewhere;
+  at("letters-line").hidden = !topics.length;
   const key = topics.join("\n");
   if (key === shown) return;
   shown = key;
@@ -24,10 +23,6 @@ async function show() {
   say("Reading …");
   at("letter-list").replaceChildren();
   const answer = await get(`letters?topic=${encodeURIComponent(topic)}&limit=${LETTERS_MAX}`);
-  if (answer.status === 501) {
-    commands();
-    return;
-  }
   if (!answer.ok) {
     say(visible(answer.text));
     return;
@@ -40,14 +35,6 @@ async function show() {
 function say(text) {
   at("letters-note").hidden = false;
   write(at("letters-note"), text);
-}
-
-function commands() {
-  isElsewhere = true;
-  at("letters-line").hidden = true;
-  at("letters-note").hidden = true;
-  at("letters-commands").hidden = false;
-  write(at("letters-code"), shown.split("\n").flatMap((topic) => [`ehkafka dlq list ${topic} --app MODULE:APP`, `ehkafka dlq redrive ${topic} --app MODULE:APP`]).map((line) => visible(line)).join("\n"));
 }
 
 function letter(one) {
@@ -64,5 +51,5 @@ function letter(one) {
 }
 
 at("letters-show").addEventListener("click", show);
-at("letters-redrive").addEventListener("click", ({ currentTarget }) => askToRedrive(currentTarget, choice.value, commands));
+at("letters-redrive").addEventListener("click", ({ currentTarget }) => askToRedrive(currentTarget, choice.value));
 applyAccess(at("letters"));

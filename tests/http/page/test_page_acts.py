@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.errors import ActionRefusedError
 from tests.kit import http_states as states
 from tests.kit.http_double import TOKEN
 from tests.kit.page_shown import card, text
@@ -61,10 +62,9 @@ def test_a_refused_action_shows_the_servers_sentence(shown: Shown, browser_page:
     """In the dialog, with the names that fit; there is nothing to confirm any more."""
     double = shown(states.poisoned())
     browser_page.expected_failures.append("409")
-    names = ["readings/3@91003", "readings/5@91250"]
-    double.refusal = (
-        409,
-        {"reason": "moved", "text": "Nothing was done: another record is the head.", "names": names},
+    names = ("readings/3@91003", "readings/5@91250")
+    double.refusal = ActionRefusedError(
+        "moved", "Nothing was done: another record is the head.", tuple(names)
     )
     card(browser_page, "readings/5@91250").get_by_role("button", name="Dead letter").click()
     browser_page.wait_for_selector("#dialog-text.refused")
@@ -79,7 +79,7 @@ def test_an_action_that_is_refused_when_confirmed_says_so(shown: Shown, browser_
     browser_page.expected_failures.append("409")
     card(browser_page, "readings/3@91003").get_by_role("button", name="Skip").click()
     browser_page.wait_for_selector("#dialog-confirm:not([disabled])")
-    double.refusal = (409, {"reason": "moved", "text": "Nothing was done: it has moved.", "names": []})
+    double.refusal = ActionRefusedError("moved", "Nothing was done: it has moved.")
     browser_page.click("#dialog-confirm")
     browser_page.wait_for_selector("#dialog-text.refused")
     assert text(browser_page, "#dialog-text") == "Nothing was done: it has moved."
@@ -136,22 +136,10 @@ def test_dead_letters_are_listed_shown_and_redriven(shown: Shown, browser_page: 
     assert asked == [{"topic": "readings.dead", "preview": is_preview} for is_preview in (True, False)]
 
 
-def test_where_letters_cannot_be_read_the_commands_stand(shown: Shown, browser_page: Any) -> None:
-    """501: no buttons, and what to type instead."""
-    shown(states.healthy(), letters=None)
-    browser_page.expected_failures.append("501")
-    browser_page.click("#letters-show")
-    browser_page.wait_for_selector("#letters-commands", state="visible")
-    assert "ehkafka dlq redrive readings.dead --app MODULE:APP" in text(browser_page, "#letters-code")
-    assert not browser_page.locator("#letters-line").is_visible()
-
-
 def test_without_a_token_no_action_is_offered_and_the_page_says_why(shown: Shown, browser_page: Any) -> None:
     """Buttons are off with the reason in sight; the token turns them on, and it can be forgotten."""
     browser_page.expected_failures.append("403")
-    state = states.poisoned()
-    state["access"] = states.state([], [], may_act=False)["access"]
-    shown(state)
+    shown(states.poisoned(), is_signed_in=False)
     skip = card(browser_page, "readings/3@91003").get_by_role("button", name="Skip")
     assert skip.is_disabled()
     assert text(browser_page, "#why-not").startswith("Actions need the token")
@@ -173,10 +161,8 @@ def test_without_a_token_no_action_is_offered_and_the_page_says_why(shown: Shown
 def test_a_page_that_needs_the_token_asks_for_it(shown: Shown, browser_page: Any) -> None:
     """Nothing is shown before."""
     browser_page.expected_failures.append("401")
-    state = states.healthy()
-    state["access"] = states.state([], [], may_act=False)["access"]
-    shown(state, "#token-form:not([hidden])", is_closed=True)
-    assert text(browser_page, "#token-why") == "Reading needs the token."
+    shown(states.healthy(), "#token-form:not([hidden])", is_signed_in=False, is_closed=True)
+    assert text(browser_page, "#token-why").startswith("This needs the token")
     assert not browser_page.locator("#content").is_visible()
     browser_page.fill("#token", TOKEN)
     browser_page.keyboard.press("Enter")

@@ -136,5 +136,7 @@ def test_what_members_have_noted_says_whose_it_is(shown: Shown, browser_page: An
 def test_events_come_as_they_happen(shown: Shown, browser_page: Any) -> None:
     """Before the next state has them."""
     double = shown(states.healthy(), every_s=4.0)
-    double.events.append({"at_s": 1e9, "level": "warning", "kind": "KeyHeld", "sentence": "key 'k' is held"})
+    event = {"at_s": 1e9, "level": "warning", "kind": "KeyHeld", "sentence": "key 'k' is held"}
+    for listener in double.journal.listeners:
+        listener(event)
     browser_page.wait_for_selector("#events-rows tr.attention:has-text(\"key 'k' is held\")")
