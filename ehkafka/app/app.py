@@ -238,10 +238,10 @@ class App(Registration, Configurable):
     def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
         """Stop and wait for the end; raise what ended the app, if it was an error.
 
-        Nothing more is received. What is finished first, within `timeout_s` seconds, says `drain`:
-        `"started"` what is started, and what lies below it in its partition if that fits, so that nobody
-        repeats anything; else what was finished above the commits is saved with them; `"all"`, or True,
-        all that was received; `"running"`, or False, what runs now. By default both are the settings'
+        Nothing more is received. `drain` names what is finished first, within `timeout_s` seconds:
+        `"started"` what is started, and what lies below it in its partition if time allows, so that the next
+        owner repeats nothing (else the commits' metadata name what was finished above them); `"all"`, or
+        True, all received records; `"running"`, or False, what runs now. By default both are the settings'
         (`drain`, `stop_s`). Records never started, and keys that wait for a retry or by `Hold`, are left, and
         one line says so (`RecordsLeft`). Raises `UnfinishedError` when a started record had no outcome in
         time, when the last commit failed, and when finished records could not be saved.
@@ -340,14 +340,14 @@ class App(Registration, Configurable):
 
     @property
     def http(self) -> Http | None:
-        """Where it serves, as `App(http=…)` or `run(http=…)` said; None where nobody wants that."""
+        """Where it serves, as `App(http=…)` or `run(http=…)` said; None without either."""
         return self._life.web.options
 
     @property
     def http_app(self) -> Any:
         """The same as an ASGI application, to be mounted in a web app of your own. Needs the extra `[web]`.
 
-        Mount it before the app starts. Its paths are open to whoever reaches that web app: actions need the
+        Mount it before the app starts. Every client of that web app can open its paths: actions need the
         token, the rest is as the address says that `App(http=…)` was given; without one, off loopback.
         """
         return self._life.web.site.application

@@ -132,7 +132,7 @@ class Explanation:
             for each in consumer_advice(self.endpoint, properties_of(self.endpoint, self.settings))
         }
         for each in explain_consumer(*asked, **membership, ahead=ahead_of(settings)):
-            # Until librdkafka has refused an unknown name nobody knows what its value is.
+            # The value of an unknown name may be a secret until librdkafka has refused the name.
             value = _plain(each.name, each.value) if each.name in KNOWN else "***"
             yield Effective(
                 "consumer", each.name, value, self._origin_of(each), each.reason, advice.get(each.name, "")

@@ -96,7 +96,7 @@ def _checked_on_end(choice: Any) -> OnEnd:
         )
     if is_async(choice):
         raise ConfigurationError(
-            "on_end: give a plain function: it is called beside what runs, and nobody would wait for an "
+            "on_end: give a plain function: it is called while the app stops, and no code would await an "
             "async def. Let it start a task, if the app is entered by `async with`."
         )
     must_be_callable(choice, "on_end")
@@ -108,7 +108,7 @@ class ByHand:
     """Who called `start()`: its `stop()` raises the failure."""
 
     def __init__(self) -> None:
-        # Cleared by whoever leaves, before it waits for the end: that raises what comes from then on.
+        # Cleared by the leaving thread before it waits for the end, which raises later failures.
         self.is_inside = True
         # Taken by the first report.
         self._once = threading.Lock()
@@ -135,7 +135,7 @@ class ByHand:
             self.call(call)
 
     def interrupt(self) -> None:
-        """Have the failure raised where somebody waits inside."""
+        """Have the failure raised in the block, where code waits."""
 
     def call(self, function: Callable[[], None]) -> None:
         """Call the user's function where it may take its time."""

@@ -1,7 +1,7 @@
 """Options of handlers that others than the code may decide: how many, how fast, how long, and from where.
 
 What a handler does with its records stays the code's: their order, what becomes of one that fails, what the
-function is called with. Pure; loaded when somebody lays options over a handler's, or wants them explained.
+function is called with. Pure; loaded when options are laid over a handler's, or are explained.
 """
 
 from __future__ import annotations

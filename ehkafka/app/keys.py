@@ -1,4 +1,4 @@
-"""Keys by hand: what `App.keys` offers. Any thread; with members it asks the one that has the key."""
+"""Actions on keys: what `App.keys` offers. Any thread; with members it asks the one that has the key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Keys:
-    """The keys of a running app: which of them hold a commit, and a hand on each.
+    """The keys of a running app: which of them hold a commit, and actions on each.
 
     A key is named by the record at its head, `TOPIC/PARTITION@OFFSET` as `blocking()` has it, or by its text:
     UTF-8, else `base64:…`, and JSON for keys that are no bytes. All actions raise `ActionRefusedError` for

@@ -70,7 +70,7 @@ async def _start_unless_cancelled(
 ) -> None:
     """Run `start`; when the waiting task is cancelled, run `stop` too, and only then let the task end.
 
-    A thread cannot be cancelled: it goes on to start, and nobody else would stop what it has started. But
+    A thread cannot be cancelled: it continues to start, and only this call can stop what it has started. But
     `interrupt` cancels the coroutine that it waits for, if there is one.
     """
     cancelled = threading.Event()
@@ -94,7 +94,7 @@ async def _start_unless_cancelled(
 
 
 async def _stop_to_the_end(stop: Callable[[], None]) -> None:
-    """Run `stop` and wait until it has returned, whoever cancels the task meanwhile: that counts afterwards.
+    """Run `stop` and wait until it has returned. A cancellation of the task meanwhile counts afterwards.
 
     Else the loop might end while handlers run on it. `stop` has a time-out of its own. What it raises comes
     first; a cancellation that it covers is still counted by the task, as `asyncio.TaskGroup` has it.
@@ -132,7 +132,7 @@ def _on_thread(function: Callable[[], None], name: str) -> asyncio.Future[None]:
 
 
 def _retrieve_error(done: asyncio.Future[None]) -> None:
-    # What a cancelled start raised is nobody's to handle; asyncio would complain of it at some later time.
+    # No code handles the error of a cancelled start; asyncio would log it at some later time.
     if not done.cancelled():
         done.exception()
 
@@ -176,5 +176,5 @@ class InTask(ByHand):
             self._task.cancel("the app failed; the end of its block raises the error")
 
     def _on_loop(self, function: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # closed: nobody is left in the block
+        with suppress(RuntimeError):  # closed: the block has ended
             self._loop.call_soon_threadsafe(function)

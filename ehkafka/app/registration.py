@@ -99,9 +99,9 @@ class Registration:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
         A function that returns has finished every record for which it called neither `batch.fail(record,
-        error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: nobody
-        knows which of several records failed, so these are passed again in halves, which costs no attempt,
-        until the record that fails is alone. That one is treated as any failed record: `retry`, then
+        error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: which of
+        several records failed is unknown, so these are passed again in halves, which costs no attempt, until
+        the record that fails is alone. That one is treated as any failed record: `retry`, then
         `on_failure`. `RetryLater` retries the whole batch later. Middleware gets the batch in place of a
         record. Raises `ConfigurationError`.
 

@@ -1,6 +1,6 @@
 """A file whose time says that the process is live: touched every few seconds while it is, else left alone.
 
-For whoever watches from outside without HTTP: `find FILE -mmin -0.5` finds it, or does not.
+For a watcher without HTTP: `find FILE -mmin -0.5` finds it, or does not.
 """
 
 from __future__ import annotations

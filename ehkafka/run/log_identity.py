@@ -56,7 +56,7 @@ class LogIdentity:
             self._watch.refresh_s = refresh_s(properties)
 
     def stop(self) -> None:
-        """Ask nothing any more. Waits for nobody."""
+        """Ask nothing any more; returns at once."""
         self.asker.stop()
         self.bounds_asker.stop()
 

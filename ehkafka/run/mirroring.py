@@ -163,7 +163,7 @@ class ReadBack:
         return self._question is None or self._question.done.wait(timeout_s)
 
     def _take(self, commit: KafkaPartition | None, next_offset: int) -> None:
-        # Without metadata only the very commit tells: a later one may be somebody else's.
+        # Without metadata only the very commit tells: a later one may be another client's.
         if commit is not None and (commit.metadata or commit.offset == next_offset):
             self._is_answered = True
             self._report(bool(commit.metadata))
@@ -198,5 +198,5 @@ def check_topics(layout: Layout, topics: Collection[str]) -> None:
 
 
 def run_name() -> str:
-    """Return a name for this run that nobody else has: host, process, and eight random digits."""
+    """Return a name that no other run has: host, process, and eight random digits."""
     return f"{host_name()}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -46,7 +46,7 @@ class AppOptions:
     event_hooks: tuple[Hook, ...] = ()
     history: History | None = None
     mirror: MirrorChoice | None = None
-    # None: the run goes on until somebody stops it.
+    # None: the run continues until it is stopped.
     until: Until | None = None
     # What all of the run asks for the time.
     clock: Clock = REAL_CLOCK

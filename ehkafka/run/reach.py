@@ -127,7 +127,7 @@ def interruptible(ask: Callable[[], T], give_up: Callable[[], object]) -> T:
     the asking thread until that has returned.
 
     What a signal raises meanwhile ends the wait at once. `give_up` is then called as soon as `ask` has
-    returned, for nobody else may use the client before. Other threads than the main one just ask.
+    returned, for no other thread may use the client before. Other threads than the main one just ask.
     """
     if threading.current_thread() is not threading.main_thread():
         return ask()

@@ -4,10 +4,10 @@ Called by `Runtime` and by the engine on Spark, in the thread that starts the ap
 refused, since they would go on and commit over it. Without a name a reset is made at each start; one with a
 name once: the name stands in the metadata of its commits and of all later ones.
 
-Replicas that start together would each reset. Kafka has no commit that fails when somebody else has
-committed, so whoever wants to reset under a name first writes a claim beside one commit, which moves nothing,
-and waits. The last claim written stands; only whoever finds its own there afterwards resets, and the others
-look until the name is there.
+Replicas that start together would each reset. Kafka has no commit that fails after another client's commit.
+So a replica that resets under a name first writes a claim into the text of one commit, which moves nothing,
+and waits. The last claim wins: only the replica that finds its own claim afterwards resets, and the others
+wait until the name is there.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 # that sleeps for longer between the two is not kept out.
 SETTLE_S = 1.0
 CHECK_S = 0.25
-# A claim whose owner has not reset so long after the claim had to stand is nobody's.
+# A claim is ignored if its owner has not reset so long after the claim had to stand.
 LATE_S = 10.0
-# How often a claim may be lost to others before somebody has to look.
+# How often other replicas may overwrite a claim before the start fails.
 CLAIMS_MAX = 5
 _AGAIN = "start again; or start without reset"
 
@@ -124,7 +124,7 @@ class _Reset:
                     raise
 
     def _try_under(self, name: str, commits: _Commits) -> None:
-        """Reset if nobody else is about to; else wait a moment."""
+        """Reset unless another replica is about to; else wait a moment."""
         other = next((one.text for one in commits.values() if one.text.startswith(CLAIM)), None)
         if other is not None and not self._is_late(other):
             time.sleep(CHECK_S)
@@ -160,7 +160,7 @@ class _Reset:
         return time.monotonic() - seen_s > max(SETTLE_S, self._watch_s) + LATE_S
 
     def _claim(self, commits: _Commits, name: str) -> bool:
-        """Write a claim and wait; tell whether it stands, so that nobody else resets."""
+        """Write a claim and wait; tell whether it stands, so that no other replica resets."""
         at = min(commits)
         offset, text = commits[at]
         if offset is None:
@@ -210,7 +210,7 @@ class _Reset:
             texts = {}
             for number, offset in positions.items():
                 known = facts_of(before[number][0] or 0, before[number][1])
-                # What is new is counted from here on, and whoever resets a group means the log of now.
+                # New partitions are counted from here on, and a reset is about the log of now.
                 facts = known.of_no_log()._replace(first_partitions=len(group.partitions), reset=name)
                 texts[number] = moved(offset, facts)
             group.commit(positions, texts)

@@ -1,4 +1,4 @@
-"""How many workers handlers have while the app runs: as somebody asks for, or as `workers="auto"` finds out.
+"""How many workers handlers have while the app runs: by `App.resize`, or as `workers="auto"` finds out.
 
 Both change a pool by its `resize`. `Runtime` has one `Resizing`; a number asked for comes on the caller's
 thread, one found out on `ehkafka-auto`, which is there if some handler wants it. Never the poll thread: a
@@ -47,8 +47,8 @@ class Resizing:
         self._emit = emit
         # A pool is resized by one caller at a time. Guards `_auto`, too.
         self._lock = threading.Lock()
-        # What finds the numbers, and which of them was reported last. A handler whose number somebody asked
-        # for is not among them any more.
+        # What finds the numbers, and which of them was reported last. A handler
+        # that `App.resize` has changed is not among them any more.
         self._auto: dict[str, tuple[Route, AutoSize, int]] = {}
         self._stopped = threading.Event()
 

@@ -81,7 +81,7 @@ class Shutdown:
             left = left._replace(bounded=frozenset(one.partition for one in context.delivery.lowest()))
             if not context.delivery.is_exactly_once:
                 left = left._replace(outputs=context.delivery.outputs.count())
-        # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
+        # Hooks and tear-downs may need as long as the stop itself; after its deadline the stop leaves them.
         ends_s = (
             max(request.deadline_s, self._context.clock() + EXIT_S)
             if drained

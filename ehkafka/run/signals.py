@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# What nobody has a use for yet: the system's own way, and a member's that does not run yet.
+# Handlers that the program has not set: the system's own, and a member's that does not run yet.
 FREE: list[object] = [signal.SIG_DFL]
 
 # What a member's supervisor orders, in the shape of `stop_signals`; None where there is none. Set once,
@@ -65,8 +65,8 @@ def stops(stop: Callable[..., object], leave: Callable[[], None]) -> AbstractCon
 def reports_asked() -> Iterator[Callable[[], bool]]:
     """Yield what tells whether SIGUSR1 has come since it was asked last, until the block ends.
 
-    The handler puts a note down and no more: whoever waits in the main thread looks for it. Where the program
-    has a handler of its own, outside of the main thread, and on systems without that signal, it never comes.
+    The handler only notes it: the code that waits in the main thread reads the note. Where the program has a
+    handler of its own, outside of the main thread, and on systems without that signal, it never comes.
     """
     number = getattr(signal, "SIGUSR1", None)
     is_main = threading.current_thread() is threading.main_thread()

@@ -1,6 +1,6 @@
 """What must not be seen: the text behind a connection string or a password, and properties that hold one.
 
-Whoever needs the text calls `reveal()` at the last moment, so a search for that word finds every place
+Code that needs the text calls `reveal()` at the last moment, so a search for that word finds every place
 where a secret leaves its wrapper. Holds no thread state; any thread may read it.
 """
 
@@ -26,7 +26,7 @@ class NeverPickled:
         return self
 
     def __reduce_ex__(self, _protocol: object) -> NoReturn:
-        # A pickle is a file or a queue that somebody else reads.
+        # A pickle is a file or a queue that other programs read.
         raise TypeError(self._never_pickled)
 
 
@@ -82,7 +82,7 @@ class HiddenProperties(NeverPickled, Mapping[str, Any]):
 
 
 def quoted(value: object) -> str:
-    """Return a value that somebody gave for a message: its repr, cut, or `***` where it looks like a key.
+    """Return a given value for a message: its repr, cut, or `***` where it looks like a key.
 
     A connection string lands in the wrong argument easily.
     """

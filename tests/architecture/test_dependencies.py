@@ -355,7 +355,7 @@ def test_confluents_classes_are_the_real_ones() -> None:
     assert found == [], "take it from confluent_kafka.cimpl"
 
 
-def test_nobody_reads_commits_by_the_admin_client() -> None:
+def test_no_module_reads_commits_by_the_admin_client() -> None:
     """A coordinator that is just starting would end the process (confluentinc/librdkafka#5040)."""
     called = re.compile(r"(?<!\\)\.list_consumer_group_offsets\b")
     assert [path for path in FILES if called.search(path.read_text())] == []

@@ -29,7 +29,7 @@ class Late:
 
 @pytest.fixture
 def late() -> Late:
-    """Nobody has looked at it."""
+    """Return one that no code has read."""
     return Late()
 
 
@@ -50,7 +50,7 @@ def test_every_look_finds_the_same_records(late: Late) -> None:
 
 
 def test_a_result_may_be_the_first_look(late: Late) -> None:
-    """A record is known by its place in the log, whoever made it."""
+    """A record is known by its place in the log."""
     error = ValueError("no")
     late.batch.fail(Record(SimulatedMessage("t", 0, 1, b"key")), error)
     assert results_of(late.batch) == {1: Failed(error)}

@@ -14,7 +14,7 @@ TIMEOUT_S = 20.0
 
 
 def test_the_answer_and_the_error_come_through() -> None:
-    """Whoever asks notices nothing of the thread, and the client is kept."""
+    """The caller notices nothing of the thread, and the client is kept."""
     given_up: list[Any] = []
     assert interruptible(lambda: 42, lambda: given_up.append(1)) == 42
 
@@ -26,7 +26,7 @@ def test_the_answer_and_the_error_come_through() -> None:
     assert given_up == []
 
 
-def test_a_signal_ends_the_wait_and_the_client_is_given_up_when_nobody_uses_it() -> None:
+def test_a_signal_ends_the_wait_and_the_client_is_given_up_when_no_request_uses_it() -> None:
     """Not before the request has returned: two threads in one client end the process."""
     asked, answer, given_up = threading.Event(), threading.Event(), threading.Event()
     main = threading.main_thread().ident

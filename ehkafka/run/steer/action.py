@@ -37,9 +37,9 @@ class Action:
     target: Target
     # A key's as `names` reads them, `TOPIC/PARTITION`, or a handler's.
     name: str
-    # Who asked, and from where: for the event.
+    # The caller, and from where: for the event.
     by: str = "the app's own code"
-    # The head that whoever asks has seen: if another record is the head by now, nothing is done.
+    # The head that the caller has seen: if another record is the head by now, nothing is done.
     offset: int | None = None
     # Not only the head: all records of the key that wait now.
     all: bool = False

@@ -37,7 +37,7 @@ app.handler("readings")(Unprocessed)  # error
 
 class Needy:
     def __init__(self, first: int, second: int) -> None:
-        """Need what nobody gives."""
+        """Need what no call gives."""
 
     def process(self, record: ehkafka.Record) -> None:
         """Handle a record."""
@@ -114,12 +114,12 @@ def lone(record: Any) -> None:
 
 @app.on_start  # error
 def started(app: ehkafka.App) -> None:
-    """Take what nobody gives."""
+    """Take what no call gives."""
 
 
 @app.on_worker_start  # error
 def begun(worker: int) -> None:
-    """Take what nobody gives."""
+    """Take what no call gives."""
 
 
 @app.on_assigned  # error
