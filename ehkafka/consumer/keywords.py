@@ -56,9 +56,7 @@ class OwnKeywords(TypedDict, total=False):
     """What every drop-in takes beside confluent-kafka's arguments."""
 
     endpoint: Endpoint | None
-    """Default `None`: an `ehkafka.Endpoint`. The dict then needs no address or credentials; its values win
-    where Event Hubs permits them.
-    """
+    """Default `None`: an `ehkafka.Endpoint`."""
 
     mirror: MirrorChoice | None
     """Default `None`: where commits are copied to, and where a partition without a commit begins."""
@@ -75,9 +73,7 @@ class OwnKeywords(TypedDict, total=False):
     """Bytes, default `128 * 1024 * 1024`: the same in bytes."""
 
     sync_commit: SyncCommit
-    """Default `"acknowledged"`: when a synchronous commit returns. `"deferred"`: when it is accepted, as if
-    it were asynchronous; its answer is logged if it is a refusal.
-    """
+    """Default `"acknowledged"`: when a synchronous commit returns."""
 
     close_s: float | None
     """Seconds, default `25.0`: how long `close()`, and the end of a consumer that is not closed, wait for a

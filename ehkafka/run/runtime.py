@@ -116,25 +116,19 @@ class Runtime(Run):
         self.start_stop.started()
 
     def _start(self, undo: ExitStack) -> Consumer:
+        """Open the client, start the parts; `undo` stops them, the on_stop functions first."""
         self.bus.start()
-        try:
-            consumer = self.connection.open(self.loop)
-            try:
-                self.context.begins.positions.first_counts.begin(self.connection.reach.partitions)
-                self._reset()
-                self.start_stop.start(undo)
-                self.sending.start(self.connection.reach)
-                self.routes.start()
-                self.mirroring.start()
-            except BaseException:
-                consumer.close()
-                raise
-        except BaseException:
-            self.sending.stop()
-            self.connection.stop()
-            self.routes.stop()
-            self.bus.close(1.0)
-            raise
+        undo.callback(self.bus.close, 1.0)
+        for part in (self.routes, self.connection, self.sending):
+            undo.callback(part.stop)
+        consumer = self.connection.open(self.loop)
+        undo.callback(consumer.close)
+        self.context.begins.positions.first_counts.begin(self.connection.reach.partitions)
+        self._reset()
+        self.start_stop.start(undo)
+        self.sending.start(self.connection.reach)
+        self.routes.start()
+        self.mirroring.start()
         return consumer
 
     def _reset(self) -> None:
@@ -199,7 +193,6 @@ class Runtime(Run):
         except BaseException as error:  # the run must end visibly whatever happens
             self.ending.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
-            self.routes.resizing.stop()
             self.loop.by_hand.close()
             self.sending.stop()
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self.ending.is_at_once)

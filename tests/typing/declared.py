@@ -98,7 +98,7 @@ def _of_handlers() -> Iterator[str]:
 
 
 def _keyword(one: Option) -> str:
-    words = f"{one.facts[0].upper()}{one.facts[1:]}: {one.words}"
+    words = f"{one.facts[0].upper()}{one.facts[1:]}: {one.meaning}."
     lines = textwrap.wrap(
         f'"""{words}',
         WIDTH,

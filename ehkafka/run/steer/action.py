@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ehkafka.errors import ActionRefusedError
@@ -19,6 +19,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 TEXT_CHARACTERS_MAX = 1_000
 _ONLY: Final = "only what does not run can be retried, skipped or sent away"
+_KINDS: Final[dict[str, type]] = {
+    **dict.fromkeys(("do", "target", "name", "by"), str),
+    "offset": int,
+    "for_s": float,
+    **dict.fromkeys(("all", "keep", "preview"), bool),
+}
 # By the status of the key's head. Of any other it waits, and can be acted upon.
 WHY_NOT: Final = {
     "queued": "waits for a worker and will run. Pause its key first.",
@@ -57,25 +63,12 @@ class Action:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Action:
         """Make one of what came from outside. Raises `ActionRefusedError` for what is none."""
-        kinds: dict[str, tuple[type, ...]] = {
-            "do": (str,),
-            "target": (str,),
-            "name": (str,),
-            "by": (str,),
-            "offset": (int,),
-            "all": (bool,),
-            "for_s": (int, float),
-            "keep": (bool,),
-            "preview": (bool,),
-        }
         for name, value in given.items():
-            if name not in kinds:
-                known = ", ".join(field.name for field in fields(cls))
-                raise refused("invalid", f"An action has no {name[:40]!r}; it has {known}.")
-            if value is None and name in ("offset", "for_s"):
-                continue
-            if type(value) not in kinds[name]:
-                raise refused("invalid", f"{name} of an action must be {kinds[name][-1].__name__}.")
+            if (kind := _KINDS.get(name)) is None:
+                raise refused("invalid", f"An action has no {name[:40]!r}; it has {', '.join(_KINDS)}.")
+            is_left_out = value is None and name in ("offset", "for_s")
+            if not is_left_out and type(value) not in (kind, int if kind is float else kind):
+                raise refused("invalid", f"{name} of an action must be {kind.__name__}.")
         if missing := [name for name in ("do", "target", "name") if name not in given]:
             raise refused("invalid", f"An action needs {' and '.join(missing)}.")
         action = cls(**given)
