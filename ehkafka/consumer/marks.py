@@ -146,9 +146,7 @@ class Marks:
             entry = None if ours is None else ours.unmarked.pop(offset, None)
             if ours is not None and entry is not None:
                 ours.epoch.note_finished((entry,))
-                for tally in (ours.epoch.tally, self._tally):
-                    tally.finished_records += 1
-                    tally.leave_backlog(1, entry[SIZE])
+                ours.epoch.tally.finish(1, entry[SIZE])
                 self._moved_s = self._clock()
         return ours is not None
 
@@ -243,9 +241,7 @@ class Marks:
             # Of these nothing is asked but what `_Delivered` has, and they are in no inbox.
             entries: list[Entry] = [(message, None, len(message), epoch) for message in messages]
             epoch.received.note(messages, self._clock())
-            size = sum(entry[SIZE] for entry in entries)
-            epoch.add(entries, size)
-            self._tally.receive(len(entries), size)
+            epoch.add(entries, sum(entry[SIZE] for entry in entries))
             ours.unmarked.update((entry[MESSAGE].offset(), entry) for entry in entries)
 
     @staticmethod
@@ -254,13 +250,14 @@ class Marks:
         return [one for one in unmarked if one.offset() < offset]
 
     def _begin(self, partition: TopicPartition) -> _Partition:
-        ours = self._partitions[partition] = _Partition(Epoch(partition, next(self._numbers), {}))
+        epoch = Epoch(partition, next(self._numbers), {}, total=self._tally)
+        ours = self._partitions[partition] = _Partition(epoch)
         return ours
 
     def _end(self, partition: TopicPartition) -> None:
         epoch = self._partitions.pop(partition).epoch
         epoch.ended = True
-        self._tally.leave_backlog(epoch.tally.backlog_records, epoch.tally.backlog_bytes)
+        epoch.tally.give_back(epoch.tally.backlog_records, epoch.tally.backlog_bytes)
         self._saver.forget(partition, epoch.number)
 
     def _report_if_none_come(self) -> None:

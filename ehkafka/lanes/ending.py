@@ -53,7 +53,7 @@ class Ending:
         router = self._router
         assert partition not in router.epochs, f"{partition} is assigned twice"
         owners = router.shared if router.shared is not None else self._carried.pop(partition, {})
-        epoch = router.epochs[partition] = Epoch(partition, number, owners, finished_before)
+        epoch = router.epochs[partition] = Epoch(partition, number, owners, finished_before, router.tally)
         for key in self._waiting.paused_keys:
             self._waiting.pause_key(key, epoch)
         return epoch
@@ -169,7 +169,7 @@ class Ending:
             self._clear(held, gone)
         for epoch in epochs:
             router.piles.let_in(epoch)  # what waits behind a partition that was never opened is another's
-            self._count_running(epoch)
+            _count_running(epoch)
             if router.shared is None and epoch.owners:
                 self._carried[epoch.partition] = epoch.owners
         for where, keys in list(self._carried.items()):
@@ -212,8 +212,7 @@ class Ending:
         elif mine or (held.ticket is not None and held.q[0][EPOCH].ended):
             self._waiting.take_away(held, mine)
 
-    def _count_running(self, epoch: Epoch) -> None:
-        """Count what still runs as left for the next owner: no wait includes it any more."""
-        records, size = epoch.tally.backlog_records, epoch.tally.backlog_bytes
-        for tally in (epoch.tally, self._router.tally):
-            tally.give_back(records, size)
+
+def _count_running(epoch: Epoch) -> None:
+    """Count what still runs as left for the next owner: no wait includes it any more."""
+    epoch.tally.give_back(epoch.tally.backlog_records, epoch.tally.backlog_bytes)

@@ -6,7 +6,6 @@ Pure; all of it belongs to the lock's holder. Two values of an epoch are read wi
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.inbox import Entry, Owner
-    from ehkafka.lanes.runs import Run
+    from ehkafka.lanes.unread import Run
     from ehkafka.records import Message, TopicPartition
 
 TIMESTAMP_NOT_AVAILABLE = 0
@@ -33,7 +32,7 @@ class Epoch:
 
     `order` has the records that were routed, oldest first, and `done` the identities of those messages in
     it that are finished. What the commit position has passed leaves both, so they are as long as the backlog.
-    `runs` has the unfinished records whose keys are unread, oldest first: these finish in order.
+    `runs` has the unfinished records whose keys are unread, behind all others: these finish in order.
     Restored and skipped records never enter them: the commit position passes these like offsets without a
     record.
     """
@@ -44,17 +43,18 @@ class Epoch:
         number: int,
         owners: dict[Hashable, Owner],
         finished_before: FinishedBefore | None = None,
+        total: Tally | None = None,
     ) -> None:
         """Begin with the keys that calls of earlier epochs still keep here.
 
         `owners` is the handler's own map where keys are as wide as the handler. `finished_before` is what an
-        earlier epoch finished above its commit.
+        earlier epoch finished above its commit. `total` counts for the handler what the epoch counts.
         """
         self.partition = partition
         self.number = number
         # Where each key's unfinished records are. Dead owners are purged as the backlog shrinks.
         self.owners = owners
-        self.tally = Tally()
+        self.tally = Tally(total)
         self.received = Received(finished_before)
         self.order: deque[Entry] = deque()
         self.done: set[int] = set()
@@ -75,19 +75,12 @@ class Epoch:
         self.order.extend(entries)
         self.tally.receive(len(entries), size)
 
-    def put_into_order(self, entries: Sequence[Entry]) -> None:
-        """Let records, ascending, be of no run any more: each may finish for itself."""
-        if entries and self.order and _offset_of(entries[0]) < _offset_of(self.order[-1]):
-            self.order = deque(heapq.merge(self.order, entries, key=_offset_of))
-        else:
-            self.order.extend(entries)
-
     def note_finished(self, entries: Iterable[Entry]) -> None:
         """Let the commit position pass routed records. The caller counts them."""
-        order, runs = self.order, self.runs
+        order = self.order
         for entry in entries:
             message = entry[MESSAGE]
-            if order and order[0][MESSAGE] is message and not runs:
+            if order and order[0][MESSAGE] is message:
                 order.popleft()  # the commit position passes it at once
             else:
                 self.done.add(id(message))
@@ -121,10 +114,7 @@ class Epoch:
         """Yield the records without a result, oldest first, those included that were returned."""
         done = self.done
         known = (entry for entry in self.order if id(entry[MESSAGE]) not in done)
-        if not self.runs:
-            return known
-        unread = chain.from_iterable(run.entries() for run in self.runs)
-        return heapq.merge(known, unread, key=_offset_of) if self.order else unread
+        return chain(known, *(run.entries() for run in self.runs)) if self.runs else known
 
     def copied(self) -> tuple[list[Entry], set[int], list[Message]]:
         """Return what was routed above the commit position, and by identity which messages are finished.
@@ -177,10 +167,6 @@ class Epoch:
         if self.ended:
             return False
         return self.drain_limit is None or entry[MESSAGE].offset() <= self.drain_limit
-
-
-def _offset_of(entry: Entry) -> int:
-    return entry[MESSAGE].offset()
 
 
 class Received:

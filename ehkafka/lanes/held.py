@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import AfterDeadLetter, Decision, Ticket
     from ehkafka.lanes.inbox import Entry, Owner
     from ehkafka.lanes.routing import Name
-    from ehkafka.lanes.tally import Tally
 
 
 class Held(Inbox):
@@ -83,41 +82,40 @@ class Held(Inbox):
         else:
             self.owners.pop(self.key, None)
 
-    def count(self, total: Tally) -> None:
+    def count(self) -> None:
         """Count the records that came since the last call; they were routed into the backlog."""
         if self.is_parked:
-            move(list(self.q)[self.counted :], total, 1)
+            move(list(self.q)[self.counted :], 1)
         self.counted = len(self.q)
 
-    def set_parked(self, total: Tally, *, parked: bool) -> None:
+    def set_parked(self, *, parked: bool) -> None:
         """Count all records here as waiting, or in the backlog."""
-        self.count(total)
+        self.count()
         if parked != self.is_parked:
             self.is_parked = parked
-            move(self.q, total, 1 if parked else -1)
+            move(self.q, 1 if parked else -1)
 
-    def put_first(self, entries: Sequence[Entry], total: Tally) -> None:
+    def put_first(self, entries: Sequence[Entry]) -> None:
         """Put records that count in the backlog in front of the others."""
-        self.count(total)
+        self.count()
         self.q.extendleft(reversed(entries))
         self.counted += len(entries)
         self.sent += len(entries)
         if self.is_parked:
-            move(entries, total, 1)
+            move(entries, 1)
 
-    def take_first(self, total: Tally) -> Entry:
+    def take_first(self) -> Entry:
         """Remove the first record; it then counts in the backlog."""
-        self.count(total)
+        self.count()
         entry = self.q.popleft()
         self.counted -= 1
         if self.is_parked:
-            move((entry,), total, -1)
+            move((entry,), -1)
         return entry
 
 
-def move(entries: Iterable[Entry], total: Tally, sign: int) -> None:
+def move(entries: Iterable[Entry], sign: int) -> None:
     """Count records as waiting, with the sign -1 in the backlog again."""
     for epoch, run in groupby(entries, itemgetter(EPOCH)):
         sizes = [entry[SIZE] for entry in run]
-        for tally in (epoch.tally, total):
-            tally.park(sign * len(sizes), sign * sum(sizes))
+        epoch.tally.park(sign * len(sizes), sign * sum(sizes))

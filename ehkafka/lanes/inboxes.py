@@ -164,16 +164,14 @@ class Inboxes:
             keys = None if keys is None else _take(keys, left)
         unread = self.router.unread
         if fresh and unread.takes():
-            unread.receive(epoch, fresh, keys, sizes)
+            unread.receive(epoch, fresh, sizes)
         elif fresh:
             keys = unread.read(fresh) if keys is None else keys
             self.router.route(epoch, list(zip(fresh, keys, sizes, repeat(epoch))))
 
     def _count_passed(self, epoch: Epoch, records: int, *counts: str) -> None:
         """Count records that have their result as they arrive; they never enter an inbox."""
-        for tally in (epoch.tally, self.tally):
-            for count in ("received_records", *counts):
-                setattr(tally, count, getattr(tally, count) + records)
+        epoch.tally.add(**dict.fromkeys(("received_records", *counts), records))
         epoch.is_extent_due |= records > 0
 
     def take(self, inbox: Inbox, records_max: int) -> list[Entry]:
@@ -190,9 +188,7 @@ class Inboxes:
         self.router.note(inbox)
         for entry in skipped:
             if not entry[EPOCH].ended:  # counted as finished just now
-                for tally in (entry[EPOCH].tally, self.tally):
-                    tally.finished_records -= 1
-                    tally.skipped_records += 1
+                entry[EPOCH].tally.add(finished_records=-1, skipped_records=1)
 
     def take_touched(self) -> list[Inbox]:
         """Return the inboxes whose consumers have something new; new records of waiting keys are counted."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Owner
     from ehkafka.lanes.routing import Name, Router
-    from ehkafka.lanes.tally import Tally
 
 
 class Pile(Inbox):
@@ -34,7 +33,7 @@ class Pile(Inbox):
         self.head = []  # it never gets a consumer, so its records count as unfinished
         self.behind: dict[Name, tuple[dict[Hashable, Owner], Owner]] = {}
 
-    def put_first(self, entries: Sequence[Entry], _total: Tally) -> None:
+    def put_first(self, entries: Sequence[Entry]) -> None:
         """Put records that have started and are to wait in front of the others of their keys."""
         self.q.extendleft(reversed(entries))
         self.log.extendleft(reversed(entries))

@@ -51,5 +51,5 @@ def _put_first(router: Router, entry: Entry) -> None:
     if not isinstance(place, Held | Pile):
         assert router.piles.stopped is not None
         place = router.piles.stopped
-    place.put_first((entry,), router.tally)
+    place.put_first((entry,))
     owners[key] = place, place.sent

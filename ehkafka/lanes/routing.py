@@ -13,7 +13,7 @@ or a handler may not start yet. The router puts a key's next record there like a
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from itertools import groupby, repeat
+from itertools import chain, groupby, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,9 +100,13 @@ class Router:
 
     def route(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
         """Put records of one partition, ascending, behind the others of their keys."""
-        epoch.add(entries, size := sum(map(_SIZE_OF, entries)))
-        self.tally.receive(len(entries), size)
-        if (home := self._only_home(epoch)) is not None:
+        epoch.add(entries, sum(map(_SIZE_OF, entries)))
+        if (home := self.only_home()) is not None and epoch.drain_limit is None:
+            if waits := self._waiting_of(epoch):
+                for entry in entries:
+                    if entry[KEY] in waits:
+                        self.put(waits[entry[KEY]], entry)
+                entries = [entry for entry in entries if entry[KEY] not in waits]
             home.extend(entries)
             # Each key gets the last record's number, so it counts as live slightly longer. An object for
             # each record would be one more that Python's collector looks through.
@@ -135,11 +139,18 @@ class Router:
             inbox.q.append(entry)
             touch(inbox)
 
-    def _only_home(self, epoch: Epoch) -> Inbox | None:
-        """Return the one inbox that takes new keys, if nothing is or goes elsewhere: all keys are its own."""
-        home = self.open[0] if self.open and self.width == 1 and epoch.drain_limit is None else None
-        is_elsewhere = self.held or self.slow.keys or self.piles.all()
-        return None if is_elsewhere or any(inbox is not home for inbox in self.moving()) else home
+    def only_home(self) -> Inbox | None:
+        """Return the one inbox that takes new keys, if no other consumer has any, nor a pile.
+
+        All keys are its own, except those that wait.
+        """
+        home = self.open[0] if self.open and self.width == 1 and self.piles.is_open else None
+        return None if any(inbox is not home for inbox in self.moving()) else home
+
+    def _waiting_of(self, epoch: Epoch) -> dict[Hashable, Held]:
+        """Return the keys of a partition that wait or start slowly."""
+        waiting = chain(self.held, self.slow.keys.values())
+        return {held.key: held for held in waiting if held.owners is epoch.owners}
 
     def place(self, entry: Entry) -> None:
         """Put a record that is counted already where it belongs: into its key's inbox, a pile, or back."""
@@ -253,18 +264,15 @@ class Router:
     def pull_several(self, inbox: Inbox, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:
         """Take what waits of these records' keys out of the inbox that owned them until now, in one pass."""
         pulled: dict[Name, list[Entry]] = {}
-        is_unread = inbox is self.unread.inbox
         for entry in entries:
             owners, key = entry[EPOCH].owners, entry[KEY]
             if (tried := self.slow.keys.get((id(owners), key))) is not None:
                 owner = tried.behind
             elif (owner := owners.get(key)) is not None and owner[0] is inbox:
                 del owners[key]
-            if is_unread or (owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1])):
+            if owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]):
                 pulled[id(owners), key] = []
-        if is_unread:
-            self.unread.pull(pulled)
-        elif pulled:
+        if pulled:
             for entry in self._pull(inbox, pulled):
                 pulled[self.name_of(entry)].append(entry)
         return pulled
@@ -319,8 +327,7 @@ class Router:
 
     def give_back(self, entry: Entry) -> None:
         """Leave a record for the partition's next owner: it is in no inbox, and stops the commit position."""
-        for tally in (entry[EPOCH].tally, self.tally):
-            tally.give_back(1, entry[SIZE])
+        entry[EPOCH].tally.give_back(1, entry[SIZE])
         self.attempts.pop(id(entry[MESSAGE]), None)
 
     def without_ended(self, entries: Iterable[Entry]) -> list[Entry]:
@@ -392,9 +399,7 @@ class Router:
                     self.freed.discard(id(entry[MESSAGE]))
                 continue
             epoch.note_finished(entries)
-            size = sum(map(_SIZE_OF, entries))
-            epoch.tally.finish(len(entries), size)
-            self.tally.finish(len(entries), size)
+            epoch.tally.finish(len(entries), sum(map(_SIZE_OF, entries)))
 
     def purge(self) -> None:
         """Forget keys that have no unfinished record: what is kept follows the backlog, not the keys seen."""

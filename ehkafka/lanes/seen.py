@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE
-from ehkafka.lanes.runs import UNREAD
+from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.waiting import PAUSED
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ class SlowStart:
             self.end(held)
             return
         for _ in first:
-            held.take_first(router.tally)
+            held.take_first()
         router.put_all(router.choose(), first)
 
     # -- what has gone ---------------------------------------------------------------------------------

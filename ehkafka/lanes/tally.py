@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True, eq=False)
 class Tally:
     """What became of the records received, and what of them is unfinished, in records and in bytes.
 
     received = finished + skipped + dead_lettered + returned + backlog + waiting
     """
 
-    __slots__ = (
-        "backlog_bytes",
-        "backlog_records",
-        "dead_lettered_records",
-        "finished_records",
-        "parked_bytes",
-        "parked_records",
-        "received_bytes",
-        "received_records",
-        "restored_records",
-        "returned_bytes",
-        "returned_records",
-        "skipped_records",
-        "stale_records",
-    )
-
-    def __init__(self) -> None:
-        self.received_records = 0
-        self.received_bytes = 0
-        self.finished_records = 0
-        self.skipped_records = 0
-        self.dead_lettered_records = 0
-        # Of the finished ones, those that an earlier epoch had finished.
-        self.restored_records = 0
-        # Finished, but for an epoch that had ended: it counts as returned. Of a handler only.
-        self.stale_records = 0
-        # Left for the next owner of the partition.
-        self.returned_records = 0
-        self.returned_bytes = 0
-        # Queued or with a handler; then what waits behind a held record, itself included.
-        self.backlog_records = 0
-        self.backlog_bytes = 0
-        self.parked_records = 0
-        self.parked_bytes = 0
+    # The handler's, where this one is an epoch's: it counts the same.
+    total: Tally | None = None
+    received_records: int = 0
+    received_bytes: int = 0
+    finished_records: int = 0
+    skipped_records: int = 0
+    dead_lettered_records: int = 0
+    # Of the finished ones, those that an earlier epoch had finished.
+    restored_records: int = 0
+    # Finished, but for an epoch that had ended: it counts as returned. Of a handler only.
+    stale_records: int = 0
+    # Left for the next owner of the partition.
+    returned_records: int = 0
+    returned_bytes: int = 0
+    # Queued or with a handler; then what waits behind a held record, itself included.
+    backlog_records: int = 0
+    backlog_bytes: int = 0
+    parked_records: int = 0
+    parked_bytes: int = 0
 
     @property
     def outcomes(self) -> int:
@@ -59,33 +47,40 @@ class Tally:
         """How many bytes the records had that went into the backlog and have a result."""
         return self.received_bytes - self.backlog_bytes - self.parked_bytes - self.returned_bytes
 
+    def add(self, **amounts: int) -> None:
+        """Count here and in the total."""
+        for name, amount in amounts.items():
+            setattr(self, name, getattr(self, name) + amount)
+        if self.total is not None:
+            self.total.add(**amounts)
+
     def receive(self, records: int, size: int) -> None:
         """Count records into the backlog."""
         self.received_records += records
         self.received_bytes += size
         self.backlog_records += records
         self.backlog_bytes += size
-
-    def leave_backlog(self, records: int, size: int) -> None:
-        """Count records out of the backlog."""
-        self.backlog_records -= records
-        self.backlog_bytes -= size
-
-    def give_back(self, records: int, size: int) -> None:
-        """Count records out of the backlog that are left for the partition's next owner."""
-        self.returned_records += records
-        self.returned_bytes += size
-        self.leave_backlog(records, size)
+        if self.total is not None:
+            self.total.receive(records, size)
 
     def finish(self, records: int, size: int) -> None:
         """Count records out of the backlog that have finished."""
         self.finished_records += records
         self.backlog_records -= records
         self.backlog_bytes -= size
+        if self.total is not None:
+            self.total.finish(records, size)
+
+    def end(self, records: int, size: int, result: str) -> None:
+        """Count records out of the backlog that have a result, which is counted by that name."""
+        self.add(backlog_records=-records, backlog_bytes=-size, **{result: records})
+
+    def give_back(self, records: int, size: int) -> None:
+        """Count records out of the backlog that are left for the partition's next owner."""
+        self.end(records, size, "returned_records")
+        self.add(returned_bytes=size)
 
     def park(self, records: int, size: int) -> None:
         """Move records from the backlog to what waits; negative numbers move them back."""
-        self.backlog_records -= records
-        self.backlog_bytes -= size
-        self.parked_records += records
-        self.parked_bytes += size
+        self.end(records, size, "parked_records")
+        self.add(parked_bytes=size)

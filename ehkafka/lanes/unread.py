@@ -1,35 +1,71 @@
 """Records whose keys are not read: all of a handler's wait in one inbox, where they are in order anyway.
 
 Pure; the caller has the lock. For quick handlers, which one consumer runs faster than several, and for
-handlers with one consumer. They are kept in runs, see there. Where a record fails, the keys are read to find
-the later ones of its key, and those that are received are compared with the keys that wait; all others stay
-unread. All keys are read when a call takes long, a key is to be found, or something begins, drains or ends.
-Reading them runs no code of the user's: handlers with an order function of their own, or who are given the
-engine's messages, never get here.
+handlers with one consumer. They are kept in runs, as they were received: a run costs a list, whatever number
+of records it has, and an entry is made of one only where it is asked for. All keys are read when a call fails
+or takes long, a key is to be found, or something begins, drains or ends; and nothing goes unread while a key
+waits. Reading them runs no code of the user's: handlers with an order function of their own, or who are given
+the engine's messages, never get here.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from itertools import islice
+from collections import deque
+from itertools import chain, islice, repeat
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE
-from ehkafka.lanes.runs import UNREAD, Run, RunLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
-    from ehkafka.lanes.routing import Name, Router
+    from ehkafka.lanes.routing import Router
     from ehkafka.records import Message
 
     ReadKeys = Callable[[Sequence[Message]], Sequence[Hashable]]
 
 _key_of: Final = itemgetter(KEY)
+
+
+class _Unread:
+    """The key of a record that was not read."""
+
+    def __repr__(self) -> str:
+        return "UNREAD"
+
+
+UNREAD: Final = _Unread()
+
+
+class Run:
+    """Records of one partition, ascending. Those from the place `first` on are unfinished."""
+
+    __slots__ = ("epoch", "first", "messages", "sizes")
+
+    def __init__(self, epoch: Epoch, messages: Sequence[Message], sizes: Sequence[int]) -> None:
+        self.epoch = epoch
+        self.messages = messages
+        self.sizes = sizes
+        self.first = 0
+
+    def left(self) -> Sequence[Message]:
+        """Return the messages of the unfinished ones."""
+        return self.messages[self.first :]
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the unfinished ones."""
+        return islice(zip(self.messages, repeat(UNREAD), self.sizes, repeat(self.epoch)), self.first, None)
+
+
+class RunLog(deque[Any]):
+    """The log of an inbox with unread records: entries, then runs. Reads like one of entries."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        parts = deque.__iter__(self)
+        return chain.from_iterable(part.entries() if isinstance(part, Run) else (part,) for part in parts)
 
 
 class Unread:
@@ -39,137 +75,75 @@ class Unread:
         """`read_keys` runs none of the user's code; None where keys are always read before."""
         self._router = router
         self._read_keys = read_keys
-        # Where all records go; None while keys are read. Invariant: while it is set, no other consumer has
-        # anything, so no owner is live but those in this very inbox and keys that wait.
+        # Where all records go; None while keys are read. Invariant: while it is set, no key waits and no
+        # other consumer has anything, so all records end in the order in which they are there.
         self.inbox: Inbox | None = None
-        # What it has, with runs.
-        self._log = RunLog()
         # Its consumer takes messages in place of entries with an unread key. The driver's, set before it
         # starts.
         self.is_bare = False
-
-    def takes(self) -> bool:
-        """Tell whether records may go unread now; begin it where they may."""
-        return self.inbox is not None or self._begin()
 
     def needs_no_keys(self) -> bool:
         """Tell whether records go unread now; else keys are read before the lock is taken. Needs none."""
         router = self._router
         return self._read_keys is not None and router.width == 1 and not (router.held or router.slow.keys)
 
-    def _begin(self) -> bool:
+    def takes(self) -> bool:
+        """Tell whether records may go unread now; begin it where they may."""
         router = self._router
-        if self._read_keys is None or router.width > 1 or not router.open or router.piles.all():
-            return False
-        if any(epoch.drain_limit is not None for epoch in router.epochs.values()):
-            return False
-        home = router.open[0]
-        if home.stuck or any(not inbox.is_empty() for inbox in router.moving() if inbox is not home):
-            return False
-        self.inbox, self._log = home, RunLog(home.log)
-        home.log = cast("deque[Entry]", self._log)  # it reads like one
-        return True
+        if self.inbox is None and self.needs_no_keys():
+            home = router.only_home()
+            drains = any(epoch.drain_limit is not None for epoch in router.epochs.values())
+            if home is None or home.stuck or drains:
+                return False
+            self.inbox, home.log = home, RunLog(home.log)
+        return self.inbox is not None
 
-    def receive(
-        self,
-        epoch: Epoch,
-        messages: Sequence[Message],
-        keys: Sequence[Hashable] | None,
-        sizes: Sequence[int],
-    ) -> None:
-        """Put records of one partition, ascending, behind all others. `keys` may have been read before."""
-        router = self._router
-        self.note()
-        for tally in (epoch.tally, router.tally):
-            tally.receive(len(messages), sum(sizes))
-        epoch.runs.append(run := Run(epoch, messages, sizes))
-        if router.held or router.slow.keys:
-            keys = self.read(messages) if keys is None else keys
-            known = {key: router.owner_of(epoch, key) for key in epoch.owners.keys() & keys}
-            waits = {key: owner[0] for key, owner in known.items() if owner and owner[0] is not self.inbox}
-            for entry in self._take_out(run, waits.keys(), keys):
-                router.put(waits[entry[KEY]], entry)
-        self._put(run)
-
-    def _put(self, run: Run) -> None:
-        """Put a run behind all others."""
-        inbox = self.inbox
+    def receive(self, epoch: Epoch, messages: Sequence[Message], sizes: Sequence[int]) -> None:
+        """Put records of one partition, ascending, behind all others."""
+        inbox, router = self.inbox, self._router
         assert inbox is not None
-        if run:
-            self._log.append(run)
-            items: Any = run.left() if self.is_bare else run.entries()
-            inbox.q.extend(items)
-            inbox.sent += len(run)
-            self._router.touched.add(inbox)
-
-    # -- what has finished, and what runs --------------------------------------------------------------
+        self.note()
+        epoch.tally.receive(len(messages), sum(sizes))
+        run: Any = Run(epoch, messages, sizes)
+        epoch.runs.append(run)
+        inbox.log.append(run)
+        inbox.q.extend(messages if self.is_bare else run.entries())  # type: ignore[arg-type]
+        inbox.sent += len(messages)
+        router.touched.add(inbox)
 
     def note(self) -> None:
         """Take in what has finished."""
-        inbox, router = self.inbox, self._router
+        inbox, entries = self.inbox, list[Any]()
         assert inbox is not None
-        entries, pieces = self._log.take(inbox.count_finished())
-        if entries:
-            router.note_entries(entries)
-        for run, first, end in pieces:
-            epoch = run.epoch
-            if epoch.ended:
-                for _ in range(first, end):
-                    router.ignore(epoch)
+        finished = inbox.count_finished()
+        while finished:
+            part: Any = inbox.log[0]
+            if not isinstance(part, Run):
+                entries.append(inbox.log.popleft())
+                finished -= 1
                 continue
-            if epoch.order:  # one that waits is perhaps below, and keeps the commit position
-                epoch.ended_lately.extend(run.messages[first:end])
-            for tally in (epoch.tally, router.tally):
-                tally.finish(end - first, sum(run.sizes[first:end]))
+            finished -= self._finish(part, finished)
+            if part.first == len(part.messages):
+                inbox.log.popleft()
+                part.epoch.runs.popleft()
+        self._router.note_entries(entries)
+
+    def _finish(self, run: Run, most: int) -> int:
+        """Count records of a run as finished, so many at most; return how many."""
+        epoch, router, first = run.epoch, self._router, run.first
+        run.first = min(len(run.messages), first + most)
+        finished = run.first - first
+        if epoch.ended:
+            for _ in range(finished):
+                router.ignore(epoch)
+        else:
+            epoch.tally.finish(finished, sum(run.sizes[first : run.first]))
+        return finished
 
     @staticmethod
     def entry_of(inbox: Inbox, message: Message) -> Entry | None:
         """Return the entry of a message that the consumer of an inbox has shown; None where it has ended."""
         return next((entry for entry in inbox.log if entry[MESSAGE] is message), None)
-
-    def read_running(self, inbox: Inbox) -> None:
-        """Read the keys of what runs in an inbox: some of it has failed. After `note`."""
-        if inbox is self.inbox:
-            running = self._read(inbox.running())
-            self._log.take(len(running))
-            self._log.extendleft(reversed(running))
-
-    def pull(self, pulled: dict[Name, list[Entry]]) -> None:
-        """Take what waits of these keys out of the inbox. Its consumer waits for that."""
-        inbox, router, log = self.inbox, self._router, self._log
-        assert inbox is not None
-        # Of what runs, each is an entry of its own.
-        parts = list(islice(log.parts(), len(log) - len(inbox.q), None))
-        inbox.sent -= len(inbox.empty_queue())
-        for _ in parts:
-            log.pop()
-        for part in parts:
-            if isinstance(part, Run):
-                wanted = {key for owners, key in pulled if owners == id(part.epoch.owners)}
-                for entry in self._take_out(part, wanted):
-                    pulled[router.name_of(entry)].append(entry)
-                self._put(part)
-            elif (its := pulled.get(router.name_of(part))) is not None:
-                its.append(part)
-            else:
-                router.put(inbox, part)
-
-    def _take_out(
-        self, run: Run, wanted: AbstractSet[Hashable], keys: Sequence[Hashable] | None = None
-    ) -> list[Entry]:
-        """Take the records of these keys out of a run: each may finish for itself. Return them."""
-        left, sizes, epoch = run.left(), run.sizes[run.first :], run.epoch
-        keys = self.read(left) if wanted and keys is None else keys
-        if not wanted or keys is None or wanted.isdisjoint(keys):
-            return []
-        found = [(left[place], key, sizes[place], epoch) for place, key in enumerate(keys) if key in wanted]
-        others = [place for place, key in enumerate(keys) if key not in wanted]
-        run.messages, run.sizes = [left[place] for place in others], [sizes[place] for place in others]
-        run.first = 0
-        if not run:
-            epoch.runs.remove(run)
-        epoch.put_into_order(found)
-        return found
 
     # -- keys ------------------------------------------------------------------------------------------
 
@@ -178,37 +152,23 @@ class Unread:
         if (inbox := self.inbox) is None:
             return
         router = self._router
-        if router.width > 1:
-            router.slow.end_all()  # to place what has gone of such a key would put it behind what has not
         self.note()
-        entries = self._read(list(inbox.log))
-        inbox.log = deque(entries)
-        self.inbox, self._log = None, RunLog()
-        for epoch in {entry[EPOCH] for entry in entries}:
-            epoch.runs.clear()
+        before = list(inbox.log)
+        entries = self.with_keys(before)
+        inbox.log, self.inbox = deque(entries), None
+        for one, entry in zip(before, entries, strict=True):
+            entry[EPOCH].runs.clear()
+            if one[KEY] is UNREAD:
+                entry[EPOCH].order.append(entry)
         waiting = len(inbox.take_back())
         router.note(inbox)
-        for number, entry in enumerate(inbox.running(), inbox.noted + 1):
-            owner = router.owner_of(entry[EPOCH], entry[KEY])
-            # What waits of the key elsewhere knows what runs of it.
-            if router.keeps_key(entry) and (owner is None or owner[0] is inbox):
-                entry[EPOCH].owners[entry[KEY]] = inbox, number
+        for entry, owner in router.running_keys(inbox):
+            entry[EPOCH].owners[entry[KEY]] = owner
         if router.width == 1:
             router.put_all(inbox, entries[len(entries) - waiting :])
         else:  # all consumers get their part at once
             for entry in entries[len(entries) - waiting :]:
                 router.place(entry)
-
-    def _read(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries with their keys; the epochs know those that are of no run any more."""
-        read = self.with_keys(entries)
-        of: defaultdict[Epoch, list[Entry]] = defaultdict(list)
-        for before, after in zip(entries, read, strict=True):
-            if before is not after:
-                of[after[EPOCH]].append(after)
-        for epoch, its in of.items():
-            epoch.put_into_order(its)
-        return read
 
     def with_keys(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries, each with its key. Needs no lock."""

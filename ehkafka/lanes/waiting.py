@@ -34,6 +34,11 @@ AFTER_LETTER_MAX: Final = 10_000
 FULL: Final = HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
 PAUSED: Final = HoldHead("the key is paused")
 BEHIND_LETTER: Final = HoldHead("an earlier record of its key was dead-lettered")
+COUNTS: Final = {
+    Outcome.FINISHED: "finished_records",
+    Outcome.SKIPPED: "skipped_records",
+    Outcome.DEAD_LETTERED: "dead_lettered_records",
+}
 # Keys of one record each: no later one can follow it, so nothing is remembered of them.
 _ONCE: Final = (Apart, KeyFailure)
 
@@ -67,12 +72,12 @@ class Waiting:
         not started, or which are to be handled again.
         """
         router = self.router
+        router.unread.end()
         failures = [
             (router.unread.keyed(entry), decision, router.unread.with_keys(later))
             for entry, decision, later in failures
         ]
         router.note(inbox)
-        router.unread.read_running(inbox)
         inbox.give_up([one for entry, _, later in failures for one in (entry, *later)])
         live = [
             entry
@@ -114,11 +119,11 @@ class Waiting:
             held = owner[0]
             router.slow.take(held)
             self.held[held] = None
-            held.set_parked(router.tally, parked=parked)
+            held.set_parked(parked=parked)
         else:
             held = self._gather(key, epoch, parked=parked)
             held.behind = None  # the record that fails
-        held.put_first(first, router.tally)
+        held.put_first(first)
         epoch.owners[key] = (held, held.sent)
         return held
 
@@ -130,7 +135,7 @@ class Waiting:
         self.held[held] = None
         if owner is not None:
             pulled, held.behind = self.router.pull(owner, (id(epoch.owners), key))
-            held.put_first(pulled, self.router.tally)
+            held.put_first(pulled)
         epoch.owners[key] = (held, held.sent)
         return held
 
@@ -143,7 +148,7 @@ class Waiting:
     def decide(self, held: Held, decision: Decision, now_s: float) -> None:
         """Do with the first record of a waiting key what a decision demands."""
         if isinstance(decision, AwaitHead):
-            held.set_parked(self.router.tally, parked=False)
+            held.set_parked(parked=False)
             self._ask(held, decision)
             return
         entry = held.q[0]
@@ -160,7 +165,7 @@ class Waiting:
             self._continue(held)
 
     def _wait(self, held: Held, decision: Decision, due_s: float | None = None) -> None:
-        held.set_parked(self.router.tally, parked=True)  # a drain does not wait for it
+        held.set_parked(parked=True)  # a drain does not wait for it
         held.decision, held.due_s = decision, due_s
         if due_s is not None:
             heapq.heappush(self._timers, (due_s, next(self._serial), held, decision))
@@ -283,24 +288,16 @@ class Waiting:
 
     def arrived(self, held: Held) -> None:
         """Count what was routed to a waiting key, and send it on if the key follows a dead letter."""
-        held.count(self.router.tally)
+        held.count()
         if held.ticket is None and held.after == "divert_key" and held.q and held.decision is BEHIND_LETTER:
             self._continue(held)
 
     def _end_first(self, held: Held, outcome: Outcome) -> None:
         """Give the first record of a waiting key a result."""
-        entry = held.take_first(self.router.tally)
-        epoch, size = entry[EPOCH], entry[SIZE]
-        epoch.note_finished((entry,))
+        entry = held.take_first()
+        entry[EPOCH].note_finished((entry,))
         self.router.attempts.pop(id(entry[MESSAGE]), None)
-        for tally in (epoch.tally, self.router.tally):
-            tally.leave_backlog(1, size)
-            if outcome is Outcome.FINISHED:
-                tally.finished_records += 1
-            elif outcome is Outcome.SKIPPED:
-                tally.skipped_records += 1
-            else:
-                tally.dead_lettered_records += 1
+        entry[EPOCH].tally.end(1, entry[SIZE], COUNTS[outcome])
 
     def _continue(self, held: Held) -> None:
         """Continue with a waiting key whose first record has ended, or whose time has come."""
@@ -326,7 +323,7 @@ class Waiting:
             # It failed, and no later record of its key may pass it before its epoch has ended.
             self._wait(held, HoldHead(known.reason))
             return
-        held.set_parked(router.tally, parked=False)
+        held.set_parked(parked=False)
         was_paused = held.decision is PAUSED
         self._forget(held)
         if was_paused:
@@ -349,7 +346,7 @@ class Waiting:
         """
         router = self.router
         gone = set(map(id, entries))
-        held.set_parked(router.tally, parked=False)
+        held.set_parked(parked=False)
         first = held.q[0] if held.q else None
         stay = [entry for entry in held.q if id(entry) not in gone]
         held.q = router.make_queue()
@@ -358,7 +355,7 @@ class Waiting:
         for entry in entries:
             router.give_back(entry)
         if (stay and stay[0] is first) or held.is_paused or held.after != "continue":
-            held.set_parked(router.tally, parked=held.ticket is None)
+            held.set_parked(parked=held.ticket is None)
         else:
             self._let_go(held)
 
@@ -378,7 +375,7 @@ class Waiting:
         held.ticket = None
         self.router.attempts.pop(id(held.q.popleft()[MESSAGE]), None)
         held.counted = max(0, held.counted - 1)  # it was counted when its epoch ended
-        held.set_parked(self.router.tally, parked=True)
+        held.set_parked(parked=True)
         if not self.router.epochs:
             self.forget_why(held)  # without any partition no key is left, as in `Ending.end`
         self._continue(held)

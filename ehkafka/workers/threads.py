@@ -31,7 +31,7 @@ class ThreadWorkers(ThreadPool):
     def __init__(
         self, hub: Hub, options: PoolOptions, *, invoke: Invoke, plain: PlainCall | None = None
     ) -> None:
-        """`plain` calls the handler for the first time with a message whose key is unread; see `lanes.runs`.
+        """`plain` calls a handler for the first time with a message whose key is unread; see `lanes.unread`.
 
         None where it needs more than the message.
         """

@@ -58,10 +58,9 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     received: list[int] = []
     receive = Unread.receive
 
-    def noted(self: Unread, epoch: Any, messages: Any, keys: Any, sizes: Any) -> None:
-        if keys is None:
-            received.append(len(messages))
-        receive(self, epoch, messages, keys, sizes)
+    def noted(self: Unread, epoch: Any, messages: Any, sizes: Any) -> None:
+        received.append(len(messages))
+        receive(self, epoch, messages, sizes)
 
     monkeypatch.setattr(Unread, "receive", noted)
     return received

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes import put_back
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.lanes.runs import UNREAD
+from ehkafka.lanes.unread import UNREAD
 from ehkafka.workers.batches.taking import BatchLimits, Taking
 from tests.kit.simulated.message import SimulatedMessage
 

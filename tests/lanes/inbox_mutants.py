@@ -65,11 +65,11 @@ Router._append: route: the running record does not keep its key
     ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None) -> ahead <= 0
 Router.route: route: what is drained or piled starts
     self.piles.is_open and epoch.drain_limit is None -> True
-Router._only_home: route: a drained record starts
-    and epoch.drain_limit is None ->
+Router.route: route: a drained record starts where all others have one home
+    is not None and epoch.drain_limit is None -> is not None
     by is_narrow=True
-Router._only_home: route: records start where a pile is
-    or self.piles.all() ->
+Router.only_home: route: records start where a pile is
+    and self.piles.is_open ->
     by is_narrow=True
 Router.place: place: a drained record starts
     not epoch.may_start(entry) -> False
@@ -97,8 +97,8 @@ Router.note_entries: note: a result of an ended epoch counts
     if epoch.ended: -> if False:
 Router.note_entries: note: attempts are kept
     self.attempts.pop(id(entry[MESSAGE]), None) -> pass
-Tally.give_back: give back: a returned record stays in the backlog
-    self.leave_backlog(records, size) -> pass
+Tally.end: a record with a result stays in the backlog
+    backlog_records=-records, backlog_bytes=-size, ->
 Epoch.pass_finished: watermark: passes what is unfinished
     if (place := id(entry[MESSAGE])) not in done: -> if not done or (place := id(entry[MESSAGE])) in passed:
 Epoch.extent: extent: what waits is left out
@@ -108,7 +108,7 @@ Epoch.may_start: may start: above a drain's limit
 Waiting.fail: fail: later ones of a batch run before it
     router.without_ended(later) -> []
 Router.pull_several: fail: followers are not pulled
-    or (owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1])) ->
+    if owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]): -> if False:
 Waiting.fail: fail: what was pulled is lost
     behind += pulled.get(router.name_of(entry), ()) -> pass
 Waiting.fail: fail: an ended epoch's failure is decided
@@ -133,27 +133,27 @@ Waiting._let_go: let go: a failed record above the drain's limit lets its key pa
     known is not None and not held.q[0][EPOCH].may_start(held.q[0]) -> False
     by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
 Waiting._wait: wait: a drain waits for a key that waits
-    held.set_parked(self.router.tally, parked=True) -> pass
+    held.set_parked(parked=True) -> pass
     by test_a_drain_does_not_wait_for_records_above_its_limit_whose_batch_raised
 Waiting._gather: pause: what waits stays
-    held.put_first(pulled, self.router.tally) -> pass
+    held.put_first(pulled) -> pass
 Waiting._gather: pause: what runs is forgotten
     pulled, held.behind = -> pulled, _ =
 Waiting._continue: arrived: what follows a dead letter waits for ever
     self._send_first(held)\n -> pass\n
 Held.count: held: what is routed there is not counted
-    move(list(self.q)[self.counted :], total, 1) -> pass
+    move(list(self.q)[self.counted :], 1) -> pass
 Held.take_first: held: a first record leaves the parked ones uncounted
-    move((entry,), total, -1) -> pass
+    move((entry,), -1) -> pass
 Inboxes.receive: receive: restored ranges run again
     fresh, sizes = _take(fresh, left), _take(sizes, left) -> _ = left
 Inboxes.take: take: a batch is noted as finished
     inbox.head, inbox.slack = entries or None -> _, inbox.slack = entries or None
 Inboxes.end_batch: end batch: what is skipped counts as finished
-    tally.skipped_records += 1 -> pass
+    , skipped_records=1 ->
     by test_skipped_records_are_counted_as_such
 Inboxes.end_batch: end batch: what is skipped counts twice
-    tally.finished_records -= 1 -> pass
+    finished_records=-1, ->
     by test_skipped_records_are_counted_as_such
 Inboxes.end_batch: end batch: what is skipped of an ended epoch counts
     if not entry[EPOCH].ended: -> if True:
@@ -175,8 +175,8 @@ Ending._clear: end: awaited records free their keys
     [held.ticket is not None :] ->
 Ending._clear: end: a held key loses its records' place
     held.owners[held.key] = (held, held.sent) -> pass
-Ending._count_running: end: what runs stays in the backlog
-    tally.give_back(records, size) -> pass
+ending._count_running: end: what runs stays in the backlog
+    epoch.tally.give_back(epoch.tally.backlog_records, epoch.tally.backlog_bytes) -> pass
 Ending.end: end: no key is forgotten with the last partition
     router.shared is not None and not router.epochs -> False
 Outliving._running_behind: free: a call of this epoch counts as one of an ended one
@@ -217,46 +217,29 @@ Inboxes.check: check: retries never come
 
 # Records whose keys are unread.
 UNREAD = r"""
-Unread._begin: unread: begins while another inbox has some
-    not inbox.is_empty() -> False
-Unread._begin: unread: begins though something waits in a pile
-    or router.piles.all() ->
-Unread._begin: unread: begins while a partition drains
+Router.only_home: unread: begins while another inbox has some
+    any(inbox is not home for inbox in self.moving()) -> False
+Unread.takes: unread: begins while a partition drains
     epoch.drain_limit is not None -> False
+Unread.needs_no_keys: unread: begins while a key waits
+    router.held or ->
 Unread.end: unread: what runs owns no key
-    entry[EPOCH].owners[entry[KEY]] = inbox, number -> pass
+    entry[EPOCH].owners[entry[KEY]] = owner -> pass
     by keys=1, failing=0
-Unread._read: unread: what is read is not known to the epoch
-    epoch.put_into_order(its) -> pass
-Epoch.put_into_order: unread: what is read is in no order
-    entries and self.order and _offset_of(entries[0]) < _offset_of(self.order[-1]) -> False
+Unread.end: unread: what is read is not known to the epoch
+    entry[EPOCH].order.append(entry) -> pass
 Epoch.unfinished: unread: runs are not looked at
-    if not self.runs: -> if True:
-Unread.note: unread: nothing finishes
-    tally.finish(end - first, sum(run.sizes[first:end])) -> pass
-Unread.note: unread: a result of an ended epoch counts
+    if self.runs else known -> if False else known
+Unread._finish: unread: nothing finishes
+    epoch.tally.finish(finished, sum(run.sizes[first : run.first])) -> pass
+Unread._finish: unread: a result of an ended epoch counts
     if epoch.ended: -> if False:
     by test_what_ends_after_its_epoch_counts_for_nothing
-Epoch.note_finished: unread: a record that waited ends above runs and is not known
-    and not runs ->
-    by test_what_ends_above_a_record_that_waits_is_known_to_commits
-Unread.note: unread: what ends above a record that waits is not known
-    if epoch.order: -> if False:
-    by test_what_ends_above_a_record_that_waits_is_known_to_commits
-Waiting.fail: fail: what runs stays in a run
-    router.unread.read_running(inbox) -> pass
-Unread._take_out: fail: unread ones of the key stay
-    if not wanted or -> if True or
-Unread.pull: fail: read ones of the key stay
-    pulled.get(router.name_of(part)) -> None
-Unread.pull: fail: the queue keeps what was pulled
-    inbox.empty_queue() -> list(inbox.q)
-Router.pull_several: fail: keys in the inbox stay
-    if is_unread or -> if
-Unread.receive: receive: records of a waiting key run
-    if router.held or -> if
-Unread.receive: receive: records of a key in slow start run
-    or router.slow.keys: -> :
+Waiting.fail: fail: keys stay unread
+    router.unread.end() -> pass
+Router.route: receive: records of a waiting key run
+    if waits := self._waiting_of(epoch): -> if waits := {}:
+    by is_unread=True, is_narrow=True
 Waiting.pause_key: pause: keys stay unread
     router.unread.end() -> pass
 Piles.stop: stop: keys stay unread
@@ -302,8 +285,8 @@ Ending.end: end: keys in slow start stay
 put_back.put_back: put back: keys in slow start
     router.slow.end_all() -> pass
     by is_batch=True
-Router._only_home: slow start: records pass where all others have one home
-    self.slow.keys or ->
+Router._waiting_of: slow start: records pass where all others have one home
+    chain(self.held, self.slow.keys.values()) -> self.held
     by is_unread=True, is_narrow=True
 Waiting._hold: slow start: no retry of a key that waits again
     router.slow.take(held)\n        self.held[held] = None -> router.slow.take(held)

@@ -14,7 +14,7 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, Inbox
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.lanes.runs import UNREAD
+from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.width import Width
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.simulated.worker import watched_queue
@@ -270,7 +270,7 @@ class World(Commands):
             assert tally.received_records == counted, ("counts", tally.received_records, counted)
             assert min(tally.backlog_records, tally.parked_records, tally.parked_bytes) >= 0
         for inbox in self.core.all_inboxes():
-            assert len(inbox.log) == inbox.sent - inbox.noted
+            assert len(list(inbox.log)) == inbox.sent - inbox.noted
         for held in self.core.waiting.held:
             assert held.is_parked or held.ticket is not None, ("waits in the backlog for ever", held.key)
         self.check_answers(self.core)

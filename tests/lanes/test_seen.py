@@ -9,8 +9,8 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.inbox import KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
-from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.seen import EpochSeen, Inspection
+from ehkafka.lanes.unread import UNREAD
 from ehkafka.records import TopicPartition
 from tests.kit.inbox_bench import Call, InboxBench
 from tests.kit.simulated.message import WatchedMessage

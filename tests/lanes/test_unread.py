@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.lanes.decision import HoldHead, RetryHead
-from ehkafka.lanes.inbox import KEY, MESSAGE
+from ehkafka.lanes.decision import RetryHead
+from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
-from ehkafka.lanes.runs import UNREAD
 from ehkafka.records import TopicPartition
 from tests.kit.simulated.message import WatchedMessage
 
@@ -64,7 +63,7 @@ def test_what_ends_after_its_epoch_counts_for_nothing() -> None:
     assert (epoch.tally.finished_records, list(inboxes.router.ignored)) == (0, [epoch, epoch])
 
 
-def test_after_a_failure_all_other_keys_stay_unread() -> None:
+def test_after_a_failure_all_keys_are_read_and_others_keep_their_place() -> None:
     """The later records of its key wait with it, those received afterwards, too."""
     inboxes, epoch = unread_inboxes("abcab")
     (inbox,) = inboxes.inboxes
@@ -77,28 +76,9 @@ def test_after_a_failure_all_other_keys_stay_unread() -> None:
     inboxes.take_touched()
     (held,) = inboxes.waiting.held
     assert [entry[MESSAGE].offset() for entry in held.q] == [0, 3, 6]
-    assert [(entry[MESSAGE].offset(), entry[KEY]) for entry in inbox.q] == [
-        (offset, UNREAD) for offset in (1, 2, 4, 5)
-    ]
+    assert [entry[MESSAGE].offset() for entry in inbox.q] == [1, 2, 4, 5]
     assert epoch.tally.parked_records == 3
     assert [entry[MESSAGE].offset() for entry in epoch.unfinished()] == list(range(7))
-
-
-def test_what_ends_above_a_record_that_waits_is_known_to_commits() -> None:
-    """Be it of a run, or the waiting one itself, when records of runs lie below."""
-    inboxes, epoch = unread_inboxes("abc")
-    (inbox,) = inboxes.inboxes
-    run(inbox, 2)
-    inbox.frozen = True
-    inboxes.waiting.fail(inbox, ((inboxes.running()[0], HoldHead("held"), ()),), 0.0)
-    inbox.frozen = False
-    run(inbox, 1)
-    inbox.head = None
-    inboxes.router.note_all()
-    assert (epoch.watermark(), epoch.take_ended()) == (1, [2])
-    inboxes.receive(epoch, messages("db", 3), None, 0.0)
-    assert inboxes.waiting.skip_key(b"b", epoch, records=2) == 2
-    assert (epoch.watermark(), sorted(epoch.take_ended())) == (3, [1, 4])
 
 
 def test_behind_a_call_that_takes_long_keys_are_read_and_others_go_on() -> None:
