@@ -27,7 +27,7 @@ BUDGETS = {
     "headers": 830,
     "http": 2330,
     "intake": 5000,
-    "lanes": 4040,
+    "lanes": 3890,
     "members": 2440,
     "metrics": 11,
     "middleware.py": 250,
