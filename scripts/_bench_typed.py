@@ -19,7 +19,7 @@ import ehkafka
 from ehkafka.outputs.properties import output_properties, transactional_properties
 from ehkafka.run.observation import totals_of
 from ehkafka.settings import Settings
-from ehkafka.transactions.generation import metadata_of_no_member
+from ehkafka.transactions.committing import metadata_of_no_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable

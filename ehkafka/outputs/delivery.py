@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
@@ -23,6 +23,8 @@ class Delivery(ABC):
     # True: an epoch's last commit includes outputs, so the rest is dropped after it. False: no commit passes
     # an unacknowledged output, so the rest is dropped before the last commit.
     is_exactly_once = False
+    # Called with topic, record and error if a dead letter is refused permanently; None: its record is held.
+    refuse_letter: Callable[[str, str, str], None] | None = None
 
     def __init__(self, outputs: Unacknowledged, kinds: TopicKinds) -> None:
         self.outputs = outputs

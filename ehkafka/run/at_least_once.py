@@ -20,7 +20,6 @@ from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import ConsumerCommits
-from ehkafka.recovery.letters.target import LetterTopic
 
 if TYPE_CHECKING:
     import threading
@@ -47,17 +46,9 @@ class AtLeastOnce(Delivery):
         sender_of: Callable[[], OutputSender] | None = None,
     ) -> None:
         """`sender_of` gives a sender that may run already."""
-        self._emit = emit
-        self._clock = app.clock.now_s
         self._on_death = on_death
         self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
         super().__init__(self._sender.outputs, TopicKinds((spec.to for spec in app.specs), emit))
-
-    def letters_to(self, topic: str) -> LetterTopic:
-        """Return a topic for a handler's dead letters."""
-        return LetterTopic(
-            topic, self.outputs, problem=lambda: self.problem, emit=self._emit, clock=self._clock
-        )
 
     def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> Commits:
         """Return what commits: the consumer."""

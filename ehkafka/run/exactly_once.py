@@ -19,7 +19,6 @@ from ehkafka.outputs.delivery import Delivery
 from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.group_commits import GroupCommits
@@ -67,7 +66,6 @@ class ExactlyOnce(Delivery):
         """Raise `ConfigurationError` for what cannot be sent exactly once."""
         check_exactly_once(app)
         self._app = app
-        self._emit = emit
         self._fatal = fatal
         # No worker waits for room: its record could be the one that holds all the others back.
         super().__init__(Unacknowledged(waits=False), TopicKinds((spec.to for spec in app.specs), emit))
@@ -105,25 +103,14 @@ class ExactlyOnce(Delivery):
         self._commits = TransactionalCommits(self._loop, ledger.acknowledged, wait_s=self._wait_s)
         return self._commits
 
-    def letters_to(self, topic: str) -> LetterTopic:
-        """Return a topic for a handler's dead letters."""
-
-        def refused(where: str, error: str) -> None:
-            self.has_failed = True
-            self._fatal(
-                HandlerFailedError(
-                    f"The dead letter of {where} is refused by {topic!r}: {ended(error)} It goes in one "
-                    "transaction with its record, so nothing from this offset on is committed. Fix the topic."
-                )
+    def refuse_letter(self, topic: str, where: str, error: str) -> None:
+        """End the run: a dead letter is refused permanently."""
+        self.has_failed = True
+        self._fatal(
+            HandlerFailedError(
+                f"The dead letter of {where} is refused by {topic!r}: {ended(error)} It goes in one "
+                "transaction with its record, so nothing from this offset on is committed. Fix the topic."
             )
-
-        return LetterTopic(
-            topic,
-            self.outputs,
-            problem=lambda: self.problem,
-            refused=refused,
-            emit=self._emit,
-            clock=self._app.clock.now_s,
         )
 
     def start(self) -> None:

@@ -5,12 +5,14 @@ Made before any thread of the run exists; the app opens and closes what `app.pro
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
 from ehkafka.outputs.own_producer import OwnProducer
 from ehkafka.recovery.letters.letters import Letters
+from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.wiring import check_recovery
 
 if TYPE_CHECKING:
@@ -111,5 +113,17 @@ def make_letters(run: Assembly, delivery: AnyDelivery | None) -> Letters:
     """Return what makes the targets of dead letters. Raises `ConfigurationError`."""
     app = run.app
     check_recovery(app.specs, app.settings.on_parked_full)
-    to_topic = None if delivery is None else delivery.letters_to
+
+    def to_topic(topic: str) -> LetterTopic:
+        assert delivery is not None
+        refuse = delivery.refuse_letter
+        return LetterTopic(
+            topic,
+            delivery.outputs,
+            problem=lambda: delivery.problem,
+            refused=None if refuse is None else partial(refuse, topic),
+            emit=run.bus.emit,
+            clock=app.clock.now_s,
+        )
+
     return Letters(to_topic, emit=run.bus.emit, history=app.history, clock=app.clock)

@@ -2,17 +2,24 @@
 
 On the poll thread, except for the wait for a run's last commit. Offsets are sent with the group's metadata of
 the moment in which they were fixed: if the group has dropped this member since then, the broker refuses them.
+
+A broker checks a transaction's offsets only by these metadata. If the group has dropped a member, its
+metadata have generation -1 and no member id, and a broker accepts offsets with them no matter which member
+owns the partitions (librdkafka, rdkafka_cgrp.c; Kafka, KIP-447). confluent-kafka returns the bytes of
+librdkafka: `CGMDv2:`, the generation in the machine's byte order, then group, member and instance, each ended
+by a zero byte.
 """
 
 from __future__ import annotations
 
+import struct
+import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.transactions.generation import is_member
-from ehkafka.transactions.request import Request
+from ehkafka.endpoint.client import describe_error
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -29,6 +36,40 @@ if TYPE_CHECKING:
 UNWANTED_S = 2.0
 # If a transaction was aborted after this share of `wait_s`, it took too long.
 TOO_LONG_SHARE = 0.5
+# Another process has the producer's id now, or its transaction took longer than the broker permits.
+FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001 - librdkafka's own codes
+_MAGIC: Final = b"CGMDv2:"
+_GENERATION: Final = struct.Struct("=i")
+
+
+class Request:
+    """The positions of one transaction. `error` is valid once `done` is set; None: committed."""
+
+    def __init__(
+        self,
+        positions: Mapping[TopicPartition, Position],
+        metadata: bytes,
+        changed: Mapping[TopicPartition, Position],
+    ) -> None:
+        """`metadata` are the group's; `changed` are the positions that differ from the group's commits."""
+        self.positions = positions
+        self.metadata = metadata
+        self.changed = changed
+        # From here on only the broker knows the result.
+        self.is_committing = False
+        self.error: KafkaError | None = None
+        # How long its last transaction took.
+        self.took_s = 0.0
+        self.done = threading.Event()
+        # It is not needed any more: abort it unless it is being committed. Set by the poll thread.
+        self.is_unwanted = False
+
+    @property
+    def answer(self) -> KafkaError | None:
+        """The error for the committer: a fenced producer does not mean a fenced member of the group."""
+        if self.error is None or self.error.code() not in FENCED:
+            return self.error
+        return KafkaError(KafkaError._STATE, describe_error(self.error))  # noqa: SLF001 - as above
 
 
 class TransactionalCommits:
@@ -153,3 +194,18 @@ class TransactionalCommits:
             if known is None or (known.next_offset, known.metadata) != now:
                 changed[partition] = position
         return changed
+
+
+def metadata_of_no_member(group: str) -> bytes:
+    """Return a group's metadata for a client that is no member of it."""
+    return b"".join((_MAGIC, _GENERATION.pack(-1), group.encode(), b"\0\0\1"))
+
+
+def is_member(metadata: bytes | None) -> bool:
+    """Tell whether a consumer's group metadata name a member, so that the broker sees if it was dropped."""
+    head = len(_MAGIC) + _GENERATION.size
+    if not metadata or not metadata.startswith(_MAGIC) or len(metadata) < head:
+        return False
+    (generation,) = _GENERATION.unpack_from(metadata, len(_MAGIC))
+    texts = metadata[head:].split(b"\0")
+    return generation >= 0 and len(texts) >= 3 and texts[1] != b""

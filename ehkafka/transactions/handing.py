@@ -1,6 +1,11 @@
 """Hands a transaction's outputs to its client, and collects those that were in a refused batch.
 
 On the transactions' thread. The client reports only errors: the commit acknowledges all other messages.
+
+A broker refuses a whole batch, and reports all of it. The outputs of a refused batch are sent again in
+transactions that are aborted in any case, by clients with smaller and smaller batches, until a batch has one
+output. After a refusal the broker takes nothing more from that client, so each try finds one refused output,
+or a few neighbours. If all are accepted in smaller batches, the batch itself was too large.
 """
 
 from __future__ import annotations
@@ -16,9 +21,9 @@ from ehkafka.outputs.output import PARTS
 from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from ehkafka.outputs.output import OutputRefusedError
+    from ehkafka.outputs.output import Output, OutputRefusedError
 
 # Outputs that are handed over between two checks for errors; and outputs that the client may have, half of
 # its queue.
@@ -35,6 +40,10 @@ NO_REFUSALS: Final = CONSEQUENCES | {
     # leader asks the coordinator about the transaction, which may have ended or have to wait.
     *(48, 51, 90, 120),
 }
+
+
+# The most batches of a try: five of them take a round trip to the broker.
+BATCHES_MAX: Final = 200
 
 
 class SomeRefusedError(Exception):
@@ -152,3 +161,31 @@ class Handing:
             raise SomeRefusedError
         if self._is_over():
             raise KafkaException(KafkaError(KafkaError._STATE, "it is over"))  # noqa: SLF001
+
+
+def batch_outputs(count: int) -> int:
+    """Return the number of outputs in a batch, if so many outputs are tried."""
+    return -(-count // BATCHES_MAX)
+
+
+def with_alike(
+    outputs: Sequence[Output], refused: Mapping[int, OutputRefusedError]
+) -> dict[int, OutputRefusedError]:
+    """Add the outputs that must be too large as well, which saves a try for each. By place in `outputs`.
+
+    Not for compressed batches: there a larger output may be a smaller message.
+    """
+    found = dict(refused)
+    # By topic: the least size that was refused.
+    least: dict[str, tuple[int, OutputRefusedError]] = {}
+    for place, error in refused.items():
+        output = outputs[place]
+        known = least.get(output.topic)
+        # With headers `size` is approximate.
+        if error.is_too_large and not output.headers and (known is None or output.size < known[0]):
+            least[output.topic] = output.size, error
+    for place, output in enumerate(outputs if least else ()):
+        known = least.get(output.topic)
+        if known is not None and output.size >= known[0]:
+            found.setdefault(place, known[1])
+    return found

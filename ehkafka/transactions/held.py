@@ -14,8 +14,8 @@ from weakref import WeakSet
 from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.output import PARTS, SOURCE, Output, outputs_of, places_of
 from ehkafka.outputs.unacknowledged import report_gone
+from ehkafka.transactions.handing import with_alike
 from ehkafka.transactions.refusals import Refusals, RefusedSource
-from ehkafka.transactions.search import with_alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -20,12 +20,11 @@ from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.outputs.batch import batch_limit, smaller_batches
 from ehkafka.outputs.output import PARTS, size_of
 from ehkafka.progress.commits import as_offset
+from ehkafka.transactions.committing import FENCED, Request
 from ehkafka.transactions.coverage import Coverage
-from ehkafka.transactions.handing import Handing, SomeRefusedError
+from ehkafka.transactions.handing import BATCHES_MAX, Handing, SomeRefusedError, batch_outputs
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, RunningTime, call_within
 from ehkafka.transactions.producer import AGAIN_S, CALL_S
-from ehkafka.transactions.request import FENCED, Request
-from ehkafka.transactions.search import BATCHES_MAX, batch_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

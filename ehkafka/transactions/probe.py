@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
-from ehkafka.transactions.generation import metadata_of_no_member
+from ehkafka.transactions.committing import metadata_of_no_member
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.transactions import coverage
-from ehkafka.transactions.committing import TransactionalCommits
+from ehkafka.transactions.committing import Request, TransactionalCommits
 from ehkafka.transactions.loop import TransactionLoop
-from ehkafka.transactions.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

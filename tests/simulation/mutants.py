@@ -12,7 +12,7 @@ from functools import partial
 from ehkafka.intake import backpressure, flow, owned, pace
 from ehkafka.lanes import ending, epoch, finished, held, inboxes, piles, received, waiting
 from ehkafka.progress import ledger, ranges, saving
-from ehkafka.transactions import committing, coverage, group_commits, handing, loop, refusals, search
+from ehkafka.transactions import committing, coverage, group_commits, handing, loop, refusals
 from ehkafka.transactions import held as transaction_held
 from ehkafka.transactions import saving as transaction_saving
 from tests.intake import test_backpressure, test_epochs, test_flow, test_pace
@@ -38,7 +38,7 @@ IN = (
     *(backpressure, flow, pace),
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
     *(ledger, ranges, saving),
-    *(committing, coverage, handing, transaction_held, loop, refusals, search),
+    *(committing, coverage, handing, transaction_held, loop, refusals),
     *(transaction_saving, transactional_member, group_commits),
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),

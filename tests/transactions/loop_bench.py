@@ -12,10 +12,10 @@ from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN, encode
 from ehkafka.records import TopicPartition
+from ehkafka.transactions.committing import Request
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
-from ehkafka.transactions.request import Request
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:

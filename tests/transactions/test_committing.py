@@ -19,12 +19,11 @@ from ehkafka.progress.saving import Sample
 from ehkafka.records import TopicPartition
 from ehkafka.settings import Settings
 from ehkafka.transactions import committing
-from ehkafka.transactions.committing import TransactionalCommits
-from ehkafka.transactions.generation import metadata_of_no_member
+from ehkafka.transactions.committing import TransactionalCommits, metadata_of_no_member
 from ehkafka.transactions.saving import TransactionSaver, ranges_above
 
 if TYPE_CHECKING:
-    from ehkafka.transactions.request import Request
+    from ehkafka.transactions.committing import Request
 
 MEMBER = b"CGMDv2:\1\0\0\0g\0member\0\1"
 PLACES = [TopicPartition("in", number) for number in range(4)]

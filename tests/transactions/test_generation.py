@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.transactions.generation import is_member, metadata_of_no_member
+from ehkafka.transactions.committing import is_member, metadata_of_no_member
 from tests.kit.waiting import wait_until
 
 

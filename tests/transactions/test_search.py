@@ -16,7 +16,7 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.batch import BATCH_BYTES, BATCH_BYTES_MIN, ONE_BY_ONE, smaller_batches
 from ehkafka.outputs.output import Output, OutputRefusedError
 from ehkafka.records import TopicPartition
-from ehkafka.transactions.search import BATCHES_MAX, with_alike
+from ehkafka.transactions.handing import BATCHES_MAX, with_alike
 from tests.kit.simulated.message import SimulatedMessage
 from tests.transactions.loop_bench import Bench
 

@@ -36,13 +36,13 @@ class Letters:
 
     def __init__(
         self,
-        to_topic: Callable[[str], LetterTarget] | None,
+        to_topic: Callable[[str], LetterTarget],
         *,
         emit: Callable[[Event], None],
         history: History | None,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`to_topic` makes the target for a topic; None if no policy names one."""
+        """`to_topic` makes the target for a topic."""
         self._to_topic = to_topic
         self._emit = emit
         self._history = history
@@ -58,7 +58,6 @@ class Letters:
         if not isinstance(policy, DeadLetter):
             return None
         if isinstance(policy.to, str):
-            assert self._to_topic is not None
             self.topics.add(policy.to)
             target = self._to_topic(policy.to)
         else:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.transactions.request import Request
+    from ehkafka.transactions.committing import Request
     from tests.kit.simulated.member import Refusals as Refused
     from tests.kit.simulated.simulator import Simulation
     from tests.kit.simulated.transactions import Stored
