@@ -9,10 +9,12 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.kit.waiting import wait_until
 
 
-def read_messages(bootstrap: str, topic: str) -> list[Any]:
+def read_messages(bootstrap: str, topic: str, **properties: Any) -> list[Any]:
     """Return what readers of committed transactions see now, each partition's in order."""
     quick = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 20}
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0, **quick})
+    reader = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0, **quick, **properties}
+    )
     try:
         numbers = sorted(reader.list_topics(topic, timeout=10.0).topics[topic].partitions)
         reader.assign([TopicPartition(topic, number, 0) for number in numbers])

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.kafka import broker as kafka_module
 from ehkafka.testing.kafka.broker import KafkaBroker
@@ -20,6 +21,7 @@ from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.ports import free_ports
 from tests.kit.brokers import running
 from tests.kit.server_identity import issue_identity
+from tests.kit.topic_read import read_messages
 from tests.kit.unsecured_token import unsecured_token
 from tests.kit.waiting import wait_until
 
@@ -77,29 +79,15 @@ TRUSTING = {
 }
 
 
-def produce(bootstrap: str, topic: str, values: list[bytes], **settings: Any) -> None:
-    """Produce the values to partition 0 and wait for the broker's word on each."""
-    errors: list[KafkaError | None] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
-    for value in values:
-        producer.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(DEADLINE_S) == 0
-    assert errors == [None] * len(values)
+def send(bootstrap: str, topic: str, values: list[bytes], **settings: Any) -> None:
+    """Produce the values to partition 0."""
+    quiet = {"log_level": 0, **settings}
+    produce(bootstrap, topic, [(None, value) for value in values], partition=0, properties=quiet)
 
 
-def consume(bootstrap: str, topic: str, count: int, **settings: Any) -> list[bytes | None]:
-    """Read `count` values from the start of partition 0."""
-    values: list[bytes | None] = []
-    with consuming(bootstrap, **settings) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-
-        def take() -> None:
-            message = consumer.poll(0.2)
-            if message is not None and message.error() is None:
-                values.append(message.value())
-
-        wait_until(lambda: len(values) >= count, timeout_s=DEADLINE_S, meanwhile=take)
-    return values
+def sent(bootstrap: str, topic: str, **settings: Any) -> list[bytes]:
+    """Return the values of a topic."""
+    return [message.value() for message in read_messages(bootstrap, topic, **settings)]
 
 
 @contextlib.contextmanager
@@ -147,8 +135,8 @@ def test_records_come_back_over_every_listener(
     """What a client writes over a listener it reads over the same one."""
     values = [b"%d" % number for number in range(20)]
     bootstrap = broker.bootstrap_for(listener)
-    produce(bootstrap, topic, values, **settings)
-    assert consume(bootstrap, topic, len(values), **settings) == values
+    send(bootstrap, topic, values, **settings)
+    assert sent(bootstrap, topic, **settings) == values
 
 
 @pytest.mark.parametrize(
@@ -188,18 +176,18 @@ def test_commit_metadata_is_limited_to_1024_bytes(broker: KafkaBroker, topic: st
 
 def test_a_topic_can_be_deleted_made_again_and_grown(broker: KafkaBroker, topic: str) -> None:
     """Each call returns when its effect is there, so the next one needs no wait."""
-    produce(broker.bootstrap, topic, [b"old"])
+    send(broker.bootstrap, topic, [b"old"])
     broker.delete_topic(topic)
     broker.create_topic(topic, 1, {"retention.ms": "60000"})
     broker.create_partitions(topic, 3)
-    produce(broker.bootstrap, topic, [b"new"])
-    assert consume(broker.bootstrap, topic, 1) == [b"new"]
+    send(broker.bootstrap, topic, [b"new"])
+    assert sent(broker.bootstrap, topic) == [b"new"]
     assert len(broker.committed("empty", topic)) == 3
 
 
 def test_a_kill_and_restart_keep_data_ports_and_commits(broker: KafkaBroker, topic: str) -> None:
     """After a crash the broker is back where clients expect it, with what it had acknowledged."""
-    produce(broker.bootstrap, topic, [b"a", b"b"])
+    send(broker.bootstrap, topic, [b"a", b"b"])
     broker.set_committed("steady", {(topic, 0): 1})
     before, pid = broker.bootstrap, broker.pid
     broker.kill()
@@ -207,7 +195,7 @@ def test_a_kill_and_restart_keep_data_ports_and_commits(broker: KafkaBroker, top
     broker.restart()
     assert broker.bootstrap == before
     assert broker.pid != pid
-    assert consume(broker.bootstrap, topic, 2) == [b"a", b"b"]
+    assert sent(broker.bootstrap, topic) == [b"a", b"b"]
     assert broker.committed("steady", topic)[0] == 1
 
 

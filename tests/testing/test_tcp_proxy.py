@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,46 +21,38 @@ if TYPE_CHECKING:
 LIMIT_S = 10.0
 
 
-class Echo:
+class Echo(socketserver.ThreadingTCPServer):
     """A server that sends back what it gets, and notes how large the pieces were."""
 
+    daemon_threads = True
+    block_on_close = False
+
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
         self.pieces: list[int] = []
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._accept, name="echo", daemon=True)
-        self._thread.start()
+        self.address = f"127.0.0.1:{self.server_address[1]}"
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(client,), name="echo", daemon=True).start()
 
-    def _answer(self, client: socket.socket) -> None:
-        with client:
-            try:
-                while data := client.recv(65_536):
-                    self.pieces.append(len(data))
-                    client.sendall(data)
-            except OSError:
-                return
+class Answers(socketserver.BaseRequestHandler):
+    """One connection to it."""
 
-    def close(self) -> None:
-        """End it; `shutdown` wakes the thread that accepts."""
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._thread.join()
+    server: Echo
+
+    def handle(self) -> None:
+        """Send it all back."""
+        with suppress(OSError):
+            while data := self.request.recv(65_536):
+                self.server.pieces.append(len(data))
+                self.request.sendall(data)
 
 
 @pytest.fixture
 def echo() -> Iterator[Echo]:
     """Run an echo server."""
-    server = Echo()
-    yield server
-    server.close()
+    with Echo() as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 @pytest.fixture
