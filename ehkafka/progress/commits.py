@@ -89,7 +89,7 @@ class ConsumerCommits:
 class OutsideCommits(ConsumerCommits):
     """By a consumer that is no member of the group, as of a run on Spark and of `ehkafka offsets`.
 
-    It has neither records nor rebalances, so whoever waits for an answer may poll it: a wait has an end
+    It has neither records nor rebalances, so the thread that waits may poll it: a wait has an end
     without a thread. `on_commit` is the consumer's.
     """
 

@@ -240,7 +240,7 @@ class Committer:
         if self._history is not None:
             self._history.commit_failed({p: position.next_offset for p, position in sent.items()}, text)
         self._emit(CommitFailed(tuple(sent), text, retriable=kind in _TRANSIENT, took_s=self.waited_s()))
-        # Neither goes away by waiting: somebody else has our instance id, or a right is missing. Working on
+        # Neither goes away by waiting: another process has our instance id, or a right is missing. Working on
         # would only make more records that are handled again.
         if kind is CommitError.FENCED:
             self._fatal(FencedError(f"The group fenced this process while it committed: {text}"))

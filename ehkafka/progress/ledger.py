@@ -42,8 +42,8 @@ class CommitPacing:
     All of it is for the asynchronous commits, of which one at a time is in flight with all partitions in
     it. The synchronous one of a revoke, a start or a stop waits for no pace, because nothing comes
     after it that could; the next asynchronous one keeps its distance from it. With `idle_s`, an unchanged
-    position is sent again after so long, and once after the assignment: how old the group's commit was
-    by then nobody can tell.
+    position is sent again after so long, and once after the assignment: the age of the group's
+    commit is not known by then.
     """
 
     interval_s: float = 1.0
@@ -71,7 +71,7 @@ class CommitLedger:
     """Per partition: what the broker has acknowledged in this epoch; over all: the request in flight."""
 
     pacing: CommitPacing
-    # Whether changed ranges are worth a commit that looks the same to the broker: somebody else keeps them.
+    # Whether changed ranges are worth a commit that looks the same to the broker: a mirror keeps them.
     keeps_ranges: bool = False
     # Whether what was said once must be said again: a commit without it would have outputs sent again.
     unsays_nothing: bool = False
@@ -136,7 +136,7 @@ class CommitLedger:
         self._wants_proof = True
 
     def commit_soon(self) -> None:
-        """Let the next commit be due as soon as the pace allows: somebody waits for it."""
+        """Let the next commit be due as soon as the pace allows: a caller waits for it."""
         self._again_at_once = True
 
     def next_due_s(self) -> float:

@@ -2,7 +2,7 @@
 
 Pure. The text is ASCII: `ehk2.` and in base 85 which parts follow, the commit's next_offset, the facts, the
 finished ranges, and a checksum. It is valid only beside that very next_offset, so an operator who moves the
-commit also drops the ranges. Text may come from anybody: reading it raises nothing, takes bounded work, and
+commit also drops the ranges. Text may be of any origin: reading it raises nothing, takes bounded work, and
 says what is wrong with it.
 
 Commits that are made from outside of the group, by `ehkafka offsets` or by a run on Spark, say so in plain
@@ -66,7 +66,7 @@ class LogFacts(NamedTuple):
     reset: str | None = None
 
     def of_no_log(self) -> LogFacts:
-        """Return the facts of the group alone: the position is another log's, or nobody knows whose."""
+        """Return the facts of the group alone: the position is another log's, or an unknown one's."""
         return self._replace(topic_id=None, witness=None)
 
 
@@ -74,7 +74,7 @@ NOTHING_KNOWN = LogFacts()
 
 
 class CommitMetadata(NamedTuple):
-    """What a text says. `drops_ranges`: nothing above its commit counts as finished, whoever else says so."""
+    """What a text says. `drops_ranges`: nothing above its commit counts as finished, also in a mirror."""
 
     facts: LogFacts = NOTHING_KNOWN
     ranges: SavedRanges = SavedRanges()
@@ -173,7 +173,7 @@ def facts_word(next_offset: int, facts: LogFacts, bytes_max: int = TEXT_BYTES_MA
 
 
 def drops_ranges(text: str) -> bool:
-    """Tell whether a text says that nothing above its commit counts as finished, whoever else says so."""
+    """Tell whether a text says that nothing above its commit counts as finished, even if a mirror says so."""
     return text == MOVED or text.startswith((f"{MOVED}.", CLAIM, ON_SPARK))
 
 

@@ -3,7 +3,7 @@
 Pure. What has finished stays so for the rest of its epoch: a commit between two looks says what the last one
 found, cut at its own position, and what has ended since (`Known`). The bytes say the form of the ranges, the
 leader epoch of what is finished, and the ranges, counted from the commit's next_offset. `metadata` puts them
-into the text of a commit. Bytes may come from anybody: reading takes bounded work and raises `ValueError` for
+into the text of a commit. Bytes may be of any origin: reading takes bounded work and raises `ValueError` for
 what was not written here.
 """
 

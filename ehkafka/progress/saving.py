@@ -103,7 +103,7 @@ class ProgressSaver:
         self._last: dict[tuple[TopicPartition, int], Position] = {}
         self._last_bytes_max = bytes_max
         self._known: dict[tuple[TopicPartition, int], Known] = {}
-        # Somebody else keeps the ranges, whatever fits into the commit.
+        # A mirror keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
         # The lowest offset of each epoch that waits for its outputs; set once, where handlers have any.
         self.lowest: Callable[[], Mapping[Epoch, int]] = dict

@@ -49,7 +49,7 @@ def test_headers_are_pairs_or_a_mapping(given: Any, pairs: list[Any]) -> None:
     ],
 )
 def test_what_is_no_header_is_named(given: Any, words: str) -> None:
-    """Before the client is asked: what that says nobody would take for an error of the handler's."""
+    """Before the client is asked, whose error would not look like an error of the handler."""
     with pytest.raises((TypeError, ValueError), match=words):
         checked_pairs(given)
 

@@ -15,7 +15,6 @@ from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.events import (
     ConnectionProblem,
     DeadLetterProducerPlain,
-    DeadLetterProducerReplaced,
     OutputProblem,
 )
 from ehkafka.outputs import one_producer, replacement
@@ -167,48 +166,22 @@ def test_a_producer_that_is_given_up_is_polled_until_all_is_answered(lab: Lab) -
     assert (lab.watches[0][-1], lab.watches[1][0]) == ("stop", "start")
 
 
-def test_the_error_of_its_own_purge_puts_no_later_answer_in_doubt(lab: Lab) -> None:
+@pytest.mark.parametrize(
+    ("code", "counts"), [(KafkaError._GAPLESS_GUARANTEE, False), (KafkaError._FATAL, True)]
+)
+def test_only_the_error_of_its_own_purge_puts_no_later_answer_in_doubt(
+    lab: Lab, code: int, *, counts: bool
+) -> None:
     """The first purge takes messages from the middle of a gapless producer, whose error ends no answer."""
     lab.producer.start()
-    client, seen = lab.clients[0], []
-
-    def purged() -> None:
-        client.callbacks.error_cb(KafkaError(KafkaError._GAPLESS_GUARANTEE, "1 message", fatal=True))
-
-    def acknowledged() -> None:
-        seen.append(lab.producer.has_ended)
-        lab.producer.acknowledged()
-
-    client.answers.extend((purged, acknowledged))
-    lab.producer.renew(is_fault=False)
-    assert seen == [False]
-    assert not lab.producer.has_ended
-    assert (lab.producer.problem, list(lab.events)) == (None, [])
-
-
-def test_another_fatal_error_after_the_first_purge_counts(lab: Lab) -> None:
-    """It is the client's own, so what it answers from then on is in doubt."""
-    lab.producer.start()
-    client = lab.clients[0]
-    client.answers.append(
-        lambda: client.callbacks.error_cb(KafkaError(KafkaError._FATAL, "lost its place", fatal=True))
+    client, seen = lab.clients[0], list[bool]()
+    error = KafkaError(code, "lost its place", fatal=True)
+    client.answers.extend(
+        (lambda: client.callbacks.error_cb(error), lambda: seen.append(lab.producer.has_ended))
     )
-    lab.producer.renew()
-    assert lab.producer.has_ended
-    assert "lost its place" in (lab.producer.problem or "")
-
-
-def test_producers_that_fail_one_after_the_other_are_opened_ever_more_slowly(lab: Lab) -> None:
-    """The first one that was of use is followed at once; the wait is the event's."""
-    lab.producer.start()
-    for _ in range(5):
-        lab.producer.failed(KafkaError(49))
-        lab.producer.renew()
-        while lab.producer.client is None:
-            time.sleep(lab.producer.due_s())
-            lab.producer.open_when_due()
-    waits_s = [event.wait_s for event in lab.events.of(DeadLetterProducerReplaced)]
-    assert waits_s == [0.0, 0.04, 0.08, 0.16, 0.32]
+    lab.producer.renew(is_fault=False)
+    assert (seen, lab.producer.has_ended) == ([counts], counts)
+    assert ("lost its place" in (lab.producer.problem or "")) is counts
 
 
 def test_a_producer_that_cannot_be_opened_again_is_no_end(lab: Lab) -> None:

@@ -144,7 +144,7 @@ def test_damaged_facts_are_never_believed(commit: tuple[int, LogFacts], data: st
 @example(8, b"\x01\x03a b")  # a name with a space
 @example(8, b"\x01\xff" + b"a" * 80)  # a name without an end
 def test_forged_facts_are_within_their_bounds_or_no_facts(known: int, body: bytes) -> None:
-    """Whoever computes the checksum gets facts that can be true, or a typed answer."""
+    """A forged text with a right checksum gives facts that can be true, or a typed answer."""
     signed = bytes([known]) + body
     text = "ehk2." + base64.b85encode(signed + zlib.crc32(signed).to_bytes(4)).decode()
     for next_offset in (1, 1_000):

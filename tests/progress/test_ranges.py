@@ -1,4 +1,4 @@
-"""Finished ranges in a commit's text: complete, within its limit, and never wrong, whoever wrote the text."""
+"""Finished ranges in a commit's text: complete, within its limit, and never wrong, even if it is forged."""
 
 from __future__ import annotations
 

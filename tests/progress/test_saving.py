@@ -62,7 +62,7 @@ def test_what_is_dropped_is_reported_once_until_it_fits_again() -> None:
     assert bench.inboxes.tally.unfinished_records > 0
 
 
-def test_with_zero_nothing_is_looked_for_unless_somebody_mirrors() -> None:
+def test_with_zero_nothing_is_looked_for_unless_a_mirror_does() -> None:
     """Off costs nothing; a mirror gets the ranges all the same."""
     saver = ProgressSaver(0)
     _, epoch = half_finished(20)

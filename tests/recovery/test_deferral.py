@@ -96,7 +96,7 @@ class Bench:
 
 
 def test_nothing_is_registered_once_the_handler_has_returned() -> None:
-    """The registry holds what runs, not what waits: so one that nobody defers in costs a look at a dict."""
+    """The registry has the running records only: a handler that never defers costs a look at a dict."""
     bench = Bench()
     bench.receive(b"a", b"b")
     tokens: list[Deferred] = []
@@ -132,7 +132,7 @@ def test_an_expired_token_fails_its_attempt_once_and_on_the_thread_that_expires_
 
 
 def test_an_answer_between_the_look_and_the_expiry_counts() -> None:
-    """The hook thread may be busy: whoever is first wins, and the other is void."""
+    """The hook thread may be busy: the first of them counts, and the other one is void."""
     bench = Bench()
     bench.receive(b"a")
     tokens: list[Deferred] = []
@@ -146,7 +146,7 @@ def test_an_answer_between_the_look_and_the_expiry_counts() -> None:
 
 
 def test_many_early_answers_are_taken_without_recursion() -> None:
-    """5000 records were answered before they were taken over; whoever takes them over does so in a loop."""
+    """5000 records were answered before they were taken over; the lock's holder takes them over in a loop."""
     bench = Bench(workers=5_000)
     bench.receive(*(b"k%d" % number for number in range(5_000)))
     with bench.hub.locked():
@@ -272,7 +272,7 @@ def test_deferring_elsewhere_is_bounded_and_refused_in_worker_processes(
         defer(message(3))
 
 
-def test_a_token_keeps_its_message_so_that_nobody_else_gets_its_place() -> None:
+def test_a_token_keeps_its_message_so_that_no_other_message_gets_its_place() -> None:
     """The registry knows messages by `id`, which a freed one would hand on."""
     for _ in range(100):
         defer(message())

@@ -8,7 +8,7 @@ import pytest
 
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
-from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.records.signals import RejectRecord, RetryLater, SkipRecord
 from ehkafka.recovery.policy import DeadLetter, Hold, Skip, Stop
@@ -87,17 +87,6 @@ def test_a_record_that_belongs_to_another_member_by_now_is_not_decided_on(bench:
     assert [type(e) for e in bench.events] == [HandlerFailed] * (
         not isinstance(error, SkipRecord | RetryLater)
     )
-
-
-def test_a_letter_is_posted_only_once_its_record_is_taken_over(bench: Any) -> None:
-    """The decision carries it; the hub posts it once the record waits."""
-    decision = bench.make_failures(policy=DeadLetter("dead", after="hold_key"))(bench.attempt, ERROR)
-    assert isinstance(decision, AwaitHead)
-    assert decision.after == "hold_key"
-    assert bench.letters == []
-    decision.begin("ticket")
-    ((ticket, letter),) = bench.letters
-    assert (ticket, letter.offset, letter.header("ehkafka-attempts")) == ("ticket", 7, b"1")
 
 
 def test_asked_retries_use_up_no_attempts(bench: Any) -> None:

@@ -115,7 +115,7 @@ def test_an_errors_text_is_cut_and_may_be_anything() -> None:
     ],
 )
 def test_what_tells_no_origin_is_no_letter(name: str, value: bytes | None) -> None:
-    """Whoever wrote it: it is passed over, not an error."""
+    """Any program may write such headers: they are passed over, and are no error."""
     headers = [(n, value if n == name else v) for n, v in a_letter().headers]
     assert letter_origin(Record(Stamped("dead", 0, 9, headers=headers))) is None  # type: ignore[arg-type]
     assert letter_origin(Record(Stamped("dead", 0, 9))) is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from ehkafka.events import DeadLetterFailed, RecordDeadLettered
+from ehkafka.events import DeadLetterFailed
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.output import Output, OutputRefusedError, outputs_of
@@ -74,18 +74,6 @@ def lab() -> Lab:
     return Lab()
 
 
-def test_an_answer_comes_with_the_acknowledgement(lab: Lab) -> None:
-    """Not when the letter is put; its record is not committed meanwhile."""
-    lab.post(1, headers=[("own", b"1")])
-    (output,) = lab.put
-    assert output[2:] == ("dead", b"1", b"k", [("own", b"1")], -1)
-    assert lab.outputs.lowest() == {lab.epoch: 1}
-    assert lab.answers == []
-    output.source.acknowledged()  # type: ignore[union-attr]
-    assert lab.answers == [(1, Outcome.DEAD_LETTERED)]
-    assert [(e.offset, e.to) for e in lab.events.of(RecordDeadLettered)] == [(1, "dead")]
-
-
 def test_exactly_once_a_record_has_its_answer_when_its_letter_is_put() -> None:
     """Neither the letter nor the offset counts before their transaction does."""
     refused: list[str] = []
@@ -99,15 +87,6 @@ def test_exactly_once_a_record_has_its_answer_when_its_letter_is_put() -> None:
     assert lab.refuse(OutputRefusedError("no value")) == []
     assert refused == ["t[0]@1: no value"]
     assert len(lab.answers) == 1
-
-
-def test_a_write_that_fails_is_tried_again_later_each_time(lab: Lab) -> None:
-    """Reported with the delay that follows, and never given up."""
-    lab.post(1)
-    error = OutputRefusedError("no rights", KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    delays_s = [lab.refuse(error)[0] for _ in range(100)]
-    assert delays_s == lab.reports == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, *[30.0] * 94]
-    assert lab.answers == []
 
 
 @pytest.mark.parametrize(

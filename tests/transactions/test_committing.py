@@ -67,7 +67,7 @@ def test_a_fenced_producer_is_no_fenced_member(code: int) -> None:
 
 
 def test_who_is_no_member_commits_nothing() -> None:
-    """The broker would take it, whoever has the partitions."""
+    """The broker would take it, whichever member has the partitions."""
     bench = Bench(metadata_of_no_member("g"))
     with pytest.raises(KafkaException, match="the group has dropped this member"):
         bench.begin(positions_of())
@@ -114,7 +114,7 @@ def test_after_one_that_took_too_long_the_next_ones_are_smaller() -> None:
     assert len(bench.begin(positions_of()).positions) == len(PLACES)
 
 
-def test_one_that_somebody_waits_for_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_a_caller_waits_for_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is aborted, unless it is being committed."""
     monkeypatch.setattr(committing, "UNWANTED_S", 0.01)
     bench = Bench(wait_s=0.01)

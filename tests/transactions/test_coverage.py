@@ -39,7 +39,7 @@ def test_offsets_between_ranges_are_not_covered(ranges: tuple[tuple[int, int], .
 
 
 def test_a_text_of_another_commit_covers_nothing_above_it() -> None:
-    """As nobody who reads it would believe it."""
+    """Its reader would not believe it either."""
     text = position(EPOCH, 12, [(20, 30)]).metadata
     assert not cover_of(Position(3, 10, None, text)).has(25)
     assert not cover_of(Position(3, 10, None, None)).has(10)

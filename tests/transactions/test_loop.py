@@ -58,7 +58,7 @@ def test_what_is_aborted_goes_again_in_order(call: str) -> None:
 
 @pytest.mark.parametrize("call", ["begin", "produce", "offsets"])
 def test_a_producer_that_ends_before_the_commit_has_committed_nothing(call: str) -> None:
-    """Nobody is asked; the next one has the same id and goes on."""
+    """The group is not asked; the next producer has the same id and continues."""
     bench = Bench()
     bench.add(0)
     bench.read_back = True
