@@ -10,6 +10,5 @@ actions on keys. `decorators` and `keywords` are what type checkers are shown of
 from __future__ import annotations
 
 from ehkafka.app.app import App
-from ehkafka.run.signals import importing
 
-__all__ = ["App", "importing"]
+__all__ = ["App"]

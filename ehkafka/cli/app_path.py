@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ehkafka import App, EhkafkaError
-from ehkafka.app import importing
-from ehkafka.errors import ConfigurationError, describe
+from ehkafka import App
+from ehkafka.errors import ConfigurationError
+from ehkafka.members.reference import explained
 from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
@@ -65,41 +65,22 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _import(name: str) -> ModuleType:
-    try:
-        with importing(name):
+    with explained(name, by="the command", more=" Run again with --debug for the traceback."):
+        try:
             return importlib.import_module(name)
-    except EhkafkaError as error:
-        place = place_of(error)
-        if place:
-            error.args = (f"{str(error).removesuffix('.')} ({place}).",)
-        raise
-    except SyntaxError as error:
-        raise ConfigurationError(
-            f"{error.filename}, line {error.lineno}: {error.msg}: correct it, nothing was started."
-        ) from error
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(_not_found(name, error)) from error
-    except SystemExit as error:
-        raise ConfigurationError(
-            f"{name} ended the process while it was imported ({_at(error)}). Put what it does when run as a "
-            "script under: if __name__ == '__main__'."
-        ) from error
-    except Exception as error:
-        raise ConfigurationError(
-            f"{name} cannot be imported: {describe(error)} ({_at(error)}). "
-            "Run again with --debug for the traceback."
-        ) from error
+        except SyntaxError as error:
+            raise ConfigurationError(
+                f"{error.filename}, line {error.lineno}: {error.msg}: correct it, nothing was started."
+            ) from error
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(_not_found(name, error)) from error
 
 
 def _not_found(name: str, error: ModuleNotFoundError) -> str:
     missing = error.name or str(error)
     if name == missing or name.startswith(f"{missing}."):
         return f"There is no module {missing!r}, neither in {Path.cwd()} nor installed. {FORMS}"
-    return f"{name} imports {missing!r}, which is not installed ({_at(error)}). Install or correct it."
-
-
-def _at(error: BaseException) -> str:
-    return place_of(error) or "place unknown"
+    return f"{name} imports {missing!r}, which is not installed ({place_of(error)}). Install or correct it."
 
 
 def _app_in(module: ModuleType, name: str) -> App:

@@ -6,11 +6,16 @@ A group is a dataclass whose fields are options: a command that has a parameter 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+
+from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _Names = TypeVar("_Names", str, list[str], None)
 
@@ -111,3 +116,17 @@ class OfGroup:
     timeout_s: Timeout = 10.0
     config: Config = None
     as_json: Json = False
+
+
+def given_options(group: Any, but: Collection[str] = ()) -> list[str]:
+    """Return the options of a group that were given, as they are typed."""
+    hints = get_type_hints(type(group), include_extras=True)
+    asked = [one for one in fields(group) if one.name not in but and getattr(group, one.name) != one.default]
+    # In an annotation an option's first name stands where its default would.
+    return [str(hints[one.name].__metadata__[0].default).partition("/")[0] for one in asked]
+
+
+def only_with(needed: str, group: Any, but: Collection[str] = ()) -> None:
+    """Refuse the options of a group that were given without the one that they need."""
+    if named := given_options(group, but):
+        raise ConfigurationError(f"{', '.join(named)}: only with {needed}. Add that, or leave them out.")

@@ -13,9 +13,9 @@ import typer
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
-from ehkafka.cli.options import Assignments, Config
+from ehkafka.cli.options import Assignments, Config, given_options, only_with
 from ehkafka.cli.reload.reloading import Reload, run_reloading
-from ehkafka.cli.run_spark import Spark, given_options, run_on_spark
+from ehkafka.cli.run_spark import Spark, run_on_spark
 from ehkafka.cli.run_view import members_shown, progress_shown
 from ehkafka.cli.settings.given import Given
 from ehkafka.errors import ConfigurationError
@@ -57,9 +57,8 @@ class Until:
             raise ConfigurationError(
                 "--until-caught-up: not with --engine spark, where --available-now does the same."
             )
-        if self.settle_for_s is not None and not self.until_caught_up:
-            raise ConfigurationError("--settle-for is for --until-caught-up: add that, or leave it out.")
         if not self.until_caught_up:
+            only_with("--until-caught-up", self)
             return {}
         settle_s = {} if self.settle_for_s is None else {"settle_s": self.settle_for_s}
         return {"until": "caught_up", **settle_s}
@@ -95,10 +94,8 @@ class Members:
                 f"{', '.join(named)}: not with --engine spark, where tasks on executors do the work and "
                 "Spark starts them again. Leave it out, or run without --engine spark."
             )
-        if self.members is None and not (self.hung_s is None and self.members_min is None):
-            raise ConfigurationError(
-                "--hung-s and --members-min are for members: add --members 2, or leave them out."
-            )
+        if self.members is None:
+            only_with("--members", self, but=("health_file",))
         count = None if self.members is None else count_from_text(self.members)
         return {**asdict(self), "members": count}
 
@@ -131,12 +128,8 @@ class Served:
 
     def options(self, *, on_spark: bool) -> Http | None:
         """Return what `App.run` is given. Raises `ConfigurationError`."""
-        more = [self.http_token_file, self.http_host, self.http_advertise]
         if self.http is None:
-            if any(one is not None for one in more) or not self.http_values:
-                raise ConfigurationError(
-                    "--http-… options are for --http HOST:PORT; add it, or leave them out."
-                )
+            only_with("--http HOST:PORT", self)
             return None
         if on_spark:
             raise ConfigurationError("--http: not with --engine spark, which has a page of its own.")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ehkafka.cli.options import only_with
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from ehkafka import App
 
 
@@ -75,11 +74,8 @@ class Spark:
 
     def check(self) -> None:
         """Refuse Spark's options for another engine, and without each other. Raises `ConfigurationError`."""
-        named = given_options(self, ("engine",))
-        if not self.is_wanted and named:
-            raise ConfigurationError(
-                f"{', '.join(named)}: only with --engine spark. Add that, or leave them out."
-            )
+        if not self.is_wanted:
+            only_with("--engine spark", self, but=("engine",))
         if self.new_checkpoint and self.checkpoint is None:
             raise ConfigurationError(
                 "--new-checkpoint needs --checkpoint: without it each start begins where its group stands."
@@ -108,14 +104,6 @@ class Spark:
             "available_now": self.available_now,
             **{name: value for name, value in given.items() if value is not None},
         }
-
-
-def given_options(group: Any, but: Collection[str] = ()) -> list[str]:
-    """Return the options of a group that were given, as they are typed."""
-    hints = get_type_hints(type(group), include_extras=True)
-    asked = [one for one in fields(group) if one.name not in but and getattr(group, one.name) != one.default]
-    # In an annotation an option's first name stands where its default would.
-    return [str(hints[one.name].__metadata__[0].default).partition("/")[0] for one in asked]
 
 
 def run_on_spark(app: App, path: str, given: Spark) -> None:

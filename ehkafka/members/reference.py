@@ -70,10 +70,13 @@ def imported(reference: Reference) -> Any:
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Say what an import in a member raises as one `ConfigurationError`, and let no app be run by it."""
+def explained(what: str, *, by: str = "a member", more: str = "") -> Iterator[None]:
+    """Say what an import raises as one `ConfigurationError`, and let no app be run by it.
+
+    `by` is what imports, `more` a further sentence about an error that only the user's code explains.
+    """
     try:
-        with importing(what, by="a member"):
+        with importing(what, by=by):
             yield
     except EhkafkaError as error:
         if place := place_of(error):
@@ -81,12 +84,13 @@ def explained(what: str) -> Iterator[None]:
         raise
     except SystemExit as error:
         raise ConfigurationError(
-            f"{what} ended the process while a member imported it. Put what it does when run as a script "
-            "under: if __name__ == '__main__'."
+            f"{what} ended the process while {by} imported it ({place_of(error)}). Put what it does when run "
+            "as a script under: if __name__ == '__main__'."
         ) from error
     except Exception as error:
+        text = ended(describe(error)).removesuffix(".")
         raise ConfigurationError(
-            f"A member cannot import {what}: {ended(describe(error)).removesuffix('.')} ({place_of(error)})."
+            f"{by.capitalize()} cannot import {what}: {text} ({place_of(error)}).{more}"
         ) from error
 
 

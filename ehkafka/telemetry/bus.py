@@ -173,9 +173,8 @@ class EventBus:
                     return
                 self._reported_events += 1
                 self._unwritten_events = self._lines.gathered_events
-            self._report_drops(at_end=False)
+            self._report_drops()
         self._write_owed(everything=True)
-        self._report_drops(at_end=True)
 
     def _write_owed(self, *, everything: bool = False) -> None:
         self._call(
@@ -221,7 +220,7 @@ class EventBus:
             error,
         )
 
-    def _report_drops(self, *, at_end: bool) -> None:
+    def _report_drops(self) -> None:
         with self._lock:
             dropped = self._counts["events_dropped"]
             queued = self._accepted_events - self._reported_events
@@ -232,7 +231,7 @@ class EventBus:
             self._drops_seen_s = now_s
         # Half empty is recovered, one free place is not. Who never recovers is named all the same.
         overdue = now_s - self._drops_seen_s >= WINDOW_S
-        if at_end or overdue or queued <= self._queued_events_max // 2:
+        if overdue or queued <= self._queued_events_max // 2:
             new, self._drops_reported, self._drops_seen_s = dropped - self._drops_reported, dropped, None
             self._log(
                 logging.WARNING,

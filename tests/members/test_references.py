@@ -171,10 +171,7 @@ def test_what_members_cannot_import_is_said_once(
         (("--members=-1",), "--members=-1: give a number"),
         (("--members", "two"), "--members='two': give a number"),
         (("--members", "2", "--hung-s", "0"), "hung_s=0.0: give seconds from 1 to"),
-        (
-            ("--hung-s", "30"),
-            "--hung-s and --members-min are for members: add --members 2, or leave",
-        ),
+        (("--hung-s", "30"), "--hung-s: only with --members"),
         (("--members", "2", "--engine", "spark"), "--members: not with --engine spark"),
         (("--health-file", "nowhere/file"), "nowhere/file cannot be written"),
         (("--members", "2", "--health-file", "nowhere/file"), "nowhere/file cannot be written"),

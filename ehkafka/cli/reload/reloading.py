@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ehkafka.cli.exits import note
+from ehkafka.cli.options import only_with
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.members.commands import caught
 from ehkafka.wording import ended
@@ -59,8 +60,7 @@ class Reload:
     def check(self, *, members: str | None, on_spark: bool) -> None:
         """Refuse what cannot be together. Raises `ConfigurationError`."""
         if not self.reload:
-            if self.reload_dirs:
-                raise ConfigurationError("--reload-dir is for --reload: add that, or leave it out.")
+            only_with("--reload", self)
             return
         if members is not None:
             raise ConfigurationError(
