@@ -50,7 +50,7 @@ class Cleaner:
     def learn(self, properties: Mapping[str, Any]) -> None:
         """Strike out the secret values of these properties from now on."""
         for name, value in properties.items():
-            # The user name of Event Hubs is the same for everybody, and no secret.
+            # The user name of Event Hubs is the same for all, and no secret.
             if is_secret(name, value) and isinstance(value, str) and value != "$ConnectionString":
                 self.learn_secret(value)
 

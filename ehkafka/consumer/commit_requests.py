@@ -115,7 +115,7 @@ class Request:
         return named == {p: position.next_offset for p, position in self.positions.items()}
 
     def answer(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
-        """Answer everybody."""
+        """Answer each request."""
         stored = {p: as_offset(p, position) for p, position in self.unmoved.items()}
         stored |= {TopicPartition(p.topic, p.partition): self._as_asked(p) for p in partitions}
         for ask in self.commit_requests:

@@ -146,7 +146,7 @@ class Commits:
         self.flush()
 
     def closed(self) -> None:
-        """The consumer has gone: tell so to everybody who still waits for an answer."""
+        """The consumer has gone: tell so to each who still waits for an answer."""
         gone = KafkaError(KafkaError._DESTROY)  # noqa: SLF001 - see `drop`
         with self._access.lock:
             in_flight, self._in_flight = self._in_flight, None

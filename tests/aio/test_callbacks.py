@@ -91,6 +91,19 @@ async def test_callbacks_of_the_configuration(properties: dict[str, Any], read: 
     assert seen == {"consumer", "committed None 10", "logged"}
 
 
+async def test_error_cb_runs_on_the_loop() -> None:
+    """Nothing listens at the address."""
+    heard = asyncio.Event()
+
+    async def error_cb(_error: Any) -> None:
+        heard.set()
+
+    given = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "error_cb": error_cb, "log_level": 0}
+    async with AIOConsumer(given) as consumer:
+        while not heard.is_set():
+            await consumer.poll(0.1)
+
+
 async def test_what_a_callback_raises_comes_out_of_the_poll(properties: dict[str, Any]) -> None:
     """The next poll goes on as if nothing had been."""
 

@@ -138,7 +138,7 @@ def _everything(error: BaseException) -> str:
     return "\n".join(map(str, parts))
 
 
-def test_a_listing_fetches_no_page_that_nobody_reads() -> None:
+def test_a_listing_fetches_no_page_that_is_not_read() -> None:
     """A container may hold millions of blobs; who looks for a few stops long before."""
     fetched: list[int] = []
 

@@ -50,7 +50,7 @@ def test_the_metadata_name_the_last_processed_record_and_no_offset() -> None:
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 ).map(lambda value: json.dumps(value).encode()))  # fmt: skip
-def test_foreign_bodies_are_nobody_s_checkpoint(foreign: bytes) -> None:
+def test_foreign_bodies_are_no_checkpoint(foreign: bytes) -> None:
     """Whatever lies there, reading does not raise and invents nothing."""
     assert body.read_checkpoint(foreign) is None
 
@@ -130,6 +130,6 @@ def test_an_ownership_comes_back_from_the_metadata(is_released: bool) -> None:
         {"owner": "a", "epoch": "9" * 99, "at_ms": "1"},
     ],
 )
-def test_foreign_metadata_are_nobody_s_ownership(metadata: dict[str, str]) -> None:
+def test_foreign_metadata_are_no_ownership(metadata: dict[str, str]) -> None:
     """Broken metadata show no owner."""
     assert body.read_ownership(metadata) is None

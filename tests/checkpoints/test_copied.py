@@ -61,7 +61,7 @@ def book_over(checkpoint: Checkpoint, *, is_ours: bool | None, committed: int | 
 
 
 @pytest.mark.parametrize("is_ours", [False, None])
-def test_ranges_above_somebody_else_s_commit_are_taken_out_at_once(*, is_ours: bool | None) -> None:
+def test_ranges_above_another_client_s_commit_are_taken_out_at_once(*, is_ours: bool | None) -> None:
     """Else the next commit of ours at that offset would bring them back; where it stands is left as it is."""
     book = book_over(copy(), is_ours=is_ours)
     assert book.to_write(2.0) == [T0]

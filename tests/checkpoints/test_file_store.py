@@ -68,7 +68,7 @@ def test_names_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -> N
         FileStore(tmp_path / "inner").write(name, metadata={}, body=b"", expected=None)
 
 
-def test_a_file_of_somebody_else_is_all_body_and_guarded_too(tmp_path: Path) -> None:
+def test_a_file_of_another_program_is_all_body_and_guarded_too(tmp_path: Path) -> None:
     """What is not ours is shown as it is, and overwritten only by who has seen it."""
     (tmp_path / "0").write_bytes(b"[1, 2]\nrest")
     store = FileStore(tmp_path)
@@ -93,7 +93,7 @@ def test_a_file_beyond_all_bounds_is_not_read_whole(tmp_path: Path) -> None:
         FileStore(tmp_path).write("0", metadata={}, body=b"", expected=None)
 
 
-def test_a_pipe_of_a_blob_s_name_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_pipe_of_a_blob_s_name_holds_up_no_reader(tmp_path: Path) -> None:
     """To open it for reading would wait for a writer."""
     os.mkfifo(tmp_path / "0")
     found = FileStore(tmp_path).read("0")

@@ -55,7 +55,7 @@ def test_our_own_blob_is_ours() -> None:
         assert checkpoint_in(blob(found), "orders", "readings") == OURS
 
 
-def test_a_blob_without_names_is_of_whoever_asks() -> None:
+def test_a_blob_without_names_fits_each_group() -> None:
     """Names that are not known contradict no claim."""
     nameless = Checkpoint(next_offset=7)
     assert checkpoint_in(blob(checkpoint_metadata(nameless), nameless), "orders", "t") == nameless

@@ -160,7 +160,7 @@ def test_a_record_that_names_no_schema_is_rejected(
     assert not double.asked
 
 
-def test_a_schema_that_nobody_knows_is_rejected_and_not_asked_for_at_each_record(
+def test_an_unknown_schema_is_rejected_and_not_asked_for_at_each_record(
     registry: AzureSchemaRegistry, double: RegistryDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a while: a program may register it."""

@@ -115,7 +115,7 @@ def test_bytes_without_a_schema_are_rejected(client: SchemaRegistryClient, value
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_schema_that_nobody_knows_is_rejected(client: SchemaRegistryClient) -> None:
+def test_an_unknown_schema_is_rejected(client: SchemaRegistryClient) -> None:
     """It will not be known by asking again."""
     with pytest.raises(ehkafka.RejectRecord, match="the registry does not know its schema"):
         decoded(plain, AvroDeserializer(client), b"\x00\x00\x00\x03\xe7hunter2")

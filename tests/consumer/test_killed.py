@@ -16,7 +16,7 @@ TRIES = 30
 LIMIT_S = 20.0
 
 
-def test_confluent_kafka_loses_what_nobody_handled() -> None:
+def test_confluent_kafka_loses_what_was_not_handled() -> None:
     """After a kill, the group's commit is past records that were only about to be handled."""
     with EmbeddedBroker({"t": 1}) as broker:
         broker.produce("t", [(None, b"v")] * RECORDS)

@@ -232,7 +232,9 @@ def test_a_question_is_answered_whatever_breaks(
     assert asks_again_by_s > clock.wall()
 
 
-def test_a_slow_credential_holds_nobody_up(source: TokenSource, credential: Credential, clock: Clock) -> None:
+def test_a_slow_credential_delays_no_client(
+    source: TokenSource, credential: Credential, clock: Clock
+) -> None:
     """Who asks waits a second at most, with the old token as answer; the late token is used after."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S

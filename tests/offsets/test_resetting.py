@@ -169,7 +169,7 @@ def test_the_claim_of_a_replica_that_died_is_taken_over(monkeypatch: pytest.Monk
     assert (len(group.resets), names(group)) == (1, {"june"})
 
 
-def test_a_commit_that_changes_under_the_claim_is_somebody_who_consumes(
+def test_a_commit_that_changes_under_the_claim_is_a_client_that_consumes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where a service takes commits from outside although there are members, nothing is moved."""

@@ -65,7 +65,7 @@ def error_code(error: Exception) -> str:
 
 
 def _is_refused_credential(error: Exception) -> bool:
-    # By name: importing azure.core here would cost everybody who has no mirror.
+    # By name: importing azure.core here would cost each program without a mirror.
     return any(kind.__name__ == "ClientAuthenticationError" for kind in type(error).__mro__)
 
 
