@@ -20,7 +20,7 @@ from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, sending_type
 from ehkafka.recovery.unrun import must_return_nothing
-from ehkafka.workers.within import within
+from ehkafka.workers.protocol import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
-    from ehkafka.workers.within import Around
+    from ehkafka.workers.protocol import Around
 
 
 def make_invoke(

@@ -9,8 +9,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
-
 if TYPE_CHECKING:
     from collections import deque
 
@@ -102,8 +100,6 @@ class Balance:
         if router.unread.inbox is not None:
             return  # all is in one inbox, and no other consumer may take any of it
         self._alone = {inbox: seen for inbox, seen in self._alone.items() if inbox in moving}
-        if router.deep:
-            self._gather(moving)
         self._unload_stuck(moving, now_s)
         if self.has_free:
             self._even_out(moving)
@@ -230,25 +226,6 @@ class Balance:
             self._alone[inbox] = _Alone(inbox.q, head, inbox.sent, names)
         return False
 
-    def _gather(self, moving: set[Inbox]) -> None:
-        """Let batches that fill in several inboxes fill as one, in the inbox whose first record is oldest.
-
-        Their keys may be together there: none of them runs. Where few consumers take new keys, it is theirs.
-        """
-        router = self._router
-        waiting = [inbox for inbox in moving if inbox.q and not (inbox.stuck or inbox.frozen or inbox.leaves)]
-        if router.width < len(router.inboxes):
-            fills = [inbox for inbox in waiting if inbox not in router.open]
-            targets = router.open[:1]
-        else:
-            fills = [inbox for inbox in waiting if inbox.head is None and len(inbox.q) < router.deep]
-            fills.sort(key=_since_s, reverse=True)
-            targets = [fills.pop()] if fills else []
-        for inbox in fills if targets else ():
-            router.unload(inbox, targets)
-            if len(targets[0].q) >= router.deep and router.width == len(router.inboxes):
-                return  # the others at the next look
-
     def _needed(self, inbox: Inbox) -> int | None:
         """Return how many consumers are to have what waits in an inbox; None: as many as there are."""
         deep = self._router.deep
@@ -261,13 +238,6 @@ class Balance:
         if deep:
             return waiting >= deep and inbox.head is not None
         return waiting > (0 if self.mean_s >= LONG_S else 1)
-
-
-def _since_s(inbox: Inbox) -> float:
-    """Return when the first record that waits was received."""
-    first = inbox.q[0]
-    mark = first[EPOCH].received.marks.at(first[MESSAGE].offset())
-    return 0.0 if mark is None else mark.received_at_s
 
 
 def _by_age(inbox: Inbox) -> tuple[float, int]:

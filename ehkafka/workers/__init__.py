@@ -4,6 +4,5 @@
 `thread_pool` are threads with an inbox each, `threads` what they do for blocking handlers; `tasks/` are for
 `async def`, `processes/` for what is bound by the CPU, `batches/` for handlers of many records. `protocol` is
 what the app knows of them all, `rate` the limit of one handler, `auto` and `auto_size` how its number of
-workers is found out, `within` what goes around each call, `attempt_clock` which calls are overdue,
-`call_times` how long they take.
+workers is found out, `attempt_clock` which calls are overdue, `call_times` how long they take.
 """

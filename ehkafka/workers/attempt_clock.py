@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.records import TopicPartition  # noqa: TC001 - at run time, see `telemetry.snapshot`
-from ehkafka.workers.within import within
+from ehkafka.workers.protocol import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

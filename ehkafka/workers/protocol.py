@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ehkafka.recovery.unrun import must_return_nothing
+
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from ehkafka.lanes.decision import Attempt, Decision
     from ehkafka.lanes.inbox import Entry
@@ -22,6 +26,26 @@ if TYPE_CHECKING:
     # Decides what becomes of a record whose handler raised. Called on the worker's thread, never raises, and
     # may call user code.
     Failures = Callable[[Attempt, BaseException], Decision]
+
+
+# What goes around each call for a record, given that and the number of its attempt: it hears what is raised.
+Around = Callable[["Entry", int], AbstractContextManager[object]]
+
+
+def within(invoke: Callable[[Entry, int], Any], around: Around, *, is_async: bool) -> Any:
+    """Return `invoke` with each call in a context of its own; what it returns is looked at there."""
+
+    def call(entry: Entry, number: int) -> None:
+        with around(entry, number):
+            if (result := invoke(entry, number)) is not None:
+                must_return_nothing(result)
+
+    async def call_async(entry: Entry, number: int) -> None:
+        with around(entry, number):
+            if (result := await invoke(entry, number)) is not None:
+                must_return_nothing(result)
+
+    return call_async if is_async else call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

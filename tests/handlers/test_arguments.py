@@ -1,4 +1,4 @@
-"""What a handler's parameters ask for: chosen by annotation, and refused where nobody can know it."""
+"""What a handler's parameters ask for: chosen by annotation, and refused where it cannot be known."""
 
 # ruff: noqa: D102, D103, TC002 - what is read here are annotations alone
 

@@ -9,7 +9,6 @@ import pytest
 
 from ehkafka.handlers.sending import calling
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.outputs import call as of_a_call
 from ehkafka.outputs.call import Call
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.outlet import Outlet
@@ -95,37 +94,6 @@ def test_what_is_sent_during_a_call_is_put_when_it_returns(way: Way) -> None:
     assert way.is_over
 
 
-def test_a_call_that_fails_sends_nothing(way: Way) -> None:
-    """With and without an output before."""
-
-    def handle(record: Any, *, sends: bool) -> None:
-        if sends:
-            record.send(b"a")
-        raise ValueError("no")
-
-    for sends in (False, True):
-        with pytest.raises(ValueError, match="no"):
-            way.call(lambda record, sends=sends: handle(record, sends=sends))
-        assert way.values == []
-        assert way.is_over
-    way.call(lambda _record: b"b")
-    assert way.values == [b"b"]
-
-
-def test_a_call_may_send_so_much_and_no_more(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is kept until the call ends, so one that sends more fails, and the limit is named."""
-    monkeypatch.setattr(of_a_call, "CALL_BYTES_MAX", 3 * (500 + len(b"k") + FRAME_BYTES))
-
-    def send(times: int) -> Callable[[Any], None]:
-        return lambda record: [record.send(b"x" * 500) for _ in range(times)] and None
-
-    way.call(send(3))
-    with pytest.raises(ValueError, match=r"t\[0\]@7: one call sends .* bytes; the limit is 64 MiB"):
-        way.call(send(4))
-    assert len(way.values) == 3
-    assert way.is_over
-
-
 def test_a_call_whose_partition_was_taken_away_fails(way: Way) -> None:
     """Another member has the record; what is sent after that would come behind its outputs."""
     for send in (lambda record: record.send(b"a"), lambda _record: b"a"):
@@ -161,14 +129,6 @@ def test_a_message_may_be_as_large_as_the_limit_says(way: Way) -> None:
     with pytest.raises(ValueError, match="bytes"):
         way.call(lambda _record: b"x" * (largest + 1))
     assert way.values == [b"x" * largest]
-
-
-def test_nothing_is_sent_for_a_record_whose_call_has_returned(way: Way) -> None:
-    """Its outcome stands."""
-    way.call(lambda _record: b"a")
-    with pytest.raises(RuntimeError, match="has ended"):
-        way.record.send(b"b")
-    assert way.values == [b"a"]
 
 
 @pytest.mark.parametrize("error", [None, ValueError("no")])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.flow import loads_of
 from ehkafka.lanes.decision import AwaitHead, HoldHead
-from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from tests.kit.inbox_bench import InboxBench
@@ -123,13 +122,3 @@ def test_a_look_over_many_records_looks_at_those_that_have_moved() -> None:
     for moved in (1, 5):
         _go_on(core, moved)
         assert _inspect(core, epochs, 0.003 * moved) <= least + 6 * moved * CONSUMERS
-
-
-def test_a_look_where_all_calls_hang_looks_at_few_records() -> None:
-    """No consumer is free or moves, so what waits stays where it is."""
-    core, epochs = _in_hand()
-    looked = [_inspect(core, epochs, 0.01 * turn) for turn in range(1, 101)]
-    assert sum(looked[50:]) <= 50 * 4 * (CONSUMERS + PARTITIONS)
-    assert sorted(entry[MESSAGE].offset() for entry in epochs[0].unfinished()) == list(
-        range(IN_HAND // PARTITIONS)
-    )

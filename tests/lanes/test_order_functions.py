@@ -21,35 +21,15 @@ from ehkafka.lanes.order import (
     unordered,
 )
 from ehkafka.records import Record
-from tests.kit.inbox_bench import InboxBench, at_once
+from tests.kit.inbox_bench import InboxBench
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from ehkafka.lanes.order import NullKey, Scope
-
-WITHOUT_KEYS = "-0 -1 -2"
+    from ehkafka.lanes.order import NullKey
 
 
 def _message(offset: int = 0, key: bytes | None = b"k", **options: Any) -> SimulatedMessage:
     return SimulatedMessage("t", 0, offset, key, **options)
-
-
-@pytest.mark.parametrize("scope", ["partition", "handler"])
-@pytest.mark.parametrize(("null_key", "side_by_side"), [("spread", 6), ("partition", 2)])
-def test_records_without_a_key_follow_their_policy(
-    null_key: NullKey, side_by_side: int, scope: Scope
-) -> None:
-    """Spread runs all side by side, partition one per partition."""
-    bench = InboxBench(scope, null_key)
-    for partition in range(2):
-        bench.receive(bench.assign(partition), WITHOUT_KEYS)
-    calls = at_once(bench)
-    assert len(calls) == side_by_side
-    for call in calls:
-        bench.finish(call)
-    bench.work()
-    assert sorted(bench.started) == ["-0", "-0", "-1", "-1", "-2", "-2"]
-    assert bench.is_empty()
 
 
 @pytest.mark.parametrize("order_by", [by_key, by_partition, by_topic_partition, unordered])
@@ -58,14 +38,6 @@ def test_keys_read_together_are_those_read_one_by_one(order_by: Any) -> None:
     offsets = range(6)
     messages = [SimulatedMessage(topic, at % 3, at, b"%d" % (at % 2)) for topic in "tu" for at in offsets]
     assert KeyReader(order_by).keys(messages) == [order_by(message) for message in messages]
-
-
-def test_a_record_without_a_key_is_ordered_by_the_partition_key_of_its_amqp_producer() -> None:
-    """`x-opt-partition-key` stands in for the key, so its records share a lane."""
-    header = [("other", b"1"), (PARTITION_KEY_HEADER, b"\xa1\x02ab")]
-    messages = [_message(offset, None, headers=header) for offset in range(2)]
-    first, second = KeyReader().keys(messages)
-    assert first == second == b"ab"
 
 
 @pytest.mark.parametrize(
@@ -99,21 +71,20 @@ def test_a_partition_key_is_the_same_lane_in_whichever_encoding_it_comes(header:
     assert KeyReader().keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, header)])]) == [key]
 
 
-def test_of_several_partition_keys_the_last_counts() -> None:
-    """As with any header."""
-    twice = [(PARTITION_KEY_HEADER, b"first"), (PARTITION_KEY_HEADER, b"last"), ("other", b"x")]
-    assert KeyReader().keys([_message(0, None, headers=twice)]) == [b"last"]
-
-
-def test_a_partition_key_header_without_a_value_is_no_key() -> None:
-    """Such a record follows the policy for records without a key."""
-    [key] = KeyReader(null_key="partition").keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, None)])])
-    assert key == PartitionWide("t", 0)
-
-
-def test_the_key_wins_over_the_partition_key_header() -> None:
-    """A record that has a key is ordered by it."""
-    assert KeyReader().keys([_message(key=b"k", headers=[(PARTITION_KEY_HEADER, b"p")])]) == [b"k"]
+@pytest.mark.parametrize(
+    ("key", "values", "lane"),
+    [
+        (b"k", [b"p"], b"k"),
+        (None, [b"first", b"last"], b"last"),
+        (None, [None], PartitionWide("t", 0)),
+    ],
+)
+def test_the_key_wins_over_partition_keys_and_of_these_the_last_counts(
+    key: bytes | None, values: list[Any], lane: Any
+) -> None:
+    """A header without a value is no key: such a record follows the policy for records without a key."""
+    headers = [*((PARTITION_KEY_HEADER, value) for value in values), ("other", b"x")]
+    assert KeyReader(null_key="partition").keys([_message(0, key, headers=headers)]) == [lane]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +160,17 @@ def test_an_error_without_a_hash_can_be_dispatched() -> None:
     bench.receive(bench.assign(), "a0 b1")
     bench.work()
     assert bench.is_empty()
+
+
+def test_an_interrupt_in_an_order_function_is_not_a_records_failure() -> None:
+    """KeyboardInterrupt is no record's fault: it is kept as it is, and stops the app."""
+
+    def interrupted(_: object) -> str:
+        raise KeyboardInterrupt
+
+    (key,) = KeyReader(interrupted).keys([_message()])
+    assert isinstance(key, KeyFailure)
+    assert type(key.error) is KeyboardInterrupt
 
 
 @pytest.mark.parametrize(

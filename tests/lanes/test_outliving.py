@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.lanes.decision import AwaitHead, HoldHead
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from tests.kit.inbox_bench import Call, InboxBench
 
@@ -39,27 +39,6 @@ def test_its_key_waits_and_others_do_not(scope: str) -> None:
     assert bench.started[2:] == ["a0", "a1"]
     assert bench.inboxes.outliving.calls() == []
     assert epoch.watermark() == 3
-
-
-@pytest.mark.parametrize("ends", [True, False])
-@pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_a_command_lets_its_key_continue(scope: str, ends: bool) -> None:
-    """On other workers, in order; and what becomes of the call later counts for nothing."""
-    bench, hanging, epoch = left_over(scope)
-    call = bench.inboxes.outliving.free_key(b"a", epoch)
-    assert call is not None
-    assert call[EPOCH].ended
-    bench.inboxes.check(1.0)
-    bench.work()
-    assert sorted(bench.started[1:]) == ["a0", "a1", "b2"]
-    assert (bench.inboxes.outliving.calls(), epoch.watermark()) == ([], 3)
-    assert bench.inboxes.outliving.free_key(b"a", epoch) is None
-    if ends:
-        bench.finish(hanging)
-    else:
-        bench.fail(hanging, AwaitHead("asked", lambda _ticket: None))
-    assert bench.is_empty()
-    assert not bench.router.freed
 
 
 def test_what_is_freed_does_not_wait_behind_that_call_again() -> None:

@@ -6,9 +6,7 @@ from collections import deque
 from typing import Any
 
 from ehkafka.lanes.decision import AwaitHead, RetryHead
-from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.lanes.seen import Inspection
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.inbox_bench import InboxBench
 from tests.kit.simulated.message import WatchedMessage
@@ -42,26 +40,6 @@ def test_after_each_good_end_twice_as_many_go() -> None:
     assert went == [1, 2, 4, 8, 16, 9]
     assert bench.started == ["a0", *(f"a{offset}" for offset in range(40))]
     assert bench.is_empty()
-
-
-def test_a_key_in_slow_start_does_not_count_as_waiting() -> None:
-    """Pages, budgets and commands see a key that runs; its records are in the backlog."""
-    bench, epoch = tried(3)
-    tally, waiting = bench.inboxes.tally, bench.waiting
-    assert (tally.parked_records, tally.backlog_records) == (0, 3)
-    assert not waiting.held
-    assert waiting.find(b"a", epoch) is None
-    assert not waiting.retry_key(b"a", epoch)
-    seen = Inspection(bench.inboxes)
-    records = seen.records_of(b"a", epoch)
-    assert [entry[MESSAGE].offset() for entry in records] == [0, 1, 2]
-    assert [seen.record(entry).status for entry in records] == ["queued"] * 3
-    bench.begin("a")
-    assert [Inspection(bench.inboxes).record(entry).status for entry in records] == [
-        "running",
-        "queued",
-        "queued",
-    ]
 
 
 def test_a_drain_leaves_what_has_not_gone_to_a_consumer() -> None:

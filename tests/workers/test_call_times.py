@@ -25,28 +25,24 @@ def test_a_call_stands_below_the_end_of_its_bucket(took_s: float, end_s: float) 
     assert times.sum_s == took_s
 
 
-def test_of_quick_calls_the_mean_is_counted_with_their_number() -> None:
-    """One addition for a thousand calls."""
+@pytest.mark.parametrize(
+    ("run", "buckets"),
+    [
+        ((2e-3, 1000, 2e-3), {10e-6: 1000}),
+        ((2.001, 100, 0.001), {100e-6: 99, 2.5: 1}),
+        ((0.2, 1, 0.001), {0.25: 1}),
+        ((5.0, 0, 0.001), {}),
+    ],
+    ids=["quick", "the last one is slow", "a slow one alone", "none"],
+)
+def test_of_a_run_the_mean_is_counted_and_its_slow_last_call_apart(
+    run: tuple[float, int, float], buckets: dict[float, int]
+) -> None:
+    """One addition for a thousand calls; in the mean of a hundred a slow one would vanish."""
     times = CallTimes()
-    times.add_run(2e-3, 1000, 2e-3)
-    assert counted(times) == {10e-6: 1000}
-    assert times.sum_s == pytest.approx(2e-3)
-
-
-def test_the_slow_call_that_ended_a_run_keeps_its_own_time() -> None:
-    """In the mean of a hundred it would vanish."""
-    times = CallTimes()
-    times.add_run(2.001, 100, 0.001)
-    assert counted(times) == {100e-6: 99, 2.5: 1}
-    assert times.sum_s == pytest.approx(2.001)
-
-
-def test_a_slow_call_alone_has_all_the_time() -> None:
-    """Nothing is taken off for others that there were not; a run without a call is none."""
-    times = CallTimes()
-    times.add_run(0.2, 1, 0.001)
-    times.add_run(5.0, 0, 0.001)
-    assert counted(times) == {0.25: 1}
+    times.add_run(*run)
+    assert counted(times) == buckets
+    assert times.sum_s == pytest.approx(run[0] if run[1] else 0.0)
 
 
 def test_no_call_is_lost_between_threads() -> None:

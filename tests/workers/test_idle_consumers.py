@@ -64,20 +64,6 @@ def test_it_asks_for_a_look_itself() -> None:
     assert bench.other in bench.woken
 
 
-def test_it_does_not_ask_again_at_once() -> None:
-    """Many consumers may find nothing at the same time, and each look costs them all the interpreter."""
-    bench = Bench()
-    checks: list[float] = []
-    check = bench.hub.inboxes.check
-    bench.hub.inboxes.check = lambda now_s, waits: (checks.append(now_s), check(now_s, waits))[1]  # type: ignore[method-assign,assignment]
-    bench.end_other()
-    assert not checks  # the poll thread has just looked
-    bench.now_s += 2 * IDLE_CHECK_S
-    bench.end_other()
-    bench.end_other()
-    assert len(checks) == 1
-
-
 def test_more_of_a_key_in_slow_start_goes_as_soon_as_its_consumer_has_nothing() -> None:
     """Without the poll thread, which looks again soon as long as a key starts slowly."""
     now_s = 1.0

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.option import Processes
-    from ehkafka.workers.protocol import PoolOptions
-    from ehkafka.workers.within import Around
+    from ehkafka.workers.protocol import Around, PoolOptions
 
 # For children that were killed: their threads need a moment to see it.
 LET_GO_S = 1.0

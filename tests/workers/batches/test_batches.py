@@ -42,7 +42,7 @@ def test_its_repr_shows_where_it_begins_and_no_content() -> None:
 
 
 def test_results_are_kept_by_place() -> None:
-    """A record that is equal by its place in the log is the same one, whoever wrapped it."""
+    """A record that is equal by its place in the log is the same one, whatever wrapped it."""
     batch, error = make(), ValueError("x")
     batch.fail(Record(SimulatedMessage("t", 1, 13)), error)
     batch.skip(batch[0], "not ours")
@@ -76,7 +76,7 @@ def test_results_that_make_no_sense_are_refused(say: Any, kind: type[Exception],
 
 
 def test_a_result_after_the_handler_returned_is_refused() -> None:
-    """Nobody would hear of it."""
+    """It would be lost."""
     batch = make()
     assert results_of(batch) == {}
     with pytest.raises(RuntimeError, match=r"t\[1\]@10: its batch handler has returned"):

@@ -41,7 +41,7 @@ def test_a_killed_child_charges_the_record_that_ran_and_no_other(crew: Any) -> N
     assert (death.how, death.was_running) == ("signal SIGKILL", True)
 
 
-def test_a_child_that_dies_idle_charges_nobody(crew: Any) -> None:
+def test_a_child_that_dies_idle_charges_no_record(crew: Any) -> None:
     """A killed idle child is found with the next batch, whose records never started."""
     one = crew()
     one.warm_up()
@@ -153,7 +153,7 @@ def test_a_killed_parent_takes_its_children_along(tmp_path: Path, handlers: Any)
 
 
 def is_alive(pid: str) -> bool:
-    """Whether a process runs; one that ended and that nobody waits for does not."""
+    """Whether a process runs; one that ended and was not waited for does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.outputs.outlet import Outlet
-from ehkafka.outputs.output import OutputRefusedError
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from tests.kit.waiting import wait_until
-from tests.workers.processes.conftest import offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,27 +32,6 @@ def in_order(one: Any, keys: str, first: int) -> bool:
     offsets = [offset for offset, _ in one.sent() if offset >= first]
     by_key = [[offset for offset in offsets if keys[offset - first] == key] for key in set(keys)]
     return by_key == [sorted(of_key) for of_key in by_key]
-
-
-def test_each_output_is_put_for_its_record_in_the_order_of_its_key(senders: Any) -> None:
-    """Two children, batches of many keys; what sends nothing or several is in its place."""
-    one = senders(2)
-    one.warm_up()
-    first = one.next_offset
-    keys = "abcde" * 40
-    one.receive(*["x", "several 2", "nothing", "x", "x"] * 40, keys=keys)
-    one.finish_all()
-    values = {offset: [] for offset in range(first, one.next_offset)}
-    for offset, value in one.sent():
-        if offset >= first:
-            values[offset].append(value)
-    assert values == {
-        offset: {1: [f"{offset}.0", f"{offset}.1"], 2: []}.get((offset - first) % 5, [str(offset)])
-        for offset in range(first, one.next_offset)
-    }
-    assert in_order(one, keys, first)
-    assert [output.key for output in one.outputs() if offset_of(output) == first] == [b"a"]
-    assert one.outlet.calls == {}
 
 
 def test_a_child_that_is_killed_in_mid_call_has_sent_nothing(senders: Any) -> None:
@@ -90,15 +67,6 @@ def test_kills_at_random_lose_and_double_no_output(senders: Any) -> None:
     one.finish_all()
     assert sorted(offset for offset, _ in one.sent()) == list(range(one.next_offset))
     assert in_order(one, keys, first)
-
-
-def test_an_attempt_that_fails_sends_nothing(senders: Any) -> None:
-    """As on a thread: what it had given to `record.send` is dropped in the child."""
-    one = senders()
-    one.receive("before fail 2")
-    one.finish_all()
-    assert [value for _, value in one.sent()] == ["0 before 3", "0"]
-    assert len(one.failures) == 2
 
 
 ODD = {
@@ -154,7 +122,7 @@ def test_nothing_can_be_sent_once_the_call_has_ended(senders: Any) -> None:
     assert one.sent() == []
 
 
-def test_no_room_holds_the_child_up_and_charges_nobody(senders: Any) -> None:
+def test_no_room_holds_the_child_up_and_charges_no_record(senders: Any) -> None:
     """The thread that owns the child waits, for longer than the deadline; then all goes on in order."""
     one = senders(outputs=Unacknowledged(bytes_max=300_000), deadline_s=0.3)
     keys = "abcdefghij" * 5
@@ -191,35 +159,6 @@ def test_an_epoch_that_ends_lets_go_who_waits_for_room(senders: Any) -> None:
     assert one.outputs() == []
 
 
-def acknowledge_all(one: Any) -> None:
-    """Acknowledge what is sent, until each record has a result."""
-
-    def acknowledge() -> bool:
-        one.acknowledge()
-        return bool(one.finished() == one.next_offset)
-
-    one.wait(acknowledge)
-
-
-def next_of_a_key(one: Any) -> list[str]:
-    """Handle two records of one key and one of another; return what has started before anything is safe."""
-    one.receive("x", "x", "x", keys="aab")
-    one.wait(lambda: {"0", "2"} <= {line[0] for line in one.lines("end")})
-    stands_s = time.monotonic() + 0.3
-    one.wait(lambda: time.monotonic() > stands_s)
-    return sorted(line[0] for line in one.lines("start"))
-
-
-def test_before_next_a_keys_next_record_waits_for_the_acknowledgement(senders: Any) -> None:
-    """Other keys do not wait, and the record is unfinished meanwhile."""
-    one = senders(before_next=True)
-    assert next_of_a_key(one) == ["0", "2"]
-    assert one.finished() == 0
-    acknowledge_all(one)
-    assert len(one.lines("end")) == 3
-    assert one.failures == []
-
-
 def started_of_one_key(one: Any) -> int:
     """Give a key eight records when batches are large; return how many have started before any is safe."""
     for worker in one.workers._workers:
@@ -250,20 +189,3 @@ def test_mutant_before_next_a_batch_has_several_of_a_key(
 
     monkeypatch.setattr(Outlet, "returned", return_late)
     assert started_of_one_key(one) == 8
-
-
-def test_before_next_a_refused_output_fails_the_attempt(senders: Any) -> None:
-    """Its key waits, so the handler is called again, and sends all of it again."""
-    one = senders(before_next=True)
-    one.receive("x", "x", keys="aa")
-    one.wait(one.outputs)
-    (output,) = one.outputs()
-    outputs = one.outlet.outputs
-    with outputs.lock:
-        outputs.let_go(outputs.take(1))
-    assert output.source.takes_refusals
-    output.source.refused(OutputRefusedError("refused"))
-    one.wait(one.outputs)
-    assert [line[:2] for line in one.lines("start")] == [["0", "1"], ["0", "2"]]
-    acknowledge_all(one)
-    assert [str(error) for _, error in one.failures] == ["refused"]

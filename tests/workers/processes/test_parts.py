@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.outputs.encoding import CALL_BYTES_MAX, OutputMaker
 from ehkafka.workers.processes.failure import pack_error, unpack_error
-from ehkafka.workers.processes.message import CopiedMessage
 from ehkafka.workers.processes.option import Processes
-from ehkafka.workers.processes.outbox import Outbox
 
 
 class _HopelessError(Exception):
@@ -53,21 +50,3 @@ def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     [(name, value)] = options.items()
     with pytest.raises(ConfigurationError, match=rf"Processes\({name}={value!r}\): use"):
         Processes(**options)
-
-
-def test_a_call_may_send_so_much_and_no_more() -> None:
-    """A child keeps it until the call ends, so one that sends more fails there; the next one is as any."""
-    outbox = Outbox(OutputMaker("h", ("out",), CALL_BYTES_MAX))
-    message = CopiedMessage(("t", 0, 7, b"k", b"v", None, (0, 0), None, 1))
-    half = b"x" * (CALL_BYTES_MAX // 2)
-    outbox.begin(message)
-    outbox.send(message, half)
-    with pytest.raises(ValueError, match=r"t\[0\]@7: one call sends .* bytes; the limit is 64 MiB"):
-        outbox.send(message, half)
-    with pytest.raises(ValueError, match="one call sends"):
-        outbox.take(message, half)
-    outbox.end(has_failed=True)
-    outbox.begin(message)
-    outbox.send(message, half)
-    made = outbox.end(has_failed=False)
-    assert [value for _, value, *_ in made] == [half]

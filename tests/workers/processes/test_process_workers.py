@@ -140,6 +140,15 @@ def test_a_rate_limit_holds_over_all_children(crew: Any) -> None:
     assert one.workers.stop(10.0) == []
 
 
+def test_a_record_cannot_be_deferred(crew: Any) -> None:
+    """The token would stay in the child: refused there, which fails the attempt."""
+    one = crew()
+    one.receive("defer")
+    one.wait(lambda: one.failures)
+
+    assert "cannot be deferred in a worker process" in str(one.failures[0][1])
+
+
 @pytest.mark.parametrize("what", ["lambda", "closure", "object"])
 def test_what_cannot_be_pickled_is_refused_before_anything_starts(what: str) -> None:
     """The message names it and says what to do."""

@@ -319,7 +319,7 @@ def test_nothing_is_run_behind_a_failure_where_its_key_has_more() -> None:
 
 
 def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
-    """They are kept for the batch's end: cheaper, but nobody would know them when the batch is taken back."""
+    """They are kept for the batch's end: cheaper, but unknown to the parent when it takes the batch back."""
     late = "self._parent.take(); self._parent.send(wire.ENDED"
     mutate(child.Caller, "_call", "self._parent.send(wire.ENDED", late)
     assert reported() != "claim, ended 0, claim, ended 1, done 2"

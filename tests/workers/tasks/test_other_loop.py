@@ -18,7 +18,7 @@ def raised_by(use: Any) -> BaseException:
 
 
 async def held_lock() -> asyncio.Lock:
-    """Return a lock that is bound to a loop, since somebody waits for it."""
+    """Return a lock that is bound to a loop, since a task waits for it."""
     lock = asyncio.Lock()
     await lock.acquire()
     with pytest.raises(TimeoutError):

@@ -38,7 +38,7 @@ class Reported(Exception):  # noqa: N818 - likewise
 
 
 def note(*words: object) -> None:
-    """Write a line in one piece, whoever else writes."""
+    """Write a line in one piece, also while other processes write."""
     path = Path(os.environ[DIRECTORY]) / "lines"
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(fd, (" ".join(map(str, words)) + "\n").encode())
@@ -68,6 +68,8 @@ def _do(record: Any, words: list[str]) -> None:
             raise Reported(7)
         case ["reported"]:
             raise Reported(7)
+        case ["defer"]:
+            record.defer()
         case ["print"]:
             sys.stdout.write("a line of the handler\n")
         case ["read", *_]:
