@@ -25,57 +25,13 @@ from ehkafka.members.summary import counts_of, joined, summed
 from ehkafka.records import TopicPartition
 from ehkafka.run.health_file import TOUCHED_EVERY_S, HealthFile
 from ehkafka.settings import Settings
-from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, PartitionSnapshot, Snapshot, Unfinished
+from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.telemetry.snapshot_json import snapshot_from
-from ehkafka.workers.attempt_clock import OverdueAttempt
 from tests.kit.clock import VirtualClock
+from tests.kit.pictures import COUNTS, ONE, PARTITION
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-PARTITION = PartitionSnapshot(
-    partition=TopicPartition("orders", 0),
-    epoch=1,
-    lag_records=5,
-    backlog_records=2,
-    backlog_bytes=20,
-    parked_records=1,
-    parked_bytes=10,
-    parked_full_key=None,
-    lanes=2,
-    watermark=7,
-    committed=6,
-    received_records=9,
-    finished_records=7,
-    skipped_records=0,
-    dead_lettered_records=0,
-    paused=False,
-    oldest=Unfinished(7, "home-1", 1.5, 1, "running"),
-)
-ONE = Snapshot(
-    group="g",
-    endpoint="e",
-    state="running",
-    taken_at_s=1.0,
-    uptime_s=2.0,
-    partitions=(PARTITION,),
-    received_records=9,
-    finished_records=7,
-    skipped_records=1,
-    dead_lettered_records=2,
-    returned_records=3,
-    stale_records=4,
-    counters={"RecordRetried": 2, "CommitFailed": 0},
-    overdue=(OverdueAttempt("handle", TopicPartition("orders", 0), 7, "k", 1, 9.0, 3.0, "w"),),
-    mirror=MirrorState("folder", 1, 2.0, None),
-    handlers=(
-        HandlerSnapshot("handle", ("orders",), 4, {"finished": 6, "held": 1}, (5, 2), 0.5, False, (1, 9)),
-    ),
-    poll_gap_s=0.3,
-    token_valid_s=90.0,
-    unacknowledged_outputs=8,
-    unacknowledged_messages=7,
-)
 
 
 def other(number: int, **changes: Any) -> Snapshot:
@@ -121,7 +77,8 @@ def sum_of(*members: Member, ended: dict[str, int] | None = None) -> Snapshot:
 
 def test_a_snapshot_comes_back_from_another_process_as_it_was() -> None:
     """With all that is in it, and members in it, too."""
-    assert snapshot_from(orjson.loads(orjson.dumps(ONE.as_dict()))) == ONE
+    one = replace(ONE, handlers=(replace(ONE.handlers[0], workers_auto=(1, 9)),))
+    assert snapshot_from(orjson.loads(orjson.dumps(one.as_dict()))) == one
     total = sum_of(member(1, ONE), member(2, None))
     assert snapshot_from(orjson.loads(orjson.dumps(total.as_dict()))) == total
 
@@ -134,15 +91,15 @@ def test_a_newer_processs_fields_are_left_out() -> None:
 def test_the_sum_counts_each_member_once_and_those_that_ended() -> None:
     """Partitions stand in order; counts of processes that have ended go on to count."""
     total = sum_of(
-        member(2, other(1, throttled_s=1.0, broker_silence_s=4.0, mirror=MirrorState("f", 0, 0.0, "full"))),
+        member(2, other(1, throttled_s=1.0, broker_silence_s=40.0, mirror=MirrorState("f", 0, 99.0, None))),
         member(1, ONE),
         ended=counts_of(ONE),
     )
-    assert [str(one.partition) for one in total.partitions] == ["orders[0]", "orders[1]"]
-    assert (total.finished_records, total.received_records, total.stale_records) == (21, 27, 12)
-    assert (total.lag_records, total.backlog_records) == (10, 4)
-    assert total.counters == {"RecordRetried": 4, "CommitFailed": 0, "MemberEnded": 1}
-    assert (total.throttled_s, total.broker_silence_s, len(total.overdue)) == (1.0, 4.0, 2)
+    assert [str(one.partition) for one in total.partitions] == ["orders[1]", "orders[3]"]
+    assert (total.finished_records, total.received_records, total.stale_records) == (69, 66, 81)
+    assert (total.lag_records, total.backlog_records) == (10, 12)
+    assert total.counters == {name: 2 * count for name, count in ONE.counters.items()} | {"MemberEnded": 1}
+    assert (total.throttled_s, total.broker_silence_s, len(total.overdue)) == (35.0, 40.0, 2)
     assert total.mirror is not None
     assert total.mirror.error == "full"
     assert [one.number for one in total.members] == [2, 1]
@@ -154,14 +111,15 @@ def test_handlers_stand_once_with_what_all_members_did() -> None:
     alone = replace(ONE.handlers[0], handler="other")
     total = sum_of(
         member(1, ONE),
-        member(2, other(1, handlers=(untimed, alone), poll_gap_s=2.0, token_valid_s=30.0)),
+        member(2, other(1, handlers=(untimed, alone), poll_gap_s=50.0, token_valid_s=30.0)),
         member(3, other(2, token_valid_s=None)),
     )
     both, one = total.handlers
-    assert (both.workers, both.attempts, both.call_counts) == (12, {"finished": 18, "held": 3}, (10, 4))
-    assert (both.calls_s, one.handler, one.workers) == (1.0, "other", 4)
-    assert (total.poll_gap_s, total.token_valid_s) == (2.0, 30.0)
-    assert (total.unacknowledged_outputs, total.unacknowledged_messages) == (24, 21)
+    assert (both.workers, both.attempts) == (54, {"finished": 57, "held": 60})
+    assert both.call_counts == tuple(2 * count for count in COUNTS)
+    assert (both.calls_s, one.handler, one.workers) == (5.0, "other", 18)
+    assert (total.poll_gap_s, total.token_valid_s) == (50.0, 30.0)
+    assert (total.unacknowledged_outputs, total.unacknowledged_messages) == (126, 129)
 
 
 def test_lag_is_unknown_where_a_member_cannot_know_it() -> None:
