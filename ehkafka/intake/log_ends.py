@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 # What no fetch has shown for so long is asked for, and where none is to be expected, so often.
 FETCHED_S: Final = 5.0
 AGAIN_S: Final = 2.0
-# After so many checks in a row, twice a second, at which a partition could be fetched, it has been: a fetch
-# waits half a second for records.
-_FETCHES: Final = 3
+# A partition that could be fetched for longer has been: a fetch waits half a second for records.
+_FETCH_S: Final = 1.0
+# One of so many looks, twice a second, is for each partition that has no record to come.
+_TURNS: Final = 4
 # Statistics say so often, or more often, when a leader answered last.
 SILENT_S: Final = 7.0
 # Of partitions of which the statistics name none: perhaps there is none.
@@ -52,11 +53,14 @@ class LogEnds:
     def __init__(self, context: IntakeContext) -> None:
         self._context = context
         self._positions = ClientPositions()
-        # The high watermarks that the client had, and at how many checks in a row each could be fetched.
+        # The high watermarks that the client had.
         self._seen: dict[TopicPartition, int] = {}
-        self._fetches: defaultdict[TopicPartition, int] = defaultdict(int)
-        # Since the last look all that the client had was taken at some time: it fetches.
+        # Since the last look all that the client had was taken at some time: it fetches. Since when that was
+        # so at each look, and since when each partition may be fetched.
         self.has_drained = False
+        self._drained_s = float("-inf")
+        self._free_s: dict[TopicPartition, float] = {}
+        self._turn = 0
         self._question: Question[KnownLogs] | None = None
         # When those are asked for again that have no position, whatever fetches show.
         self._unplaced_s = float("-inf")
@@ -68,7 +72,7 @@ class LogEnds:
         """Hear of partitions that were just assigned: what the client has of them is of an earlier time."""
         self._positions.begin(consumer, partitions)
         for partition in partitions:
-            self._fetches.pop(partition, None)
+            self._free_s[partition] = self._context.brokers.contact.now_s
             self._retention.forget(partition)
             self._context.owned.logs.begin(partition, self._context.brokers.contact.now_s)
             bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
@@ -94,24 +98,41 @@ class LogEnds:
         passed = [a for a in received if (a.received.next_offset or 0) > (logs.end(a.partition) or 0)]
         self.check(consumer, passed)
 
-    def keep(self) -> None:
+    def due(self) -> list[Epoch]:
+        """Return the epochs to look at now: what lags, what is known of long ago, some others in turn."""
+        self._turn = (self._turn + 1) % _TURNS
+        logs, now_s = self._context.owned.logs, self._context.brokers.contact.now_s
+        return [
+            one
+            for number, one in enumerate(self._context.owned.epochs())
+            if number % _TURNS == self._turn
+            or one.received.next_offset is None
+            or one.received.next_offset != logs.end(one.partition)
+            or logs.age_s(one.partition, now_s) >= FETCHED_S
+        ]
+
+    def keep(self, epochs: Iterable[Epoch]) -> None:
         """Bring the book up to date: twice a second, after `check`. Raises nothing, waits for nothing."""
         context = self._context
         now_s, throttled = context.brokers.contact.now_s, context.brokers.throttle.is_recent
-        drained, self.has_drained = self.has_drained and not throttled, False
-        for partition in context.owned:
-            is_paused = partition in context.flow.paused or partition in context.owned.unreadable
-            is_fetched = drained and not is_paused
-            self._fetches[partition] = self._fetches[partition] + 1 if is_fetched else 0
+        self._drained_s = self._drained_s if self.has_drained and not throttled else now_s
+        self.has_drained = False
+        self._free_s |= dict.fromkeys((*context.flow.paused, *context.owned.unreadable), now_s)
+        for partition in (one.partition for one in epochs):
+            if self._fetched_s(partition, now_s) <= _FETCH_S:
+                continue
             leader, end = context.brokers.contact.leaders.get(partition), self._seen.get(partition, -1)
             # What is not known yet is asked at once: the leader may be that of an earlier assignment.
-            is_known = end >= 0 and context.owned.logs.get(partition) is not None
-            if leader is not None and is_known and self._fetches[partition] >= _FETCHES:
+            if leader is not None and end >= 0 and context.owned.logs.get(partition) is not None:
                 context.owned.logs.fetched(partition, end, min(now_s, leader.answered_s))
-        self._take_answer()
-        self._ask(now_s)
+        self._take_answer(now_s)
+        self._ask(epochs, now_s)
 
-    def _take_answer(self) -> None:
+    def _fetched_s(self, partition: TopicPartition, now_s: float) -> float:
+        """Return for how long a partition could be fetched."""
+        return now_s - max(self._drained_s, self._free_s.get(partition, -math.inf))
+
+    def _take_answer(self, now_s: float) -> None:
         question = self._question
         if question is None or not question.done.is_set():
             return
@@ -127,13 +148,13 @@ class LogEnds:
                 epoch = owned[partition].epoch
                 received_next = epoch.received.next_offset
                 # Fetched in vain: no record waits in the client either, which has been deleted since.
-                if received_next is None and start == end and self._fetches[partition] >= _FETCHES:
+                if received_next is None and start == end and self._fetched_s(partition, now_s) > _FETCH_S:
                     # At once: at the next look records may have come.
                     self._skip_to(epoch, end)
                 deleted = epoch.received.unread_below(start) if partition in self._context.flow.paused else 0
                 self._retention.check(partition, start, received_next, at_s, deleted)
 
-    def _ask(self, now_s: float) -> None:
+    def _ask(self, epochs: Iterable[Epoch], now_s: float) -> None:
         asker, logs = self._context.brokers.asker, self._context.owned.logs
         if asker is None or self._question is not None:
             return
@@ -142,17 +163,18 @@ class LogEnds:
         unreachable_s = self._context.brokers.contact.unreachable_s
         fetched_s, again_s = min(FETCHED_S, unreachable_s / 2), min(AGAIN_S, unreachable_s / 4)
         # Those that wait are asked for again and again: an answer shows that it is worth finding them.
-        due = [p for p in self._context.owned.waiting if logs.age_s(p, now_s) >= again_s]
-        due += [
-            partition
-            for partition, one in self._context.owned.items()
-            if partition in logs.wanted
-            or (asks_unplaced and one.epoch.received.next_offset is None)
-            or logs.age_s(partition, now_s) >= (fetched_s if self._fetches[partition] else again_s)
-        ]
+        due = {p for p in self._context.owned.waiting if logs.age_s(p, now_s) >= again_s}
+        due |= logs.wanted & self._context.owned.keys()
+        due |= {
+            one.partition
+            for one in epochs
+            if (asks_unplaced and one.received.next_offset is None)
+            or logs.age_s(one.partition, now_s)
+            >= (fetched_s if self._fetched_s(one.partition, now_s) else again_s)
+        }
         if due:
             self._unplaced_s = now_s + AGAIN_S if asks_unplaced else self._unplaced_s
-            groups = self._by_leader(due, now_s)
+            groups = self._by_leader(sorted(due), now_s)
             logs.wanted.difference_update(*groups)
             self._question = asker.read_logs(groups)
 

@@ -37,7 +37,7 @@ from ehkafka.intake.waiting import BeginLater
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
@@ -230,11 +230,11 @@ class PollLoop:
             self._parked_seen = amounts, now_s + SLOW_CHECK_S
             self._parked.check(lambda partitions: self._pressure.pause(consumer, partitions))
 
-    def check_log_ends(self, consumer: Consumer) -> None:
+    def check_log_ends(self, consumer: Consumer, epochs: Collection[Epoch]) -> None:
         """Take over where the logs end and what of them is no record, if nothing handed out got lost."""
         if self._is_all_received:
-            self._log_ends.check(consumer, self._context.owned.epochs())
-        self._log_ends.keep()
+            self._log_ends.check(consumer, epochs)
+        self._log_ends.keep(epochs)
 
     def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> list[Epoch]:
         if any(map(KafkaMessage.error, messages)):  # type: ignore[arg-type]
@@ -356,7 +356,7 @@ class PollLoop:
         if now_s < self._next_slow_check_s:
             return
         self._next_slow_check_s = now_s + SLOW_CHECK_S
-        self.check_log_ends(consumer)
+        self.check_log_ends(consumer, self._log_ends.due())
         if self._context.options.ages is not None:
             self._context.options.ages.check()
         if self._context.brokers.log_watch is not None:

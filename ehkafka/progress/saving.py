@@ -101,8 +101,9 @@ class ProgressSaver:
         self.detail_at_s = float("inf")
         # What was said last of each epoch; what the last look found, or the epoch began with.
         self._last: dict[tuple[TopicPartition, int], Position] = {}
-        self._last_bytes_max = bytes_max
         self._known: dict[tuple[TopicPartition, int], Known] = {}
+        # Epochs all of whose records were finished at the last look, by partition, with their positions.
+        self._quiet: dict[TopicPartition, tuple[Epoch, Position]] = {}
         # A mirror keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
         # The lowest offset of each epoch that waits for its outputs; set once, where handlers have any.
@@ -131,6 +132,7 @@ class ProgressSaver:
         Beside an id, their witness counts until a record of this epoch can be one.
         """
         self._facts[partition] = facts
+        self._quiet.pop(partition, None)
 
     def carried(self, partition: TopicPartition) -> LogFacts:
         """Return the facts that a partition's commits carry."""
@@ -146,12 +148,14 @@ class ProgressSaver:
         detail = self.begin_tick(sum(unfinished))
         if in_full:
             detail = Detail.ALL
+        # Outputs may wait though nothing of their epoch moves.
+        quiet = {} if in_full or self.lowest is not dict else self._unchanged(groups)
         all_found: list[list[Inspection]] = []
         for lock, epochs in groups:
             with lock():
                 for one in epochs:
                     one.is_extent_due |= in_full
-                inspected = [self.inspect(one, detail) for one in epochs]
+                inspected = [self.inspect(one, detail) for one in epochs if one.partition not in quiet]
             all_found.append([found for found in inspected if found is not None])
         # In this order: an output is put before its record ends, so of what has ended by now, all that does
         # not wait here is acknowledged.
@@ -162,15 +166,25 @@ class ProgressSaver:
                 samples += [self.bounded(found, lowest.get(found.epoch)) for found in its]
         positions = {sample.epoch.partition: self.position(sample) for sample in samples}
         self.end_tick(detail)
-        return positions
+        self._quiet = {
+            epoch.partition: (epoch, positions[epoch.partition])
+            for epoch, *_ in samples
+            if positions[epoch.partition].next_offset == epoch.received.next_offset
+        } | {partition: self._quiet[partition] for partition in quiet}
+        return quiet | positions
+
+    def _unchanged(self, groups: Sequence[Locked]) -> dict[TopicPartition, Position]:
+        """Return the positions of epochs that have received nothing since all of them was finished."""
+        found = ((one, self._quiet.get(one.partition)) for _, epochs in groups for one in epochs)
+        return {
+            one.partition: seen[1]
+            for one, seen in found
+            if seen is not None and seen[0] is one and seen[1].next_offset == one.received.next_offset
+        }
 
     def begin_tick(self, unfinished_records: int) -> Detail:
         """Return how much detail the commit of all partitions may have now; of so many in all of them."""
         self._began_s = self._clock()
-        if self.bytes_max != self._last_bytes_max:
-            # A text of another length is due, though nothing has finished.
-            self._last_bytes_max = self.bytes_max
-            self._last.clear()
         if self._began_s < self._not_before_s:
             return Detail.KEPT
         return Detail.ALL if unfinished_records <= CHEAP_RECORDS else Detail.LAGGING
@@ -291,6 +305,9 @@ class ProgressSaver:
         documented = EVENT_HUBS_METADATA_BYTES_MAX
         less = documented if longest_bytes > documented else longest_bytes // 2
         self.bytes_max = min(self.bytes_max, less if less >= METADATA_BYTES_MIN else 0)
+        # A text of another length is due, though nothing has finished.
+        self._last.clear()
+        self._quiet.clear()
 
     def _wants_detail(self, epoch: Epoch, detail: Detail) -> bool:
         if not (self.bytes_max or self.is_mirrored):

@@ -64,7 +64,7 @@ class Shutdown:
         revoked: list[Released] = []
         self._loop.membership.revoked = revoked
         # Before the drain takes what it does not handle: from then on the client's position proves nothing.
-        self._loop.check_log_ends(consumer)
+        self._loop.check_log_ends(consumer, list(context.owned.epochs()))
         self._stop_fetching(consumer)
         if request.drain != "all":
             # Before anything is hurried: a batch that still waits for records is not started.

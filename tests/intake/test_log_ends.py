@@ -110,7 +110,7 @@ class Stand:
             self.contact.leaders = {P0: Leader("broker 2 (b:9092)", self.clock.now_s())}
         self.log_ends.has_drained = drained
         self.log_ends.check(self.client, [self.epoch])
-        self.log_ends.keep()
+        self.log_ends.keep([self.epoch])
 
     def age_s(self) -> float:
         """Return how old the known end is."""
@@ -239,13 +239,13 @@ def test_silent_leaders_are_asked_last_and_one_at_a_time() -> None:
     """A request that runs out of time hides no other leader's answer, nor do several hold it up."""
     stand = Stand(10, 10)
     p1, p2, p3 = (TopicPartition("t", number) for number in (1, 2, 3))
-    stand.owned |= dict.fromkeys((p1, p2, p3), stand.owned[P0])
+    stand.owned |= {p: stand.owned[P0]._replace(epoch=Epoch(p, 1, {})) for p in (p1, p2, p3)}
     now_s = stand.clock.now_s()
     silent = {P0: Leader("1", now_s - 10.0), p2: Leader("1", now_s - 10.0), p3: Leader("3", now_s - 60.0)}
     asked = []
     for _ in range(4):
         stand.contact.leaders = {**silent, p1: Leader("2", stand.clock.now_s())}
-        stand.log_ends.keep()
+        stand.log_ends.keep(list(stand.owned.epochs()))
         asked.append(stand.asker.groups[-1])
         stand.asker.questions[-1].done.set()
         stand.clock.advance(4.0)
@@ -262,3 +262,17 @@ def test_what_is_asked_never_takes_back_what_a_fetch_knew_of() -> None:
     assert book.end(P0) == 20
     book.fetched(P0, 12, 3.0)
     assert book.get(P0) == KnownLog(3, 12, 3.0)
+
+
+def test_partitions_without_a_record_to_come_are_looked_at_in_turn() -> None:
+    """A thousand idle ones cost little; one that lags, or has no position yet, is looked at each time."""
+    stand = Stand(10, 10)
+    others = [TopicPartition("t", number) for number in range(1, 8)]
+    stand.owned |= {p: stand.owned[P0]._replace(epoch=Epoch(p, 1, {})) for p in others}
+    for epoch in stand.owned.epochs():
+        epoch.received.next_offset = None if epoch.partition == others[0] else 10
+        stand.owned.logs.answered(epoch.partition, LogBounds(0, 11 if epoch.partition == P0 else 10), 0.0)
+    looks = [[one.partition for one in stand.log_ends.due()] for _ in range(4)]
+    assert all({P0, others[0]} <= {*look} for look in looks)
+    assert sorted({one for look in looks for one in look}) == sorted(stand.owned)
+    assert sum(map(len, looks)) == 2 * 4 + 6

@@ -54,9 +54,9 @@ def test_what_is_dropped_is_reported_once_until_it_fits_again() -> None:
     assert not decoded.ranges.is_complete
     assert event.kept_offsets == sum(end - start for start, end in decoded.ranges.finished)
     assert event.kept_offsets + event.dropped_offsets == sum(e - s for s, e in first.finished)
-    saver.bytes_max = 4000
+    saver.bytes_max, epoch.is_extent_due = 4000, True
     assert position(saver, epoch).finished == first.finished
-    saver.bytes_max = 64
+    saver.bytes_max, epoch.is_extent_due = 64, True
     position(saver, epoch)
     assert len(reported) == 2
     assert bench.inboxes.tally.unfinished_records > 0
