@@ -16,7 +16,7 @@ BUDGETS = {
     "app": 2580,
     "checkpoints": 3420,
     "checks": 2160,
-    "cli": 6360,
+    "cli": 6310,
     "codecs": 1530,
     "consumer": 3590,
     "embedded": 1170,

@@ -13,7 +13,8 @@ from ehkafka import App, Auto, Batch, Endpoint, Processes
 from ehkafka.app.handler_options import OPTIONS, Tunable
 from ehkafka.cli.config import effective
 from ehkafka.cli.settings.given import Given
-from ehkafka.cli.settings.handlers import from_variable, resolved
+from ehkafka.cli.settings.handlers import resolved
+from ehkafka.cli.settings.layer import HandlerValue
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.tasks.shipment import Shipment
 
@@ -137,8 +138,8 @@ def test_the_longest_name_that_fits_has_the_variable(monkeypatch: pytest.MonkeyP
 def test_a_longer_name_goes_before_an_option_that_ends_alike() -> None:
     """No two options end alike today; a new one must not take a variable from a handler."""
     handlers = [Tunable("a", ("t",), ("late_workers", "workers")), Tunable("a_late", ("t",), ("workers",))]
-    value = from_variable("EHKAFKA_HANDLER_A_LATE_WORKERS", "3")
-    assert resolved([value], handlers).options == {"a_late": {"workers": 3}}
+    value = HandlerValue("A_LATE_WORKERS", None, "3", "EHKAFKA_HANDLER_A_LATE_WORKERS")
+    assert resolved([value], handlers)[0] == {"a_late": {"workers": 3}}
 
 
 def named(name: str, topic: str, app: App) -> None:

@@ -14,8 +14,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
-from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, HandlerValue, Layer
+from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret
+from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, Layer
 from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
@@ -23,10 +23,11 @@ from ehkafka.wording import ended
 from ehkafka.wording.calling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 DEFAULT_FILE = Path("ehkafka.toml")
 _TABLES = ("app", "endpoint", *PROPERTIES, "handlers")
+_KNOWN = {"app": NAMES, "endpoint": (*ENDPOINT_KEYS, "properties")}
 _SECRET_KEYS = ("connection_string",)
 # A settings file has a page of text. More than this is another file, or a stream without an end.
 BYTES_MAX = 1024 * 1024
@@ -62,14 +63,41 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
     if not isinstance(properties, dict):
         raise ConfigurationError(f"{path}: endpoint.properties is not a table; write [endpoint.properties].")
     layer = Layer()
-    readers = {"app": _setting, "endpoint": _of_endpoint}
     for table in TABLES:
-        written = tables[table] if table in readers else dict(_flat(tables[table]))
+        written = tables[table] if table in _KNOWN else dict(_flat(tables[table]))
         for name, value in written.items():
-            origin = f"{path}: {table}.{name}"
-            layer.put(table, name, readers.get(table, _scalar)(path, name, value, origin), origin)
-    layer.handlers.extend(_of_handlers(path, tables["handlers"]))
+            if table in _KNOWN:
+                _must_be_known(path, table, name, _KNOWN[table])
+            layer.take(table, name, value, f"{path}: {table}.{name}", is_text=False)
+    if tables["handlers"]:
+        _take_handlers(path, tables["handlers"], layer)
     return layer
+
+
+def _take_handlers(path: Path, handlers: Mapping[str, Any], layer: Layer) -> None:
+    from ehkafka.app.handler_options import OPTIONS  # noqa: PLC0415 - few files have any
+
+    for handler, options in handlers.items():
+        table = f"handlers.{handler}"
+        if not isinstance(options, dict):
+            raise ConfigurationError(f"{path}: {table} is not a table; write [{table}].")
+        for option, value in options.items():
+            _must_be_known(path, table, option, OPTIONS)
+            layer.take_option(handler, option, value, f"{path}: {table}.{option}", is_text=False)
+
+
+def _must_be_known(path: Path, table: str, name: str, known: Collection[str]) -> None:
+    if name in known:
+        return
+    meant = did_you_mean(name, known)
+    if table == "app":
+        if name in PROPERTIES:
+            raise ConfigurationError(f"{path}: app.{name} is not a setting; write a table [{name}].")
+        from ehkafka.cli.settings.handlers import hint  # noqa: PLC0415 - for the error alone
+
+        meant = hint(name, of="it below [handlers.NAME]") or meant
+    what = "option" if table.startswith("handlers.") else "setting"
+    raise ConfigurationError(ended(f"{path}: there is no {what} {table}.{name}{meant}"))
 
 
 def _content(path: Path) -> tuple[bytes, int]:
@@ -107,41 +135,6 @@ def _unreadable(words: str) -> ConfigurationError:
     return ConfigurationError(f"{words}: correct it, nothing was started.")
 
 
-def _setting(path: Path, name: str, value: Any, origin: str) -> Any:
-    if name in PROPERTIES:
-        raise ConfigurationError(f"{path}: app.{name} is not a setting; write a table [{name}].")
-    if name not in NAMES:
-        raise ConfigurationError(
-            ended(f"{path}: there is no setting app.{name}{_of_one(name) or did_you_mean(name, NAMES)}")
-        )
-    from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
-
-    return checked(name, value, origin, is_text=False)
-
-
-def _of_one(name: str) -> str:
-    from ehkafka.cli.settings.handlers import hint  # noqa: PLC0415 - for the error alone
-
-    return hint(name, of="it below [handlers.NAME]")
-
-
-def _of_handlers(path: Path, table: Mapping[str, Any]) -> list[HandlerValue]:
-    if not table:
-        return []
-    from ehkafka.cli.settings.handlers import from_table  # noqa: PLC0415 - few files have any
-
-    return list(from_table(path, table))
-
-
-def _of_endpoint(path: Path, name: str, value: Any, origin: str) -> str:
-    if name not in ENDPOINT_KEYS:
-        close = did_you_mean(name, (*ENDPOINT_KEYS, "properties"))
-        raise ConfigurationError(ended(f"{path}: there is no setting endpoint.{name}{close}"))
-    if not isinstance(value, str) or not value:
-        raise ConfigurationError(f"{origin} must be text, and not empty.")
-    return value
-
-
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield librdkafka's dotted names, whether they were written in quotes or as TOML's own dots."""
     for name, value in table.items():
@@ -149,14 +142,6 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{before}{name}.")
         else:
             yield before + name, value
-
-
-def _scalar(_path: Path, name: str, value: Any, origin: str) -> Any:
-    if not isinstance(value, str | int | float):
-        raise ConfigurationError(
-            f"{origin}={shown(name, value)} is refused: librdkafka takes text, a number or true/false."
-        )
-    return value
 
 
 def _warn_of_secrets(path: Path, layer: Layer, mode: int) -> None:

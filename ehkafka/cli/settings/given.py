@@ -89,9 +89,9 @@ class Given:
             return {}
         from ehkafka.cli.settings.handlers import resolved  # noqa: PLC0415 - few have any
 
-        found = resolved(self.layer.handlers, app.tunable_handlers)
-        origins.update(found.origins)
-        return found.options
+        options, of_options = resolved(self.layer.handlers, app.tunable_handlers)
+        origins.update(of_options)
+        return options
 
     def endpoint(self) -> Endpoint:
         """Return the endpoint that environment and file name. Raises `ConfigurationError`."""

@@ -1,6 +1,6 @@
 """One layer of settings: what a file, the environment or the command line says, each with its origin.
 
-Pure. A layer is checked as it is read.
+A value is checked as it is taken.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
-from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling
+from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling, shown
+from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES, Settings
 
 PREFIX: Final = "EHKAFKA_"
@@ -55,9 +56,22 @@ class Layer:
     )
     handlers: list[HandlerValue] = field(default_factory=list, repr=False)
 
-    def put(self, table: str, name: str, value: Any, origin: str) -> None:
-        """Take a value."""
+    def take(self, table: str, name: str, value: Any, origin: str, *, is_text: bool = True) -> None:
+        """Check a value and take it; text may stand for other types. Raises `ConfigurationError`."""
+        if table == "app":
+            value = _checked(name, value, origin, is_text=is_text)
+        elif table == "endpoint" and not (isinstance(value, str) and value):
+            raise ConfigurationError(f"{origin} must be text, and not empty.")
+        elif not isinstance(value, str | int | float):
+            raise ConfigurationError(
+                f"{origin}={shown(name, value)} is refused: librdkafka takes text, a number or true/false."
+            )
         self.tables[table][name] = Written(value, origin)
+
+    def take_option(self, handler: str, option: str, value: Any, origin: str, *, is_text: bool) -> None:
+        """Check an option of a handler and take it. Raises `ConfigurationError`."""
+        value = _checked(option, value, origin, is_text=is_text)
+        self.handlers.append(HandlerValue(handler, option, value, origin))
 
     def values(self, table: str) -> dict[str, Any]:
         """Return the values of a table by name."""
@@ -96,4 +110,10 @@ class Layer:
             )  # as a whole: two names of one property may contradict
             for name, one in layer.tables[table].items():
                 ((known, kept),) = in_one_spelling({name: one.value}, table).items()
-                self.put(table, known, kept, one.origin)
+                self.tables[table][known] = Written(kept, one.origin)
+
+
+def _checked(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
+    from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
+
+    return checked(name, value, origin, is_text=is_text)

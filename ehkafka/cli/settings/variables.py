@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name
-from ehkafka.cli.settings.layer import NAMES, PREFIX, Layer
+from ehkafka.cli.settings.layer import NAMES, PREFIX, HandlerValue, Layer
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
@@ -23,8 +23,6 @@ from ehkafka.wording.calling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from ehkafka.cli.settings.layer import HandlerValue
 
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 _OF_CLIENTS = {table: f"{PREFIX}{table.upper()}_" for table in PROPERTIES}
@@ -63,16 +61,14 @@ def read_environment() -> Layer:
     _read_settings(layer)
     for key in ENDPOINT_KEYS:
         if text := os.environ.get(PREFIX + key.upper()):
-            layer.put("endpoint", key, text, PREFIX + key.upper())
+            layer.take("endpoint", key, text, PREFIX + key.upper())
     for variable, text in os.environ.items():
         table = next((table for table, start in _OF_CLIENTS.items() if variable.startswith(start)), None)
         if table is not None and text and variable != _OF_CLIENTS[table]:
             name = property_name(variable.removeprefix(_OF_CLIENTS[table]))
-            layer.put(table, name, text, variable)
+            layer.take(table, name, text, variable)
         elif variable.startswith(_HANDLER) and text and not _KUBERNETES.search(variable):
-            from ehkafka.cli.settings.handlers import from_variable  # noqa: PLC0415 - few have any
-
-            layer.handlers.append(from_variable(variable, text))
+            layer.handlers.append(HandlerValue(variable.removeprefix(_HANDLER), None, text, variable))
     return layer
 
 
@@ -82,11 +78,10 @@ def _read_settings(layer: Layer) -> None:
         return
     from pydantic_settings import EnvSettingsSource  # noqa: PLC0415 - see `model`
 
-    from ehkafka.cli.settings.model import AppVariables, checked  # noqa: PLC0415 - see there
+    from ehkafka.cli.settings.model import AppVariables  # noqa: PLC0415 - see there
 
     for name, text in EnvSettingsSource(AppVariables)().items():
-        origin = PREFIX + name.upper()
-        layer.put("app", name, checked(name, text, origin, is_text=True), origin)
+        layer.take("app", name, text, PREFIX + name.upper())
 
 
 def read_flags(assignments: Iterable[str]) -> Layer:
@@ -98,21 +93,21 @@ def read_flags(assignments: Iterable[str]) -> Layer:
             raise ConfigurationError("--set takes NAME=VALUE, for instance --set drain_s=20.")
         if (table := name.partition(".")[0]) in PROPERTIES and table != name:
             _set_property(layer, table, name, text)
-            continue
-        if name not in NAMES:
-            layer.handlers.append(_set_option(name, text))
-            continue
-        from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
-
-        layer.put("app", name, checked(name, text, f"--set {name}", is_text=True), f"--set {name}")
+        elif name in NAMES:
+            layer.take("app", name, text, f"--set {name}")
+        else:
+            _set_option(layer, name, text)
     return layer
 
 
-def _set_option(name: str, text: str) -> HandlerValue:
-    from ehkafka.cli.settings.handlers import from_flag, hint, names_like  # noqa: PLC0415 - few set any
+def _set_option(layer: Layer, name: str, text: str) -> None:
+    from ehkafka.app.handler_options import OPTIONS  # noqa: PLC0415 - few set any
+    from ehkafka.cli.settings.handlers import hint, names_like  # noqa: PLC0415 - likewise
 
-    if (value := from_flag(name, text)) is not None:
-        return value
+    handler, _, option = name.rpartition(".")
+    if handler and option in OPTIONS:
+        layer.take_option(handler, option, text, f"--set {name}", is_text=True)
+        return
     meant = hint(name, of=f"--set NAME.{name}=…") or did_you_mean(name, names_like(name))
     raise ConfigurationError(ended(f"--set: there is no setting {_named(name)}{meant}"))
 
@@ -123,7 +118,7 @@ def _set_property(layer: Layer, table: str, name: str, text: Any) -> None:
             f"--set {name} is refused: everybody on this machine can read a command line."
             f" Use a variable, {_OF_CLIENTS[table]}…, or a file."
         )
-    layer.put(table, name.removeprefix(f"{table}."), text, f"--set {name}")
+    layer.take(table, name.removeprefix(f"{table}."), text, f"--set {name}")
 
 
 def _named(name: str) -> str:
