@@ -219,8 +219,9 @@ def sdk(partition: int, number: int, hub: str = "readings", group: str = "$defau
 
 
 def test_a_folder_holds_what_a_container_held(tmp_path: Path) -> None:
-    """Metadata is the file's JSON where the blob had no body; a list of blobs says the same."""
+    """Metadata is the file's JSON where the blob had no body; a link is no file; a list says the same."""
     folder = stored(tmp_path / "c", sdk(0, 4), sdk(1, 5), sdk(0, 9, hub="other"), blob("readme.md", b"x"))
+    (tmp_path / "c" / SDK / "2").symlink_to(tmp_path / "c" / SDK / "1")
     chosen = choose(read_store(folder), Wanted(hub="Readings"), folder.name)
     assert {number: found.next_offset for number, found in chosen.positions.items()} == {0: 5, 1: 6}
     assert str(chosen.origin) == f"{HOST}/readings/$default (sdk)"

@@ -126,6 +126,12 @@ def test_bytes_that_are_no_json_are_a_misfit(kind: Any, payload: bytes) -> None:
     assert "\n" not in found
 
 
+def test_json_of_no_type_is_a_dict_or_a_list() -> None:
+    """As it is written."""
+    assert codec_for(dict).decode(b'{"a": [1]}') == {"a": [1]}
+    assert codec_for(list).decode(b'[{"a": 1}]') == [{"a": 1}]
+
+
 @pytest.mark.parametrize("kind", [dict, Reading, Struct, Keyed, Model])
 def test_what_the_page_says_of_nan_and_of_equal_keys(kind: Any) -> None:
     """Only pydantic accepts what is not JSON; every reader takes the last of two equal keys."""

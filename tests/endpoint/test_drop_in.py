@@ -81,3 +81,18 @@ def test_an_unknown_deviation_is_refused() -> None:
     """A misspelt name would leave the program with what it wanted to switch off."""
     with pytest.raises(ConfigurationError, match="auto_comit"):
         Internals(HUBS, {"as_confluent": {"auto_comit"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("close_s", -1, "number from 0 to 86400"),
+        ("unmarked_records_max", 0, "whole number from 1 to"),
+        ("contiguous", 1, "give True or False"),
+        ("sync_commit", "later", "use 'acknowledged' or 'deferred'"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused(name: str, value: Any, words: str) -> None:
+    """With what it takes."""
+    with pytest.raises(ConfigurationError, match=rf"^Consumer: {name}=.*{words}"):
+        Internals(HUBS, {name: value})

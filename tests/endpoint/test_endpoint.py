@@ -119,16 +119,6 @@ def test_hosts_are_distinguished_by_name(host: str, loopback: bool, event_hubs: 
     assert (is_loopback(host), is_event_hubs_host(host)) == (loopback, event_hubs)
 
 
-def test_plain_properties_against_a_namespace_get_its_rules() -> None:
-    """A client that was configured by hand for Event Hubs gets the same defaults and checks."""
-    endpoint = Endpoint.kafka("ns.servicebus.windows.net:9093", {"metadata.max.age.ms": 100_000})
-    assert endpoint.is_event_hubs
-    properties = endpoint.client_properties()
-    assert properties["connections.max.idle.ms"] == 180_000
-    assert properties["socket.keepalive.enable"] is True
-    assert properties["metadata.max.age.ms"] == 100_000
-
-
 def test_a_connection_string_gives_all_that_event_hubs_wants(connection_string: str) -> None:
     """Address, authentication, keep-alive and idle times come from the string alone."""
     endpoint = Endpoint.connection_string(f"'{connection_string};EntityPath=readings' ")
