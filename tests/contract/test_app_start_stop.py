@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.events import AppStopped, AppStopping, CommitFailed, UserCodeLeft
+from ehkafka.run import reach
 from ehkafka.testing import ApiKey
 from tests.kit.inside import inside
 
@@ -43,10 +44,18 @@ def test_no_pool_is_opened_while_the_broker_cannot_be_reached(lab: Any, recorder
     assert seen == []
 
 
-def test_pools_are_closed_again_when_the_workers_cannot_start(lab: Any, recorder: Any) -> None:
-    """on_stop runs when a start fails after on_start."""
+def test_pools_and_parts_are_closed_again_when_the_workers_cannot_start(
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """on_stop runs when a start fails after on_start; neither the client nor the outputs' thread is left."""
     seen: list[str] = []
-    app = lab.app(recorder)
+    opened: list[Any] = []
+    open_consumer = reach.open_consumer
+    monkeypatch.setattr(
+        reach, "open_consumer", lambda *of, **by: opened.append(open_consumer(*of, **by)) or opened[-1]
+    )
+    app = lab.app()
+    app.handler("t", to="t4")(recorder)
     app.on_start(lambda: seen.append("opened"))
     app.on_stop(lambda: seen.append("closed"))
 
@@ -57,6 +66,8 @@ def test_pools_are_closed_again_when_the_workers_cannot_start(lab: Any, recorder
     with pytest.raises(ValueError, match="no connection"):
         app.start()
     assert seen == ["opened", "closed"]
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        opened[0].consume(1, 0.0)
 
 
 def test_a_system_without_threads_to_give_is_reported_as_it_is(
