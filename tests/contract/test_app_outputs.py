@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import ehkafka
-from ehkafka.events import OutputProducerReplaced, OutputRefused
+from ehkafka.events import OutputRefused, ProducerReplaced
 from ehkafka.testing import ApiKey
 from tests.contract import output_handlers as handlers
 
@@ -359,7 +359,7 @@ def test_a_broker_that_throttles_by_refusals_loses_and_skips_nothing(
     assert sorted(number for _, number in found) == list(range(150))
     assert in_order(found)
     assert events.of(OutputRefused) == []
-    (replaced,) = events.of(OutputProducerReplaced)
+    (replaced,) = events.of(ProducerReplaced)
     assert "THROTTLING_QUOTA_EXCEEDED" in replaced.reason
     assert replaced.wait_s > 0.0
     app.stop()

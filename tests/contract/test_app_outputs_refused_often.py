@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 import ehkafka
-from ehkafka.events import OutputProducerReplaced, OutputRefused
+from ehkafka.events import OutputRefused, ProducerReplaced
 from ehkafka.testing import ApiKey
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_a_broker_that_refuses_every_output_does_not_slow_the_next_refusal_down(
     assert time.monotonic() - began_s < 15.0
     app.stop()
     assert sum(refused.attempt == 3 for refused in events.of(OutputRefused)) == RECORDS
-    lost = [event for event in events.of(OutputProducerReplaced) if "lost its place" in event.reason]
+    lost = [event for event in events.of(ProducerReplaced) if "lost its place" in event.reason]
     assert lost == []
 
 
