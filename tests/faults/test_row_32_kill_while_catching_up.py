@@ -27,7 +27,7 @@ LIFE_S = 3.0
 # What 16 workers with 10 ms a record do in a life, and as much again.
 RECORDS_A_LIFE = 10_000
 # A backlog as large as it gets while the last life lasts.
-RECORDS_LEFT = 60_000
+RECORDS_LEFT = 30_000
 # A sixteenth of a second of work, twice, and what was on its way.
 REPEATS_MAX = 300
 

@@ -11,11 +11,13 @@ from typing import Any
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+import ehkafka
 from tests.contract.outputs_order import problems
-from tests.kit.topic_read import read_all, read_messages
+from tests.kit.topic_read import letters_of, read_all, read_messages
 from tests.kit.waiting import wait_until
 
 OUTPUT_PARTITIONS = 4
+TIMEOUT_S = 60.0
 # How long the broker lets a transaction be open, and how often Apache Kafka looks for one that is older.
 TRANSACTION_MS = 2000
 BROKER_CHECKS_S = 10.0
@@ -84,3 +86,71 @@ class Stopwatch:
         self._record(self._name, f"{took_s:.1f} s")
         logging.getLogger(__name__).warning("%s: %.1f s", self._name, took_s)
         return took_s
+
+
+class Sent:
+    """One stage with topics for outputs and letters, and what they hold in the end."""
+
+    def __init__(self, stage: Any) -> None:
+        self.stage = stage
+        self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"
+        stage.broker.create_topic(self.out, 2, {"max.message.bytes": "100000"})
+        stage.broker.create_topic(self.dead, 1)
+        self.load = stage.load(keys=[b"key-%d" % number for number in range(20)])
+
+    def app(self, handler: Any, **options: Any) -> ehkafka.App:
+        """Return an app that sends exactly once."""
+        options = {"to": self.out, "exactly_once": True, **options}
+        app: ehkafka.App = self.stage.app(handler, **options)
+        return app
+
+    def batch_app(self, handler: Any, **options: Any) -> ehkafka.App:
+        """Return one whose handler takes batches."""
+        app = ehkafka.App(
+            group=self.stage.group,
+            start="earliest",
+            endpoint=ehkafka.Endpoint.kafka(self.stage.broker.bootstrap),
+            exactly_once=True,
+        )
+        app.batch_handler(self.stage.topic, to=self.out, wait_s_max=0.05, **options)(handler)
+        self.stage.apps.append(app)
+        return app
+
+    def run(self, app: ehkafka.App, count: int = 300) -> None:
+        """Produce so many, handle and commit all, and stop."""
+        self.load.produce(count)
+        app.start()
+        self.stage.wait_until_committed(self.load.ends, TIMEOUT_S)
+        app.stop()
+
+    def places(self) -> list[str]:
+        """Return the place of each record that was produced."""
+        return [f"{number}:{offset}" for number, end in self.load.ends.items() for offset in range(end)]
+
+    def outputs(self) -> list[str]:
+        """Return what readers see."""
+        return [value.decode() for _, value in read_all(self.stage.broker.bootstrap, self.out)]
+
+    def letters(self) -> list[int]:
+        """Return the offsets of the dead letters."""
+        return [offset for _, offset, _ in letters_of(self.stage.broker.bootstrap, self.dead)]
+
+    def check(self, without: tuple[str, ...] = ()) -> None:
+        """See that each record's output is there once, and each key's in order."""
+        found = read_all(self.stage.broker.bootstrap, self.out)
+        assert sorted(value.decode() for _, value in found) == sorted(set(self.places()) - set(without))
+        last: dict[tuple[bytes, str], int] = {}
+        for key, value in found:
+            number, offset = value.decode().split(":")
+            assert last.get((key, number), -1) < int(offset)
+            last[key, number] = int(offset)
+
+
+def place_of(record: Any) -> str:
+    """Return what a record's output says."""
+    return f"{record.partition()}:{record.offset()}"
+
+
+def plain(record: Any) -> str:
+    """Send one."""
+    return place_of(record)

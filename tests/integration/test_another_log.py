@@ -41,12 +41,6 @@ def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ehkafka.run.log_identity.refresh_s", lambda _properties: 1.0)
 
 
-@pytest.fixture
-def narrow(stage_on: Callable[..., Any], kafka: Any) -> Any:
-    """Return a stage whose topic has one partition."""
-    return stage_on(kafka, 1)
-
-
 def missing(values: set[bytes]) -> str:
     """Say how many records of the new log were not handled."""
     return f"FACT: {len(ALL_NEW - values)} of {NEW} records of the new log were never handled"

@@ -23,12 +23,6 @@ RECORDS = 3
 TAKEN = RECORDS + 1
 
 
-@pytest.fixture
-def narrow(kafka: Any, stage_on: Callable[..., Any]) -> Any:
-    """Return a stage with a topic of one partition."""
-    return stage_on(kafka, 1)
-
-
 def transact(stage: Any, endings: str) -> None:
     """Write a transaction for each letter: `c` is committed, `a` is aborted."""
     producer = Producer(

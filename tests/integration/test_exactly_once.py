@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.testing.kafka.broker import KafkaBroker
 from tests.integration.sent import (
-    BROKER_CHECKS_S,
     OUTPUT_PARTITIONS,
     TRANSACTION_MS,
     Stopwatch,
@@ -23,13 +21,14 @@ from tests.integration.sent import (
     settings,
     verdict,
 )
-from tests.kit.brokers import running
 from tests.kit.checker import history_event as events
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 
@@ -40,6 +39,8 @@ KAFKA_SESSION_MS = 1500
 # A frozen member's session is over by then, and so is its transaction, where the broker looks for that.
 FROZEN_S = 5.0
 SLACK_S = 30.0
+# How often `own_broker` looks for transactions that are too old.
+OWN_CHECKS_S = 1.0
 # What two members get for a few records.
 PAIR_S = 90.0
 # Longer than any test keeps one open.
@@ -49,14 +50,6 @@ LONG_TRANSACTION_MS = 60_000
 def on_demand(*values: Any, is_right: bool | None = None) -> Any:
     """Return a case that runs with the kills only: seeds and other cases see the same, in less time."""
     return pytest.param(*values, *([] if is_right is None else [is_right]), marks=ON_DEMAND)
-
-
-@pytest.fixture(scope="module")
-def own_broker() -> Iterator[KafkaBroker]:
-    """Run a broker that a test may kill, and that looks each second for transactions that are too old."""
-    looks = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
-    with running(KafkaBroker(properties=looks)) as broker:
-        yield broker
 
 
 class Pair:
@@ -227,14 +220,14 @@ def test_a_frozen_member_commits_nothing_once_another_has_its_partitions(
 )
 def test_what_is_sent_is_what_the_commit_says(
     stage_on: Callable[..., Any],
-    kafka: KafkaBroker,
+    own_broker: KafkaBroker,
     tmp_path: Path,
     hook: str,
     bytes_max: int,
     is_right: bool,
 ) -> None:
     """Without that rule, what is finished above a commit that does not say so is sent again after a kill."""
-    pair = Pair(stage_on(kafka, 1), tmp_path)
+    pair = Pair(stage_on(own_broker, 1), tmp_path)
     more = ["--stuck", "10", "--metadata-bytes", str(bytes_max)]
     first = pair.member("first", hook, *more)
     pair.load.produce(200)
@@ -252,10 +245,10 @@ def test_what_is_sent_is_what_the_commit_says(
 @SHORT
 @pytest.mark.parametrize("hook", [on_demand("before-offsets"), "before-commit"])
 def test_who_takes_over_waits_for_the_transaction_of_who_was_killed(
-    stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, record_property: Any, hook: str
+    stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, record_property: Any, hook: str
 ) -> None:
     """As long as the broker lets it be open, and looks for such, or as the session lasts."""
-    pair = Pair(stage_on(kafka, 8), tmp_path)
+    pair = Pair(stage_on(own_broker, 8), tmp_path)
     first, second = pair.member("first", hook), pair.member("second")
     pair.load.produce(200)
     first.start()
@@ -266,5 +259,5 @@ def test_who_takes_over_waits_for_the_transaction_of_who_was_killed(
     pair.stage.wait_until_committed(pair.load.ends, PAIR_S)
     took_s = watch.stop()
     assert pair.verdict(second) == []
-    open_s = TRANSACTION_MS / 1000 + BROKER_CHECKS_S
+    open_s = TRANSACTION_MS / 1000 + OWN_CHECKS_S
     assert took_s < max(KAFKA_SESSION_MS / 1000, open_s) + 5.0 + SLACK_S, pair.stage.logs()

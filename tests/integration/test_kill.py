@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-KILLS = 20 if os.environ.get("EHKAFKA_LONG") == "1" else 8
+KILLS = 20 if os.environ.get("EHKAFKA_LONG") == "1" else 4
 RATE = 500.0
 COMMIT_S = 0.25
 # Between a member's assignment and its death: some die before their first commit, most after it.

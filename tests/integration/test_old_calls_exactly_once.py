@@ -19,7 +19,7 @@ from confluent_kafka import Consumer
 
 import ehkafka
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
-from tests.integration.test_transactions import TIMEOUT_S, place_of
+from tests.integration.sent import TIMEOUT_S, place_of
 from tests.kit.events import Events
 from tests.kit.inside import inside
 from tests.kit.topic_read import read_all

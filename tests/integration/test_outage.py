@@ -9,12 +9,12 @@ import pytest
 
 from ehkafka.errors import UnfinishedError
 from ehkafka.positions.finder import PositionFinder
-from ehkafka.testing.kafka.broker import KafkaBroker
-from tests.kit.brokers import running
 from tests.kit.checker import history_event as events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
 
@@ -22,13 +22,6 @@ SESSION_S = 2.0
 STOP_S = 3.0
 # Longer than an app once asked before it ended.
 AWAY_S = 8.0
-
-
-@pytest.fixture(scope="module")
-def own_broker() -> Iterator[KafkaBroker]:
-    """Run a broker that a test may kill."""
-    with running(KafkaBroker()) as broker:
-        yield broker
 
 
 def test_a_broker_outage_longer_than_the_session_is_survived(

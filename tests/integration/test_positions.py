@@ -48,12 +48,6 @@ def events() -> Events:
     return Events()
 
 
-@pytest.fixture
-def narrow(stage_on: Callable[..., Any], kafka: Any) -> Any:
-    """Return a stage on the shared broker with a topic of one partition."""
-    return stage_on(kafka, 1)
-
-
 def fill(stage: Any, count: int, *, partition: int = 0, **options: Any) -> None:
     """Produce records with keys of their own into one partition."""
     records = [(b"key-%d" % number, b"x") for number in range(count)]

@@ -55,12 +55,6 @@ def leave_stuck(stage: Any, eventually: Callable[..., None]) -> Blocking:
     return handler
 
 
-@pytest.fixture
-def narrow(kafka: Any, stage_on: Callable[..., Any]) -> Any:
-    """Return a stage with a topic of one partition."""
-    return stage_on(kafka, 1)
-
-
 @pytest.mark.parametrize("keeps_text", [True, False])
 def test_a_rewind_drops_what_was_finished_above(
     narrow: Any, eventually: Callable[..., None], keeps_text: bool

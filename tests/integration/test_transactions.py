@@ -12,89 +12,14 @@ import ehkafka
 from ehkafka import DeadLetter, Retry
 from ehkafka.errors import FencedError, HandlerFailedError
 from ehkafka.events import RecordDeadLettered
+from tests.integration.sent import TIMEOUT_S, Sent, place_of, plain
 from tests.kit.events import Events
-from tests.kit.topic_read import letters_of, read_all
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.broker
-TIMEOUT_S = 60.0
-
-
-class Sent:
-    """One stage with topics for outputs and letters, and what they hold in the end."""
-
-    def __init__(self, stage: Any) -> None:
-        self.stage = stage
-        self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"
-        stage.broker.create_topic(self.out, 2, {"max.message.bytes": "100000"})
-        stage.broker.create_topic(self.dead, 1)
-        self.load = stage.load(keys=[b"key-%d" % number for number in range(20)])
-
-    def app(self, handler: Any, **options: Any) -> ehkafka.App:
-        """Return an app that sends exactly once."""
-        options = {"to": self.out, "exactly_once": True, **options}
-        app: ehkafka.App = self.stage.app(handler, **options)
-        return app
-
-    def batch_app(self, handler: Any, **options: Any) -> ehkafka.App:
-        """Return one whose handler takes batches."""
-        app = ehkafka.App(
-            group=self.stage.group,
-            start="earliest",
-            endpoint=ehkafka.Endpoint.kafka(self.stage.broker.bootstrap),
-            exactly_once=True,
-        )
-        app.batch_handler(self.stage.topic, to=self.out, wait_s_max=0.05, **options)(handler)
-        self.stage.apps.append(app)
-        return app
-
-    def run(self, app: ehkafka.App, count: int = 300) -> None:
-        """Produce so many, handle and commit all, and stop."""
-        self.load.produce(count)
-        app.start()
-        self.stage.wait_until_committed(self.load.ends, TIMEOUT_S)
-        app.stop()
-
-    def places(self) -> list[str]:
-        """Return the place of each record that was produced."""
-        return [f"{number}:{offset}" for number, end in self.load.ends.items() for offset in range(end)]
-
-    def outputs(self) -> list[str]:
-        """Return what readers see."""
-        return [value.decode() for _, value in read_all(self.stage.broker.bootstrap, self.out)]
-
-    def letters(self) -> list[int]:
-        """Return the offsets of the dead letters."""
-        return [offset for _, offset, _ in letters_of(self.stage.broker.bootstrap, self.dead)]
-
-    def check(self, without: tuple[str, ...] = ()) -> None:
-        """See that each record's output is there once, and each key's in order."""
-        found = read_all(self.stage.broker.bootstrap, self.out)
-        assert sorted(value.decode() for _, value in found) == sorted(set(self.places()) - set(without))
-        last: dict[tuple[bytes, str], int] = {}
-        for key, value in found:
-            number, offset = value.decode().split(":")
-            assert last.get((key, number), -1) < int(offset)
-            last[key, number] = int(offset)
-
-
-@pytest.fixture
-def sent(stage: Any) -> Sent:
-    """Return a stage with topics to send to."""
-    return Sent(stage)
-
-
-def place_of(record: Any) -> str:
-    """Return what a record's output says."""
-    return f"{record.partition()}:{record.offset()}"
-
-
-def plain(record: Any) -> str:
-    """Send one."""
-    return place_of(record)
 
 
 async def plain_async(record: Any) -> str:

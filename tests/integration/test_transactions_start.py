@@ -12,18 +12,12 @@ import ehkafka
 from ehkafka import DeadLetter
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.in_test.run import WITHOUT_TRANSACTIONS
-from tests.integration.test_transactions import Sent, plain
+from tests.integration.sent import Sent, plain
 from tests.kit.inside import inside
 from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 INIT = "ehkafka.transactions.producer.TransactionalProducer._init"
-
-
-@pytest.fixture
-def sent(stage: Any) -> Sent:
-    """Return a stage with topics to send to."""
-    return Sent(stage)
 
 
 def test_a_preview_is_tried_and_goes_on(sent: Sent) -> None:

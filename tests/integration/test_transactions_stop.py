@@ -10,17 +10,11 @@ from confluent_kafka import Producer
 
 from ehkafka import Retry, Skip
 from ehkafka.events import OutputRefused
-from tests.integration.test_transactions import TIMEOUT_S, Sent, place_of
+from tests.integration.sent import TIMEOUT_S, Sent, place_of
 from tests.kit.events import Events
 from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.broker
-
-
-@pytest.fixture
-def sent(stage: Any) -> Sent:
-    """Return a stage with topics to send to."""
-    return Sent(stage)
 
 
 def test_a_stop_waits_for_the_decision_on_a_refused_output(sent: Sent) -> None:

@@ -16,12 +16,6 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
-def narrow(kafka: Any, stage_on: Callable[..., Any]) -> Any:
-    """Return a stage with a topic of one partition."""
-    return stage_on(kafka, 1)
-
-
-@pytest.fixture
 def open_transaction(narrow: Any) -> Iterator[Callable[[], None]]:
     """Return what leaves a transaction open behind everything that is there; it is aborted with the test."""
     name = f"{narrow.topic}-open"

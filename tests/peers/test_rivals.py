@@ -29,14 +29,6 @@ def test_each_work_is_done_or_has_a_reason(peers: Any) -> None:
         assert all(len(reason.split()) > 1 for reason in side.cannot.values()), side.name
 
 
-def test_what_keeps_no_order_of_a_key_says_so(peers: Any) -> None:
-    """Several at once without the order of a key is another work, and has its reason."""
-    for side in rivals(peers):
-        for mode in side.modes:
-            if mode.order != "key" and "sleep" in mode.works:
-                assert "sleep" in side.cannot, mode.title
-
-
 def test_a_jar_that_is_not_pinned_is_refused(
     peers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

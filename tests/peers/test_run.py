@@ -101,18 +101,6 @@ def made_up(
     return raw.read_run(tmp_path).measurements, failures, shown.getvalue()
 
 
-def test_another_side_begins_each_round(peers: Any, sides: list[Any], tmp_path: Path) -> None:
-    """What the first one leaves behind meets each of them."""
-    found, failures, _ = made_up(peers, sides, tmp_path, lambda _side: {"records_per_s": 1.0})
-    assert [(one["round"], one["side"]) for one in found] == [
-        (0, "slow"),
-        (0, "slower"),
-        (1, "slower"),
-        (1, "slow"),
-    ]
-    assert failures == []
-
-
 def test_a_disturbed_measurement_is_repeated_once_and_the_quieter_one_counts(
     peers: Any, sides: list[Any], tmp_path: Path
 ) -> None:
@@ -141,24 +129,6 @@ def test_a_side_that_fails_ends_nothing_and_is_tried_once_more(
     first, again = (one for one in found if one["side"] == "slow")
     assert first["failed"] == again["failed"] == "slow by one: ended with exit code 1."
     assert failures == ["slow by one: ended with exit code 1.\n    [/its words"] * 2
-
-
-def test_a_side_that_failed_once_is_measured_in_all_other_rounds(
-    peers: Any, sides: list[Any], tmp_path: Path
-) -> None:
-    """Bad luck takes one figure, and its failure is reported."""
-    tried = []
-
-    def answer(side: Any) -> dict[str, Any]:
-        tried.append(side.name)
-        if tried == ["slow"]:
-            raise peers("process").SideError("slow by one: said nothing")
-        return {"records_per_s": 1.0}
-
-    found, failures, _ = made_up(peers, sides, tmp_path, answer, 3)
-    assert tried.count("slow") == 3
-    assert ["failed" in one for one in found if one["side"] == "slow"] == [True, False, False]
-    assert failures == ["slow by one: said nothing"]
 
 
 @pytest.mark.parametrize(
@@ -201,13 +171,3 @@ def test_a_whole_run_fits_into_an_hour_and_a_quick_one_into_eight_minutes(peers:
     quick = rounds.in_turn(plan.rows(quick=True), sides, run.QUICK_ROUNDS)
     assert rounds.minutes(whole, run.SECONDS) <= 58
     assert rounds.minutes(quick, run.QUICK_SECONDS) <= 7
-
-
-def test_a_workload_is_named_whole(peers: Any) -> None:
-    """The first workload's name is how others begin, too."""
-    rows = peers("plan").rows(quick=False)
-    chosen = peers("plan").chosen
-    assert {row.workload for row in chosen(rows, ["W1"])} == {"W1"}
-    assert [row.name for row in chosen(rows, ["W0 quick handlers, JSON"])] == ["W0 quick handlers, JSON"]
-    assert chosen(rows, None) == rows
-    assert chosen(rows, ["W"]) == []

@@ -60,16 +60,6 @@ def test_a_stall_of_one_line_weighs_as_much_as_its_records(peers: Any) -> None:
     assert quantile([(quick, 900), (slow, 100)], 1.0) == pytest.approx(1_000.0)
 
 
-def test_latencies_are_those_of_the_window(peers: Any) -> None:
-    """The first line's are of the warm-up."""
-    module = peers("window")
-    window = module.Window(warm_s=0.0, seconds=1.0)
-    for at_s, handled, latency in ((1.0, 10, 900.0), (1.5, 20, 1.0), (2.0, 30, 1.0)):
-        window.add(module.Line(at_s, handled, 0, (latency,) * 4, 10))
-    assert window.figures()["p99_ms"] == pytest.approx(1.0)
-    assert window.figures()["max_ms"] == 1.0
-
-
 def test_a_line_weighs_by_its_latencies_also_where_nothing_was_handled(peers: Any) -> None:
     """In a stall, handlers begin late and none returns before the line: it shows nevertheless."""
     module = peers("window")
@@ -92,12 +82,3 @@ def test_latencies_without_their_number_are_refused(peers: Any, latencies: Any) 
     with pytest.raises(module.WindowError, match="latencies is how many"):
         module.Line.from_json({name: value for name, value in given.items() if value is not None})
     assert module.Line.from_json({**given, "latencies": 7}).latencies == 7
-
-
-def test_failed_attempts_have_a_rate_of_their_own(peers: Any) -> None:
-    """Only where a side counts some."""
-    module = peers("window")
-    window = module.Window(warm_s=0.0, seconds=2.0)
-    for at_s, failed in ((1.0, 4), (3.0, 10)):
-        window.add(module.Line(at_s, int(at_s * 100), failed))
-    assert window.figures()["failed_per_s"] == pytest.approx(3.0)
