@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Opener = Callable[..., AbstractContextManager[Consumer]]
     Committer = Callable[..., float]
-    Waiter = Callable[[Callable[[], bool]], None]
 
 
 def read(opened: Consumer, count: int) -> list[Message]:
@@ -70,13 +69,11 @@ def test_producing_to_an_unknown_topic_creates_it_with_the_default_count(broker:
     assert len(broker.committed("g", "fresh")) == 16
 
 
-def test_a_second_member_gets_its_share_quickly(
-    broker: EmbeddedBroker, consumer: Opener, wait_for: Waiter
-) -> None:
+def test_a_second_member_gets_its_share_quickly(broker: EmbeddedBroker, consumer: Opener) -> None:
     """`consumer_properties` keep a rebalance of a running group near half a second."""
     with consumer(broker) as first, consumer(broker) as second:
         first.subscribe(["orders"])
-        wait_for(lambda: first.poll(0.02) is None and len(first.assignment()) == 4)
+        wait_until(lambda: first.poll(0.02) is None and len(first.assignment()) == 4)
         began_s = unstolen_s()
         second.subscribe(["orders"])
 
@@ -85,11 +82,11 @@ def test_a_second_member_gets_its_share_quickly(
             second.poll(0.01)
             return len(first.assignment()) == len(second.assignment()) == 2
 
-        wait_for(shared)
+        wait_until(shared)
         assert unstolen_s() - began_s < 3.0
 
 
-def test_closing_twice_starting_again_and_collecting_leave_no_thread(wait_for: Waiter) -> None:
+def test_closing_twice_starting_again_and_collecting_leave_no_thread() -> None:
     """Whichever way a broker ends, its threads end with it."""
     before = native_threads()
     broker = EmbeddedBroker({"orders": 1})
@@ -97,12 +94,12 @@ def test_closing_twice_starting_again_and_collecting_leave_no_thread(wait_for: W
     assert native_threads() > before
     broker.close()
     broker.close()
-    wait_for(lambda: native_threads() <= before)
+    wait_until(lambda: native_threads() <= before)
     broker.start()
     assert broker.committed("g", "orders") == {0: None}
     del broker
     gc.collect()
-    wait_for(lambda: native_threads() <= before)
+    wait_until(lambda: native_threads() <= before)
 
 
 SILENT_EXIT = """

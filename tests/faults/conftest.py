@@ -6,23 +6,21 @@ them so many times longer, and `tests.kit.fault_runs` gives each run another see
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kit.fault_runs import note_recovery
-from tests.kit.stage import Stage, eventually, stage_on
+from tests.kit.stage import Stage, stage_on
 from tests.kit.topic_read import letters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import ehkafka
     from ehkafka.testing import EmbeddedBroker
 
-__all__ = ["eventually", "stage_on"]
+__all__ = ["stage_on"]
 
 # A member of an embedded group waits for the session time-out less one second before it is in.
 EMBEDDED_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
@@ -60,26 +58,3 @@ def embedded_stage(
     yield set_up
     for stage in stages:
         stage.close()
-
-
-@pytest.fixture
-def scale() -> int:
-    """How many times longer than in a quick run the rows are."""
-    return int(os.environ.get("EHKAFKA_FAULTS_SCALE", "1"))
-
-
-@pytest.fixture
-def judged() -> Callable[..., None]:
-    """Return what judges a row's run, and notes it for the table.
-
-    `judged(stage, recovery_s=[…])`, when everything has stopped: fails unless all promises were kept.
-    With `thawed=True` duplicates need no explanation: a process that was frozen for longer than its session
-    goes on with records of partitions that it no longer has, until it hears of it; no client can help that.
-    """
-
-    def judge(stage: Any, recovery_s: Sequence[float] = (), *, thawed: bool = False) -> None:
-        verdict = stage.verdict()
-        note_recovery(recovery_s)
-        assert verdict.ok or (thawed and not verdict.violations), verdict.report()
-
-    return judge

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from tests.kit.fault_runs import SCALE, judge
 from tests.kit.faults.network import Network
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +24,7 @@ PARTITIONS = 4
 
 
 def test_row_05_connections_that_live_a_second_cost_no_membership(
-    stage_on: Callable[..., Any],
-    far_kafka: tuple[Any, Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
+    stage_on: Callable[..., Any], far_kafka: tuple[Any, Any]
 ) -> None:
     """All is handled, and no partition is lost: librdkafka connects again in time for each heartbeat."""
     broker, proxy = far_kafka
@@ -35,15 +33,15 @@ def test_row_05_connections_that_live_a_second_cost_no_membership(
     quick = {"reconnect.backoff.max.ms": 100}
     app = stage.app(endpoint=ehkafka.Endpoint.kafka(proxy.address), consumer=quick, commit_interval_s=0.2)
     app.start()
-    eventually(lambda: len(app.snapshot().partitions) == PARTITIONS, "an assignment")
+    wait_until(lambda: len(app.snapshot().partitions) == PARTITIONS, "an assignment")
     proxy.network = Network(life_s=LIFE_S)
     load = stage.load(RATE)
     load.start()
-    time.sleep(DURATION_S * scale)
+    time.sleep(DURATION_S * SCALE)
     load.stop()
     stage.wait_until_committed(load.ends)
     proxy.heal()
     app.stop()
-    judged(stage)
+    judge(stage)
     assert app.snapshot().counters["PartitionLost"] == 0
     assert app.snapshot().counters["PartitionAssigned"] == PARTITIONS

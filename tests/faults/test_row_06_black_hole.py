@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from tests.kit.fault_runs import SCALE, judge
 from tests.kit.faults.network import Network
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,11 +27,7 @@ RECOVERY_S_MAX = 5.0
 
 
 def test_row_06_a_member_in_a_black_hole_is_replaced_and_comes_back(
-    stage_on: Callable[..., Any],
-    far_kafka: tuple[Any, Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
+    stage_on: Callable[..., Any], far_kafka: tuple[Any, Any]
 ) -> None:
     """Another member takes over; nothing old is committed; the lost one has partitions again within 5 s."""
     broker, proxy = far_kafka
@@ -41,20 +39,20 @@ def test_row_06_a_member_in_a_black_hole_is_replaced_and_comes_back(
     near.start()
     load.start()
     recovery_s: list[float] = []
-    for _ in range(ROUNDS * scale):
-        eventually(lambda: far.snapshot().partitions and near.snapshot().partitions, "both own some")
+    for _ in range(ROUNDS * SCALE):
+        wait_until(lambda: far.snapshot().partitions and near.snapshot().partitions, "both own some")
         lost = far.snapshot().counters["PartitionLost"]
         proxy.network = Network(black_hole=True)
         time.sleep(HOLE_S)
-        eventually(lambda: len(near.snapshot().partitions) == PARTITIONS, "a take-over")
+        wait_until(lambda: len(near.snapshot().partitions) == PARTITIONS, "a take-over")
         proxy.heal()
         began_s = time.monotonic()
-        eventually(lambda lost=lost: far.snapshot().counters["PartitionLost"] > lost, "it hears of its loss")
-        eventually(lambda: far.snapshot().partitions, "it owns some again")
+        wait_until(lambda lost=lost: far.snapshot().counters["PartitionLost"] > lost, "it hears of its loss")
+        wait_until(lambda: far.snapshot().partitions, "it owns some again")
         recovery_s.append(time.monotonic() - began_s)
     load.stop()
     stage.wait_until_committed(load.ends)
     stage.stop_apps()
     # What it had when nothing reached it any more it handled, and the other member did so again.
-    judged(stage, recovery_s, thawed=True)
+    judge(stage, recovery_s, thawed=True)
     assert max(recovery_s) <= RECOVERY_S_MAX, recovery_s

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from tests.kit.fault_runs import SCALE, judge
 from tests.kit.faults.network import Network
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,11 +37,7 @@ FIRST_RECORD_S = 2.0
 
 
 def test_row_07_the_first_record_after_an_idle_close_comes_at_once(
-    stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, KafkaProxy],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
+    stage_on: Callable[..., Any], far_kafka: tuple[KafkaBroker, KafkaProxy]
 ) -> None:
     """Again and again: connections are closed for being idle, then a burst comes; nothing is lost or late."""
     broker, proxy = far_kafka
@@ -54,20 +52,20 @@ def test_row_07_the_first_record_after_an_idle_close_comes_at_once(
         commit_interval_s=0.1,
     )
     app.start()
-    eventually(lambda: len(app.snapshot().partitions) == 4, "an assignment")
-    for _ in range(BURSTS * scale):
+    wait_until(lambda: len(app.snapshot().partitions) == 4, "an assignment")
+    for _ in range(BURSTS * SCALE):
         proxy.network = Network(idle_close_s=IDLE_CLOSE_S)
         closed = proxy.closed_idle + proxy.open_connections
-        eventually(lambda closed=closed: proxy.closed_idle >= closed, "idle closes of all that is open")
+        wait_until(lambda closed=closed: proxy.closed_idle >= closed, "idle closes of all that is open")
         # What connects again now would live for another 240 s: much longer than any burst.
         proxy.heal()
         began_s, seen = time.monotonic(), len(started)
         load.produce(BURST_RECORDS)
-        eventually(lambda seen=seen: len(started) >= seen + BURST_RECORDS, "the burst")
+        wait_until(lambda seen=seen: len(started) >= seen + BURST_RECORDS, "the burst")
         first_s.append(started[seen] - began_s)
     stage.wait_until_committed(load.ends)
     app.stop()
-    judged(stage, first_s)
+    judge(stage, first_s)
     assert max(first_s) <= FIRST_RECORD_S, first_s
     assert app.snapshot().counters["PartitionLost"] == 0
     assert app.snapshot().counters["PartitionAssigned"] == 4

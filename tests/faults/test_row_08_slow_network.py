@@ -9,7 +9,9 @@ import pytest
 
 import ehkafka
 from ehkafka.testing import ApiKey
+from tests.kit.fault_runs import SCALE, judge
 from tests.kit.faults.network import Network
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,11 +30,7 @@ SESSION = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300}
 
 
 def test_row_08_a_slow_and_torn_network_costs_no_heartbeat(
-    stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, KafkaProxy],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
+    stage_on: Callable[..., Any], far_kafka: tuple[KafkaBroker, KafkaProxy]
 ) -> None:
     """The member joins, consumes and commits through it, and is never thrown out; nothing is lost."""
     broker, proxy = far_kafka
@@ -41,15 +39,15 @@ def test_row_08_a_slow_and_torn_network_costs_no_heartbeat(
     load = stage.load(RECORDS_PER_S)
     app = stage.app(endpoint=ehkafka.Endpoint.kafka(proxy.address), consumer=SESSION, commit_interval_s=0.1)
     app.start()
-    eventually(lambda: len(app.snapshot().partitions) == 8, "an assignment")
+    wait_until(lambda: len(app.snapshot().partitions) == 8, "an assignment")
     load.start()
-    eventually(lambda: load.count >= RECORDS * scale, "the load", timeout_s=30.0 * scale)
+    wait_until(lambda: load.count >= RECORDS * SCALE, "the load", timeout_s=30.0 * SCALE)
     load.stop()
     stage.wait_until_worked_off(load)
     stage.wait_until_committed(load.ends)
     heartbeats = [beat.sent_at_s for beat in proxy.seen(ApiKey.HEARTBEAT)]
     app.stop()
-    judged(stage)
+    judge(stage)
     assert app.snapshot().counters["PartitionLost"] == 0
     assert app.snapshot().counters["PartitionAssigned"] == 8
     # The broker got one well within every session.

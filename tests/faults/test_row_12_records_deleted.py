@@ -10,7 +10,7 @@ import pytest
 from ehkafka.events import OffsetGap
 from ehkafka.records import TopicPartition
 from tests.kit.events import Events
-from tests.kit.fault_runs import dice_of
+from tests.kit.fault_runs import SCALE, dice_of, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ class Gaps(Events):
 
 @pytest.mark.parametrize("action", ["earliest", "latest"])
 def test_row_12_what_deletions_cost_is_reported_to_the_record(
-    embedded_stage: Callable[..., Any], judged: Callable[..., None], action: str, scale: int
+    embedded_stage: Callable[..., Any], action: str
 ) -> None:
     """What was handled and what was reported make up what was produced, none of it twice."""
     stage = embedded_stage(PARTITIONS)
@@ -64,7 +64,7 @@ def test_row_12_what_deletions_cost_is_reported_to_the_record(
         return app
 
     app, end = start(), 0
-    for number in range(ROUNDS * scale):
+    for number in range(ROUNDS * SCALE):
         is_away = number % AWAY_EVERY == AWAY_EVERY - 1
         if is_away:
             app.stop()
@@ -85,4 +85,4 @@ def test_row_12_what_deletions_cost_is_reported_to_the_record(
         # Deleted records are not owed: the judge gets the rest.
         owed = sorted(set(range(end)) - set(lost[partition]))
         stage.witness.produced(TopicPartition(stage.topic, partition), owed)
-    judged(stage)
+    judge(stage)

@@ -10,6 +10,8 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ActionRefusedError
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,11 +66,7 @@ def paused_one(keys: Timed, known: list[bytes], began: list[bytes]) -> bytes:
 
 
 def test_row_15_keys_are_steered_while_all_workers_are_stuck(
-    embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
-    freed: threading.Event,
+    embedded_stage: Callable[..., Any], freed: threading.Event
 ) -> None:
     """No worker is needed: what was held before is skipped, and a queued key is paused and skipped."""
     stage = embedded_stage(8)
@@ -86,15 +84,15 @@ def test_row_15_keys_are_steered_while_all_workers_are_stuck(
     app = stage.app(handle, workers=WORKERS, on_failure=ehkafka.Hold())
     keys = Timed(app)
     app.start()
-    eventually(lambda: keys.status("poison") == "held", "a held key")
-    for number in range(RECORDS * scale):
+    wait_until(lambda: keys.status("poison") == "held", "a held key")
+    for number in range(RECORDS * SCALE):
         load.put(b"one-%d" % number)
     load.produce(0)
-    eventually(lambda: len(began) == WORKERS + 1, "stuck workers")
+    wait_until(lambda: len(began) == WORKERS + 1, "stuck workers")
     # Not all: who has enough at hand receives no more.
-    eventually(lambda: app.snapshot().backlog_records > 4 * WORKERS, "records behind them")
+    wait_until(lambda: app.snapshot().backlog_records > 4 * WORKERS, "records behind them")
     assert keys.skip("poison").changed
-    queued = paused_one(keys, [b"one-%d" % number for number in range(RECORDS * scale)], began)
+    queued = paused_one(keys, [b"one-%d" % number for number in range(RECORDS * SCALE)], began)
     assert keys.skip(queued.decode()).changed
     assert keys.pause_partition(f"{stage.topic}/0").changed
     assert keys.resume_partition(f"{stage.topic}/0").changed
@@ -104,4 +102,4 @@ def test_row_15_keys_are_steered_while_all_workers_are_stuck(
     stage.wait_until_committed(load.ends)
     app.stop()
     assert queued not in began
-    judged(stage)
+    judge(stage)

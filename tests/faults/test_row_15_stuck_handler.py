@@ -11,6 +11,8 @@ import pytest
 import ehkafka
 from ehkafka.events import StuckReport
 from tests.kit.checker.checking_history import CheckingHistory
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +41,6 @@ class Noted:
 
 def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
 ) -> None:
     """Compared with a twin without a stuck record, on one log at one time, the others keep their pace."""
     stage = embedded_stage(PARTITIONS)
@@ -61,24 +60,24 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
 
     load = stage.load()
     load.put(b"stuck")
-    for number in range(RECORDS * scale):
+    for number in range(RECORDS * SCALE):
         load.put(b"one-%d" % number)
     load.produce(0)
     app = stage.app(stuck_at_first, workers=WORKERS, stuck_s=STUCK_S)
     twin = stage.app(work, workers=WORKERS, group="twin", history=CheckingHistory())
     app.start()
     twin.start()
-    everything = RECORDS * scale + 1
+    everything = RECORDS * SCALE + 1
     for one in (app, twin):
         # More than run: the others stand behind them.
-        eventually(lambda one=one: one.snapshot().received_records >= 2 * WORKERS, "the records")
+        wait_until(lambda one=one: one.snapshot().received_records >= 2 * WORKERS, "the records")
     go.set()
-    eventually(lambda: began_s, "the stuck record")
-    eventually(lambda: twin.snapshot().finished_records >= everything - WORKERS, "the twin's end")
+    wait_until(lambda: began_s, "the stuck record")
+    wait_until(lambda: twin.snapshot().finished_records >= everything - WORKERS, "the twin's end")
     share = app.snapshot().finished_records / twin.snapshot().finished_records
-    eventually(lambda: not app.health(), "red health", timeout_s=60.0)
+    wait_until(lambda: not app.health(), "red health", timeout_s=60.0)
     red_s = time.monotonic() - began_s[0]
-    eventually(lambda: app.snapshot().finished_records == everything - 1, "the others", timeout_s=60.0)
+    wait_until(lambda: app.snapshot().finished_records == everything - 1, "the others", timeout_s=60.0)
     reasons = app.health().reasons
     with pytest.raises(ehkafka.errors.UnfinishedError, match="stuck"):
         app.stop(drain=False, timeout_s=0.5)
@@ -88,7 +87,7 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     again.start()
     stage.wait_until_committed(load.ends)
     again.stop()
-    judged(stage)
+    judge(stage)
     assert share >= OTHERS_THROUGHPUT_MIN
     assert len(reasons) == 1
     assert "key stuck has been unfinished" in reasons[0]
@@ -97,9 +96,6 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
 
 def test_row_15_a_pool_that_is_stuck_as_a_whole_is_reported_with_its_stacks(
     embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
 ) -> None:
     """16 of 16: health is red, one report names every record and where its thread is; then it goes on."""
     stage = embedded_stage(PARTITIONS)
@@ -111,15 +107,15 @@ def test_row_15_a_pool_that_is_stuck_as_a_whole_is_reported_with_its_stacks(
         freed.wait()
 
     load = stage.load()
-    for number in range(RECORDS * scale):
+    for number in range(RECORDS * SCALE):
         load.put(b"one-%d" % number)
     load.produce(0)
     app = stage.app(never_returns, workers=WORKERS, stuck_s=STUCK_S)
     app.add_hook(noted := Noted())
     app.start()
     try:
-        eventually(lambda: len(began_s) == WORKERS, "16 stuck workers")
-        eventually(lambda: not app.health() and noted.reports, "red health and a report", timeout_s=60.0)
+        wait_until(lambda: len(began_s) == WORKERS, "16 stuck workers")
+        wait_until(lambda: not app.health() and noted.reports, "red health and a report", timeout_s=60.0)
         reported_s, report = noted.reports[0]
         reasons = app.health().reasons
     finally:
@@ -127,7 +123,7 @@ def test_row_15_a_pool_that_is_stuck_as_a_whole_is_reported_with_its_stacks(
     stage.wait_until_committed(load.ends)
     assert app.health()
     app.stop()
-    judged(stage)
+    judge(stage)
     assert len(report.running) == WORKERS
     assert report.stacks.count("ehkafka-") == WORKERS, "by name"
     assert report.stacks.count("in never_returns") == 1, "all stand at one line"

@@ -10,6 +10,8 @@ import pytest
 import ehkafka
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.retry import Retry
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +25,6 @@ WORKERS = 16
 
 def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
     embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
 ) -> None:
     """In calm exactly the poison is dead-lettered, once; when all fails the limit stops the app.
 
@@ -44,7 +43,7 @@ def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
         "on_failure": DeadLetter("dead", run_max=RUN_MAX),
     }
     load = stage.load()
-    load.produce(RECORDS * scale)
+    load.produce(RECORDS * SCALE)
     app = stage.app(handle, **options)
     app.start()
     stage.wait_until_committed(load.ends)
@@ -57,8 +56,8 @@ def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
     assert sorted((partition, offset) for partition, offset, _ in calm) == sorted(poison)
 
     broken.set()
-    load.produce(RECORDS * scale // 4)
-    eventually(lambda: app.state == "stopped", "the end of the app")
+    load.produce(RECORDS * SCALE // 4)
+    wait_until(lambda: app.state == "stopped", "the end of the app")
     with pytest.raises(ehkafka.errors.HandlerFailedError, match="in a row failed permanently"):
         app.stop()
     flood = stage.letters("dead")[len(calm) :]
@@ -69,4 +68,4 @@ def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
     fixed.start()
     stage.wait_until_committed(load.ends)
     fixed.stop()
-    judged(stage)
+    judge(stage)

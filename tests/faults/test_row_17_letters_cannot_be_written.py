@@ -7,6 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.recovery.policy import DeadLetter
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +24,6 @@ AWAY_S = 4.0
 
 def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_over(
     embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
 ) -> None:
     """Letters on their way fill the backlog, intake pauses; afterwards each letter is written once."""
     stage = embedded_stage(PARTITIONS, "dead")
@@ -34,7 +33,7 @@ def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_o
             raise ValueError("poison")
 
     load = stage.load()
-    load.produce(RECORDS * scale)
+    load.produce(RECORDS * SCALE)
     stage.broker.move_leader("dead", 0, None)
     app = stage.app(
         handle,
@@ -43,12 +42,12 @@ def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_o
         consume_records_max=BATCH_RECORDS_MAX,
     )
     app.start()
-    eventually(lambda: app.snapshot().counters["PartitionPaused"] >= PARTITIONS, "back-pressure")
+    wait_until(lambda: app.snapshot().counters["PartitionPaused"] >= PARTITIONS, "back-pressure")
     # However much the others hold: none is left without a record.
-    eventually(
+    wait_until(
         lambda: all(one.received_records for one in app.snapshot().partitions), "each partition's turn"
     )
-    ends_s = time.monotonic() + AWAY_S * scale
+    ends_s = time.monotonic() + AWAY_S * SCALE
     while time.monotonic() < ends_s:
         now = app.snapshot()
         assert now.backlog_records <= BACKLOG_RECORDS_MAX
@@ -59,7 +58,7 @@ def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_o
         # Offset 0 of each partition is poison, and its letter is not safe.
         assert {partition.watermark for partition in now.partitions} == {0}
         time.sleep(0.05)
-    assert now.received_records < RECORDS * scale
+    assert now.received_records < RECORDS * SCALE
     stage.broker.move_leader("dead", 0, 1)
     healed_s = time.monotonic()
     stage.wait_until_committed(load.ends, timeout_s=60.0)
@@ -68,4 +67,4 @@ def test_row_17_without_its_dead_letter_topic_the_app_waits_and_passes_nothing_o
     poison = [(p, o) for p, end in load.ends.items() for o in range(0, end, POISON_EVERY)]
     written = Counter((partition, offset) for partition, offset, _ in stage.letters("dead"))
     assert written == Counter(poison)
-    judged(stage, [recovery_s])
+    judge(stage, [recovery_s])

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kit.fault_runs import SCALE, judge
 from tests.kit.faults.http_proxy import HttpProxy
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,13 +39,7 @@ def checkpoints(seen: list[tuple[Request, int | None]]) -> dict[str, list[int]]:
 
 
 def test_row_18_who_was_frozen_takes_neither_commit_nor_mirror_back(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    azurite: Azurite,
-    tmp_path: Path,
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
+    kafka: Any, stage_on: Callable[..., Any], azurite: Azurite, tmp_path: Path
 ) -> None:
     """0 stale commits, and no blob ever goes back, while two members freeze in turn under load."""
     stage = stage_on(kafka)
@@ -60,13 +56,13 @@ def test_row_18_who_was_frozen_takes_neither_commit_nor_mirror_back(
         load.start()
         for member in members:
             member.start()
-        for number in range(FREEZES * scale):
+        for number in range(FREEZES * SCALE):
             frozen, other = members[number % 2], members[1 - number % 2]
-            eventually(lambda: all(m.assigned() for m in members), lambda: f"both own some\n{stage.logs()}")
+            wait_until(lambda: all(m.assigned() for m in members), lambda: f"both own some\n{stage.logs()}")
             frozen.suspend()
             frozen_s = time.monotonic()
-            eventually(lambda other=other: len(other.assigned()) == 8, lambda: f"a take-over\n{stage.logs()}")
-            eventually(lambda began_s=frozen_s: time.monotonic() - began_s >= FREEZE_S, "the freeze's end")
+            wait_until(lambda other=other: len(other.assigned()) == 8, lambda: f"a take-over\n{stage.logs()}")
+            wait_until(lambda began_s=frozen_s: time.monotonic() - began_s >= FREEZE_S, "the freeze's end")
             frozen.resume()
         load.stop()
         stage.wait_until_committed(load.ends)
@@ -74,7 +70,7 @@ def test_row_18_who_was_frozen_takes_neither_commit_nor_mirror_back(
             member.terminate()
         assert [member.wait(15.0) for member in members] == [0, 0], stage.logs()
         written = checkpoints(proxy.seen)
-    judged(stage, thawed=True)
+    judge(stage, thawed=True)
     assert {int(path.rpartition("/")[2]): numbers[-1] + 1 for path, numbers in written.items()} == load.ends
     for path, numbers in written.items():
         assert numbers == sorted(numbers), path

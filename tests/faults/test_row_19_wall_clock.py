@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.recovery.retry import Retry
+from tests.kit.fault_runs import SCALE, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,10 +22,7 @@ PARTITIONS = 4
 
 
 def test_row_19_jumps_of_the_wall_clock_bring_no_timer_forward(
-    embedded_stage: Callable[..., Any],
-    judged: Callable[..., None],
-    scale: int,
-    monkeypatch: pytest.MonkeyPatch,
+    embedded_stage: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Retries wait as long as they say, commits go on, and no partition is lost."""
     jumps, wall = itertools.cycle((HOUR_S, -HOUR_S, 0.0)), time.time
@@ -40,12 +38,12 @@ def test_row_19_jumps_of_the_wall_clock_bring_no_timer_forward(
             raise ValueError("not yet")
 
     load = stage.load()
-    load.produce(RECORDS * scale)
+    load.produce(RECORDS * SCALE)
     app = stage.app(handle, retry=Retry(attempts=5, first_s=RETRY_S, max_s=RETRY_S, jitter=0.0))
     app.start()
     stage.wait_until_committed(load.ends)
     app.stop()
-    judged(stage)
+    judge(stage)
     tried = [times for times in attempts.values() if len(times) > 1]
     assert tried
     waited_s = [later - before for times in tried for before, later in itertools.pairwise(times)]

@@ -11,7 +11,9 @@ import pytest
 import ehkafka
 from ehkafka.records import TopicPartition
 from tests.kit.checker.history_event import CommitAcknowledged
+from tests.kit.fault_runs import SCALE, judge
 from tests.kit.faults.http_proxy import Fault, HttpProxy
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,12 +50,7 @@ def acknowledged(memory: Any) -> dict[int, int]:
 
 
 def test_row_20_blob_storage_s_problems_are_not_consumption_s(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    azurite: Azurite,
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
+    kafka: Any, stage_on: Callable[..., Any], azurite: Azurite
 ) -> None:
     """Consumption stays at 99 % at least; no write of the mirror is ever ahead of an acknowledged commit."""
     stage = stage_on(kafka)
@@ -86,23 +83,23 @@ def test_row_20_blob_storage_s_problems_are_not_consumption_s(
         proxy.fault = watched(None)
         app.start()
         load.start()
-        eventually(lambda: len({request.path for request in written}) == 8, "a first write of each")
+        wait_until(lambda: len({request.path for request in written}) == 8, "a first write of each")
         for name, fault in FAULTS.items():
             proxy.heal()
             proxy.fault = watched(fault)
-            ends_s = time.monotonic() + PHASE_S * scale
-            eventually(lambda ends_s=ends_s: time.monotonic() >= ends_s, "the phase's end", 60.0 * scale)
+            ends_s = time.monotonic() + PHASE_S * SCALE
+            wait_until(lambda ends_s=ends_s: time.monotonic() >= ends_s, "the phase's end", 60.0 * SCALE)
             wanted = int(load.count * CONSUMED_MIN)
-            eventually(lambda wanted=wanted: len(finished) >= wanted, f"consumption during {name}")
+            wait_until(lambda wanted=wanted: len(finished) >= wanted, f"consumption during {name}")
         proxy.heal()
         proxy.fault = watched(None)
         load.stop()
         stage.wait_until_committed(load.ends)
-        eventually(lambda: app.snapshot().mirror.error is None, lambda: app.snapshot().mirror)
-        eventually(lambda: app.snapshot().mirror.behind_partitions == 0, lambda: app.snapshot().mirror)
+        wait_until(lambda: app.snapshot().mirror.error is None, lambda: app.snapshot().mirror)
+        wait_until(lambda: app.snapshot().mirror.behind_partitions == 0, lambda: app.snapshot().mirror)
         app.stop()
         last = {int(r.path.partition("?")[0].rpartition("/")[2]): r for r in written}
-    judged(stage)
+    judge(stage)
     assert ahead == []
     assert {p: int(r.headers["x-ms-meta-sequencenumber"]) + 1 for p, r in last.items()} == load.ends
     counters = app.snapshot().counters

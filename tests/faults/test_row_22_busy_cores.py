@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kit.checker.history_event import Assigned
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +34,7 @@ def epochs_begun(members: list[MemberProcess]) -> int:
     return sum(isinstance(event, Assigned) for member in members for event in member.events())
 
 
-def test_row_22_busy_cores_cost_no_membership(
-    stage_on: Callable[..., Any],
-    kafka: Any,
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
-) -> None:
+def test_row_22_busy_cores_cost_no_membership(stage_on: Callable[..., Any], kafka: Any) -> None:
     """With two programs a core that only burn, two members keep what they have, and all is handled."""
     stage = stage_on(kafka, PARTITIONS)
     members = [stage.member(name, "--handler-ms", "0-5") for name in ("first", "second")]
@@ -46,8 +42,8 @@ def test_row_22_busy_cores_cost_no_membership(
     load.start()
     for member in members:
         member.start()
-    eventually(lambda: all(len(one.assigned()) == PARTITIONS // 2 for one in members), "an even share")
-    begun, duration_s = epochs_begun(members), DURATION_S * scale
+    wait_until(lambda: all(len(one.assigned()) == PARTITIONS // 2 for one in members), "an even share")
+    begun, duration_s = epochs_begun(members), DURATION_S * SCALE
     with ExitStack() as burning:
         for _ in range(2 * (os.cpu_count() or 1)):
             command = [sys.executable, "-c", BURN, str(duration_s)]
@@ -59,4 +55,4 @@ def test_row_22_busy_cores_cost_no_membership(
     for member in members:
         member.terminate()
     assert [member.wait(30.0) for member in members] == [0, 0], stage.logs()
-    judged(stage)
+    judge(stage)

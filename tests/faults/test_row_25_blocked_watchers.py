@@ -17,6 +17,8 @@ import pytest
 import ehkafka
 from ehkafka.events import HttpServing
 from tests.kit.events import Events
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,12 +68,7 @@ def posted(port: int, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_row_25_the_data_path_and_actions_wait_for_no_watcher(
-    embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
-    sink: Sink,
-    monkeypatch: pytest.MonkeyPatch,
+    embedded_stage: Callable[..., Any], sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records are handled as quickly as before; poison is skipped, retried and paused meanwhile."""
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
@@ -87,14 +84,14 @@ def test_row_25_the_data_path_and_actions_wait_for_no_watcher(
     app = stage.app(handle, workers=WORKERS, on_failure=ehkafka.Hold(), http="127.0.0.1:0")
     app.add_hook(events := Events())
     app.start()
-    eventually(lambda: events.of(HttpServing) and len(app.snapshot().partitions) == 8, "the app")
+    wait_until(lambda: events.of(HttpServing) and len(app.snapshot().partitions) == 8, "the app")
     port = int(events.of(HttpServing)[0].url.rpartition(":")[2])
 
     def took_s() -> float:
-        wanted = app.snapshot().finished_records + RECORDS * scale
+        wanted = app.snapshot().finished_records + RECORDS * SCALE
         began_s = time.monotonic()
-        load.produce(RECORDS * scale)
-        eventually(lambda: app.snapshot().finished_records == wanted, "the records", timeout_s=120.0)
+        load.produce(RECORDS * SCALE)
+        wait_until(lambda: app.snapshot().finished_records == wanted, "the records", timeout_s=120.0)
         return time.monotonic() - began_s
 
     took_s()
@@ -110,7 +107,7 @@ def test_row_25_the_data_path_and_actions_wait_for_no_watcher(
         for key in (b"poison", b"broken"):
             load.put(key)
         load.produce(0)
-        eventually(lambda: len([k for k in app.keys.waiting() if k.status == "held"]) == 2, "held keys")
+        wait_until(lambda: len([k for k in app.keys.waiting() if k.status == "held"]) == 2, "held keys")
         assert sink.is_stuck.wait(30.0)
         stuck_s = took_s()
         by_hand = [
@@ -126,5 +123,5 @@ def test_row_25_the_data_path_and_actions_wait_for_no_watcher(
     assert re.search(r"skipped\.$", by_hand[0]["text"])
     sink.freed.set()
     app.stop()
-    judged(stage)
+    judge(stage)
     assert stuck_s <= SLOWER_MAX * calm_s + 0.5

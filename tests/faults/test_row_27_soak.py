@@ -24,6 +24,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.faults.soak_handlers import is_failing, is_poison
+from tests.kit.fault_runs import judge
 from tests.kit.memory import slope_mb_per_hour, tree_mb
 from tests.kit.topic_read import letters_of
 from tests.kit.waiting import wait_until
@@ -265,7 +266,7 @@ def letters_by_part(crew: Crew) -> tuple[list[int], list[int]]:
 
 @pytest.mark.timeout(300 + 3 * DURATION_S)
 def test_row_27_members_of_all_kinds_come_leave_and_die(
-    kafka: KafkaBroker, stage_on: Callable[..., Any], judged: Callable[..., None]
+    kafka: KafkaBroker, stage_on: Callable[..., Any]
 ) -> None:
     """Nothing lost, out of order or committed early; only a kill repeats; letters are those that must be."""
     crews = crews_on(kafka, stage_on)
@@ -274,7 +275,7 @@ def test_row_27_members_of_all_kinds_come_leave_and_die(
         seen = [result(crew, facts["broker_away_s"][1]) for crew in crews]
         Path(path).write_text(json.dumps({**facts, "crews": seen}))
     for crew in crews:
-        judged(crew)
+        judge(crew)
         assert crew.kills
         assert crew.leaves
         letters = letters_of(kafka.bootstrap, f"{crew.stage.topic}.dead")

@@ -17,6 +17,8 @@ from ehkafka.records import TopicPartition
 from tests.faults.half_held_handlers import is_held
 from tests.kit.checker.history_event import CommitFailed, Finished, Started
 from tests.kit.checker.history_file import read_history
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,15 +87,10 @@ def seen(member: MemberProcess, kind: type) -> set[int]:
 
 
 def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    tmp_path: Path,
-    scale: int,
+    kafka: Any, stage_on: Callable[..., Any], tmp_path: Path
 ) -> None:
     """No commit error, 0 skipped; after each kill exactly what the commit does not say runs again."""
-    is_long = scale > 1
+    is_long = SCALE > 1
     records = RECORDS_IN_A_LONG_RUN if is_long else RECORDS
     stage = stage_on(kafka, 1)
     fill(stage, records)
@@ -102,8 +99,8 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
     for _ in range(KILLS_IN_A_LONG_RUN if is_long else KILLS):
         member.start()
         expected = set(range(records)) - before
-        eventually(lambda expected=expected: starts(member) >= len(expected), stage.logs, 60.0)
-        eventually(lambda: len(Commit(stage).kept) >= KEPT_MIN, lambda: Commit(stage).text)
+        wait_until(lambda expected=expected: starts(member) >= len(expected), stage.logs, 60.0)
+        wait_until(lambda: len(Commit(stage).kept) >= KEPT_MIN, lambda: Commit(stage).text)
         member.kill()
         assert seen(member, Started) == expected
         commit = Commit(stage)
@@ -119,21 +116,15 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
     assert member.wait(15.0) == 0, stage.logs()
     assert seen(member, Started) == set(range(records)) - before
     assert not [e for e in read_history(member.histories) if isinstance(e, CommitFailed)]
-    judged(stage)
+    judge(stage)
 
 
 @pytest.mark.parametrize("limit", [LIMIT, ("--metadata-bytes", "0")], ids=["1024 bytes", "no metadata"])
 def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    tmp_path: Path,
-    scale: int,
-    limit: tuple[str, ...],
+    kafka: Any, stage_on: Callable[..., Any], tmp_path: Path, limit: tuple[str, ...]
 ) -> None:
     """The mirror saves what the commit has no room for: after each kill the held half alone runs again."""
-    is_long = scale > 1
+    is_long = SCALE > 1
     records = RECORDS_IN_A_LONG_RUN if is_long else RECORDS
     stage = stage_on(kafka, 1)
     fill(stage, records)
@@ -144,8 +135,8 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     expected = set(range(records))
     for _ in range(KILLS_IN_A_LONG_RUN if is_long else 1):
         member.start()
-        eventually(lambda expected=expected: starts(member) >= len(expected), stage.logs, 60.0)
-        eventually(lambda: mirrored(folder, stage) == free, lambda: len(mirrored(folder, stage)))
+        wait_until(lambda expected=expected: starts(member) >= len(expected), stage.logs, 60.0)
+        wait_until(lambda: mirrored(folder, stage) == free, lambda: len(mirrored(folder, stage)))
         member.kill()
         assert seen(member, Started) == expected
         expected = set(range(records)) - free
@@ -155,19 +146,19 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     member.terminate()
     assert member.wait(15.0) == 0, stage.logs()
     assert seen(member, Started) == expected
-    judged(stage)
+    judge(stage)
 
 
 def test_row_29_a_limit_that_was_not_reported_costs_one_refused_request(
-    kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None], tmp_path: Path
+    kafka: Any, stage_on: Callable[..., Any], tmp_path: Path
 ) -> None:
     """The broker takes 1024 bytes, the client assumes 4096: refused once, then it keeps within 1024."""
     stage = stage_on(kafka, 1)
     fill(stage, RECORDS)
     member = held_member(stage, tmp_path)
     member.start()
-    eventually(lambda: starts(member) == RECORDS, stage.logs)
-    eventually(lambda: len(Commit(stage).kept) >= KEPT_MIN, lambda: Commit(stage).text)
+    wait_until(lambda: starts(member) == RECORDS, stage.logs)
+    wait_until(lambda: len(Commit(stage).kept) >= KEPT_MIN, lambda: Commit(stage).text)
     member.kill()
     refused = [e for e in read_history(member.histories) if isinstance(e, CommitFailed)]
     assert len(refused) == 1

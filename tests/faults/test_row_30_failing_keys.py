@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.events import ParkedBudgetFull
 from ehkafka.recovery.retry import Retry
 from tests.kit.checker.checking_history import CheckingHistory
+from tests.kit.fault_runs import SCALE, judge
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,9 +73,6 @@ def fill(stage: Any, records: int) -> Any:
 
 def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothing(
     embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
 ) -> None:
     """Compared with a twin where nothing fails, on one log at one time, healthy keys keep their pace.
 
@@ -81,7 +80,7 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
     those end as well.
     """
     stage = embedded_stage(PARTITIONS)
-    records = RECORDS * scale
+    records = RECORDS * SCALE
     load = fill(stage, records)
     handler, calm = Handler(), Handler(set())
     # A partition's share of the backlog is 40 records; it has 37 of failing keys in the quick run.
@@ -91,28 +90,25 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
     app.start()
     twin.start()
     for one in (app, twin):
-        eventually(lambda one=one: len(one.snapshot().partitions) == PARTITIONS, "an assignment")
-        eventually(lambda one=one: one.snapshot().backlog_records >= 20, "the first records")
+        wait_until(lambda one=one: len(one.snapshot().partitions) == PARTITIONS, "an assignment")
+        wait_until(lambda one=one: one.snapshot().backlog_records >= 20, "the first records")
     handler.go.set()
     calm.go.set()
     healthy = records - records // FAILING_EVERY
-    eventually(lambda: calm.healthy >= healthy, "the twin's healthy records", timeout_s=60.0 * scale)
+    wait_until(lambda: calm.healthy >= healthy, "the twin's healthy records", timeout_s=60.0 * SCALE)
     share = handler.healthy / calm.healthy
-    eventually(lambda: handler.healthy == healthy, "the healthy records")
+    wait_until(lambda: handler.healthy == healthy, "the healthy records")
     assert app.snapshot().counters["ParkedBudgetFull"] == 0
     handler.fixed.set()
     stage.wait_until_committed(load.ends)
     app.stop()
     twin.stop()
-    judged(stage)
+    judge(stage)
     assert share >= HEALTHY_MIN
 
 
 def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_partition(
     embedded_stage: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
 ) -> None:
     """A share of S records is full after S / r seconds of a key with r records a second, not before.
 
@@ -121,24 +117,24 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
     stage = embedded_stage(PARTITIONS)
     handler = Handler({b"key-0"})
     handler.go.set()
-    share, per_s = 200 * scale, 100
+    share, per_s = 200 * SCALE, 100
     noted = Noted()
     app = stage.app(
         handler, retry=FOR_EVER, parked_records_max=share * PARTITIONS, consume_records_max=10, workers=32
     )
     app.add_hook(noted)
     app.start()
-    eventually(lambda: len(app.snapshot().partitions) == PARTITIONS, "an assignment")
+    wait_until(lambda: len(app.snapshot().partitions) == PARTITIONS, "an assignment")
     load = stage.load()
     began_s, sent = time.monotonic(), 0
     # Each failing record brings nine healthy ones along.
-    while not noted.full or sent < RECORDS * scale // 10:
+    while not noted.full or sent < RECORDS * SCALE // 10:
         while sent < (time.monotonic() - began_s) * per_s:
             for number in range(10):
                 load.put(b"key-%d" % (number and sent % 900 + number))
             sent += 1
         load.produce(0)
-        assert time.monotonic() - began_s < 60.0 * scale
+        assert time.monotonic() - began_s < 60.0 * SCALE
         time.sleep(0.005)
     full_s, full = noted.full[0]
     snapshot = app.snapshot()
@@ -149,12 +145,12 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
     def watermarks() -> dict[int, int | None]:
         return {p.partition.partition: p.watermark for p in app.snapshot().partitions}
 
-    eventually(lambda: elsewhere.items() <= watermarks().items(), "the other partitions")
+    wait_until(lambda: elsewhere.items() <= watermarks().items(), "the other partitions")
     handler.fixed.set()
     stage.wait_until_committed(load.ends)
     assert app.health()
     app.stop()
-    judged(stage)
+    judge(stage)
     assert full.largest_key == "key-0"
     assert share <= full.parked_records < share + 20
     assert full_s - began_s >= share / per_s - 0.1

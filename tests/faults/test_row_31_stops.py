@@ -15,6 +15,7 @@ from ehkafka.events import AppStopped, RecordsLeft
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.checker.history_event import Finished
 from tests.kit.events import Events
+from tests.kit.fault_runs import SCALE, judge
 from tests.kit.inside import with_history
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
@@ -139,21 +140,16 @@ def take_over(stage: Any, load: Any) -> None:
 
 @pytest.mark.parametrize("kind", CAPACITY)
 def test_row_31_a_stop_under_twice_the_load_repeats_nothing(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
-    kind: str,
+    kafka: Any, stage_on: Callable[..., Any], kind: str
 ) -> None:
     """1 000 keys: exit 0 within stop_s, 0 repeats, also by a plain client that takes over."""
-    is_long = scale > 1
+    is_long = SCALE > 1
     for _ in range(STOPS_IN_A_LONG_RUN if is_long else 1):
         stage = stage_on(kafka, PARTITIONS)
         load = stage.load(2 * CAPACITY[kind])
         app, noted = make_app(stage, kind)
         app.start()
-        eventually(lambda app=app: app.snapshot().partitions, "the group")
+        wait_until(lambda app=app: app.snapshot().partitions, "the group")
         load.start()
         time.sleep(WORKED_S_IN_A_LONG_RUN if is_long else WORKED_S)
         began_s = time.monotonic()
@@ -164,21 +160,16 @@ def test_row_31_a_stop_under_twice_the_load_repeats_nothing(
         assert sum(event.repeated_without_metadata for event in noted.of(RecordsLeft)) == 0
         assert repeated_by_a_plain_client(stage) == set()
         take_over(stage, load)
-        judged(stage, [took_s])
+        judge(stage, [took_s])
         assert stage.verdict().duplicates == 0
 
 
 @pytest.mark.parametrize("kind", CAPACITY)
 def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    judged: Callable[..., None],
-    scale: int,
-    kind: str,
+    kafka: Any, stage_on: Callable[..., Any], kind: str
 ) -> None:
     """A full backlog, stop_s too short: only what runs ends; ranges save the rest, and the line counts."""
-    is_long = scale > 1
+    is_long = SCALE > 1
     for _ in range(STOPS_IN_A_LONG_RUN if is_long else 1):
         stage = stage_on(kafka, PARTITIONS)
         load = stage.load(keys=FEW_KEYS)
@@ -189,7 +180,7 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
             time.sleep(WORKED_S_IN_A_LONG_RUN)
         # More than stop_s is enough for and than may run: some of them are left, and a range is needed.
         beyond = CAPACITY[kind] * STOP_S + 2 * WORKERS
-        eventually(lambda stage=stage, beyond=beyond: passed_over(stage) >= beyond, "a range is needed")
+        wait_until(lambda stage=stage, beyond=beyond: passed_over(stage) >= beyond, "a range is needed")
         began_s = unstolen_s()
         app.stop()
         took_s = unstolen_s() - began_s
@@ -198,6 +189,6 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
         assert left.never_started_records == app.snapshot().received_records - len(handled(stage))
         assert left.repeated_without_metadata == len(repeated_by_a_plain_client(stage)) > 0
         take_over(stage, load)
-        judged(stage, [took_s])
+        judge(stage, [took_s])
         assert stage.verdict().duplicates == 0
         assert took_s <= (LEFT_AT_ONCE_S_IN_A_LONG_RUN if is_long else LEFT_AT_ONCE_S)

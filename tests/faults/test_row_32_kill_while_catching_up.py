@@ -10,7 +10,8 @@ import pytest
 
 from tests.kit.checker.history_event import Finished, Started
 from tests.kit.checker.history_file import read_history
-from tests.kit.fault_runs import dice_of
+from tests.kit.fault_runs import SCALE, dice_of
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,14 +35,11 @@ REPEATS_MAX = 300
 
 @pytest.mark.timeout(600)
 def test_row_32_a_kill_while_catching_up_repeats_little(
-    kafka: KafkaBroker,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    scale: int,
+    kafka: KafkaBroker, stage_on: Callable[..., Any]
 ) -> None:
     """Commits follow the outcomes, and say what is finished above them, however large the backlog is."""
     stage = stage_on(kafka, 16)
-    kills = KILLS * scale
+    kills = KILLS * SCALE
     load, dice = stage.load(), dice_of(32)
     # No key so frequent that its worker falls behind all others: what is finished above it would not fit.
     for _ in range(RECORDS_A_LIFE * kills + RECORDS_LEFT):
@@ -54,7 +52,7 @@ def test_row_32_a_kill_while_catching_up_repeats_little(
     for _ in range(kills + 1):
         member.start()
         history: Path = member.histories[-1]
-        eventually(lambda of=history: b'"event":"Started"' in of.read_bytes(), stage.logs)
+        wait_until(lambda of=history: b'"event":"Started"' in of.read_bytes(), stage.logs)
         time.sleep(LIFE_S)
         member.kill()
     # What is left in the log is not worked off: that would take longer than all else.

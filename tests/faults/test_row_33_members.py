@@ -15,8 +15,9 @@ import pytest
 
 from tests.kit.checker.history_event import Finished
 from tests.kit.checker.history_file import read_history
-from tests.kit.fault_runs import dice_of
+from tests.kit.fault_runs import SCALE, dice_of, judge
 from tests.kit.processes import Supervised
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,12 +41,7 @@ STOP_S = 30.0
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ids", ["static", "dynamic"])
 def test_row_33_members_are_killed_at_random(
-    kafka: KafkaBroker,
-    stage_on: Callable[..., Any],
-    judged: Callable[..., None],
-    eventually: Callable[..., None],
-    scale: int,
-    ids: str,
+    kafka: KafkaBroker, stage_on: Callable[..., Any], ids: str
 ) -> None:
     """Every record is handled, in order; only what a killed one had not committed is repeated."""
     stage = stage_on(kafka, PARTITIONS)
@@ -61,12 +57,12 @@ def test_row_33_members_are_killed_at_random(
     load.start()
     began_s = time.monotonic()
     began_ns = time.monotonic_ns()
-    duration_s = DURATION_IN_A_LONG_RUN_S * scale if scale > 1 else DURATION_S
+    duration_s = DURATION_IN_A_LONG_RUN_S * SCALE if SCALE > 1 else DURATION_S
     kills = 0
     while (at_s := FIRST_KILL_S + kills * KILL_EVERY_S[ids]) < duration_s:
         time.sleep(max(0.0, began_s + at_s - time.monotonic()))
         # However slow the machine is: killing all of them would show nothing.
-        eventually(lambda: len(running(crew)) >= MEMBERS // 2, crew.log_tail, 60.0)
+        wait_until(lambda: len(running(crew)) >= MEMBERS // 2, crew.log_tail, 60.0)
         crew.kill_member(dice.choice(sorted(running(crew))))
         kills += 1
     time.sleep(max(0.0, began_s + duration_s - time.monotonic()))
@@ -76,7 +72,7 @@ def test_row_33_members_are_killed_at_random(
     assert crew.wait(STOP_S) == 0, crew.log_tail()
     ends_ns = sorted(e.at_ns for e in read_history(crew.histories) if isinstance(e, Finished))
     longest_s = max(later - one for one, later in itertools.pairwise([began_ns, *ends_ns])) / 1e9
-    judged(stage, recovery_s=[longest_s])
+    judge(stage, recovery_s=[longest_s])
     assert kills
     assert longest_s < PROGRESS_S
 

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ehkafka.errors import UnfinishedError
 from tests.faults.kinds_handlers import KEYS, VALUE
-from tests.kit.fault_runs import dice_of
+from tests.kit.fault_runs import SCALE, dice_of
 from tests.kit.marks import Marks
 from tests.kit.waiting import wait_until
 
@@ -174,11 +174,11 @@ class Crew:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_row_35_no_kind_of_worker_loses_overtakes_or_commits_early(
-    kafka: KafkaBroker, stage_on: Callable[..., Any], scale: int, kind: str
+    kafka: KafkaBroker, stage_on: Callable[..., Any], kind: str
 ) -> None:
     """All finish, each after the one before it of its key, one call of a key at a time, no commit early."""
     stage = stage_on(kafka, PARTITIONS)
-    path, records_max = stage.directory / "marks", RECORDS_MAX * scale
+    path, records_max = stage.directory / "marks", RECORDS_MAX * SCALE
     marks, unread = (Marks(Path(f"{path}{end}"), PARTITIONS, records_max) for end in ("", ".unread"))
     own = {"kind": kind, "marks": path, "partitions": PARTITIONS, "records": records_max}
     handlers = ["--handlers", "tests.faults.kinds_handlers", "--no-history"]
@@ -187,7 +187,7 @@ def test_row_35_no_kind_of_worker_loses_overtakes_or_commits_early(
     for number in range(MEMBERS):
         stage.member(f"{kind}-{number}", *handlers, "--setting", "commit_interval_s=0.2", consumer=group)
     watch = Watch(kafka.bootstrap, stage.group, stage.topic, marks)
-    crew = Crew(stage.members, KILLS * scale, watch.committed)
+    crew = Crew(stage.members, KILLS * SCALE, watch.committed)
     lag_records = LAG_RECORDS.get(kind, LAG_RECORDS_OF_OTHERS)
     load = Load(kafka.bootstrap, stage.topic, records_max, lag_records, watch.committed)
     try:

@@ -10,14 +10,14 @@ from ehkafka.testing.kafka.broker import KafkaBroker
 from tests.integration.answering import Answering
 from tests.integration.sent import Sent
 from tests.kit.brokers import running
-from tests.kit.stage import eventually, stage, stage_on
+from tests.kit.stage import stage, stage_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.kit.faults.kafka_proxy import KafkaProxy
 
-__all__ = ["eventually", "stage", "stage_on"]
+__all__ = ["stage", "stage_on"]
 
 
 @pytest.fixture

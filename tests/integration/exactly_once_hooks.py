@@ -148,7 +148,7 @@ def _wait_for_none() -> None:
         # Its outputs must be with it, or they end with their epoch.
         while its._loop._handing is None and not request.done.is_set():
             time.sleep(CHECK_S)
-        return lambda: (None, ())
+        return lambda _timeout_s: (None, ())
 
     commits.ready = ready
     commits.end_unwanted = lambda _commits, _timeout_s: None

@@ -55,9 +55,7 @@ def work_off_old(stage: Any, app: Any) -> None:
 
 
 @pytest.mark.usefixtures("asks_often")
-def test_a_running_member_begins_the_new_log_at_its_beginning(
-    narrow: Any, eventually: Callable[..., None]
-) -> None:
+def test_a_running_member_begins_the_new_log_at_its_beginning(narrow: Any) -> None:
     """Row 23: re-created between two refreshes of the metadata; the client hears nothing of it."""
     values: set[bytes] = set()
     replaced = Events()
@@ -70,7 +68,7 @@ def test_a_running_member_begins_the_new_log_at_its_beginning(
     work_off_old(narrow, app)
     make_anew(narrow, NEW)
     narrow.wait_until_committed({0: NEW})
-    eventually(lambda: values >= ALL_NEW, lambda: missing(values))
+    wait_until(lambda: values >= ALL_NEW, lambda: missing(values))
     narrow.wait_until_committed({0: NEW})
     [reported] = replaced.of(LogReplaced)
     assert (reported.partition, reported.resumed_at) == ((narrow.topic, 0), 0)
@@ -95,9 +93,7 @@ def test_a_running_member_stops_by_default(narrow: Any) -> None:
         again.stop()
 
 
-def test_a_member_that_was_frozen_begins_the_new_log_at_its_beginning(
-    narrow: Any, eventually: Callable[..., None]
-) -> None:
+def test_a_member_that_was_frozen_begins_the_new_log_at_its_beginning(narrow: Any) -> None:
     """Row 23: stopped by a signal while the topic is made anew, for less than its session lasts.
 
     It has asked for the topic's id before, so it asks again only because it stood still for so long. After a
@@ -113,7 +109,7 @@ def test_a_member_that_was_frozen_begins_the_new_log_at_its_beginning(
     make_anew(narrow, NEW)
     time.sleep(STANDSTILL_S + 1.0)
     member.resume()
-    eventually(lambda: handled_both(member), lambda: f"FACT: {few(member)}\n{narrow.logs()}")
+    wait_until(lambda: handled_both(member), lambda: f"FACT: {few(member)}\n{narrow.logs()}")
     member.terminate()
     assert member.wait(15.0) == 0
 
@@ -160,7 +156,7 @@ def few(member: Any) -> str:
 
 
 def test_a_member_that_was_cut_off_begins_the_new_log_at_its_beginning(
-    stage_on: Callable[..., Any], far_kafka: tuple[Any, Any], eventually: Callable[..., None]
+    stage_on: Callable[..., Any], far_kafka: tuple[Any, Any]
 ) -> None:
     """Row 23: no broker answers while the topic is made anew; no refresh of the metadata is near."""
     broker, proxy = far_kafka
@@ -178,12 +174,12 @@ def test_a_member_that_was_cut_off_begins_the_new_log_at_its_beginning(
     proxy.cut()
     make_anew(stage, NEW)
     proxy.heal()
-    eventually(lambda: values >= ALL_NEW, lambda: missing(values), timeout_s=60.0)
+    wait_until(lambda: values >= ALL_NEW, lambda: missing(values), timeout_s=60.0)
     app.stop()
 
 
 def test_the_mirror_disproves_a_commit_without_metadata(
-    narrow: Any, eventually: Callable[..., None], metadata_room: Callable[[int], None]
+    narrow: Any, metadata_room: Callable[[int], None]
 ) -> None:
     """Row 23: a commit of the old log survives; it says nothing, but the mirror knows the topic's id."""
     store = MemoryStore()
@@ -200,7 +196,7 @@ def test_the_mirror_disproves_a_commit_without_metadata(
         blob = store.read(name)
         return blob and read_checkpoint(blob.body)
 
-    eventually(lambda: (found := mirrored()) and found.next_offset == OLD and found.topic_id, "its mirror")
+    wait_until(lambda: (found := mirrored()) and found.next_offset == OLD and found.topic_id, "its mirror")
     first.stop()
     make_anew(narrow, NEW)
     put_commit(narrow, OLD, None)

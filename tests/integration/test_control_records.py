@@ -47,7 +47,7 @@ def age_out(stage: Any, end: int) -> None:
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_an_app_commits_past_the_marker_so_that_nothing_is_missing_when_records_age_out(
-    narrow: Any, eventually: Callable[..., None], isolation: str
+    narrow: Any, isolation: str
 ) -> None:
     """Without a record left there is no gap, lag is 0, and the next start goes on."""
     transact(narrow, "cc")
@@ -55,7 +55,7 @@ def test_an_app_commits_past_the_marker_so_that_nothing_is_missing_when_records_
     app = narrow.app(**options)
     app.start()
     narrow.wait_until_committed({0: 2 * TAKEN})
-    eventually(lambda: app.snapshot().lag_records == 0, lambda: app.snapshot().partitions)
+    wait_until(lambda: app.snapshot().lag_records == 0, lambda: app.snapshot().partitions)
     app.stop()
     age_out(narrow, 2 * TAKEN)
     seen: list[int] = []
@@ -82,14 +82,12 @@ def test_behind_aborted_transactions_the_commit_reaches_the_end_of_the_log(narro
     narrow.wait_until_committed({0: 8 * TAKEN})
 
 
-def test_the_marker_is_not_passed_before_the_records_are_finished(
-    narrow: Any, eventually: Callable[..., None]
-) -> None:
+def test_the_marker_is_not_passed_before_the_records_are_finished(narrow: Any) -> None:
     """Two of three records are finished and the client is at the log's end: the commit waits."""
     transact(narrow, "ca")
     go: list[bool] = []
     app = narrow.app(
-        lambda record: eventually(lambda: record.offset() != 1 or go, "let go"),
+        lambda record: wait_until(lambda: record.offset() != 1 or go, "let go"),
         commit_interval_s=0.05,
         workers=4,
     )
@@ -101,15 +99,13 @@ def test_the_marker_is_not_passed_before_the_records_are_finished(
     narrow.wait_until_committed({0: 2 * TAKEN})
 
 
-def test_a_run_that_ends_at_once_commits_past_the_marker(
-    narrow: Any, eventually: Callable[..., None]
-) -> None:
+def test_a_run_that_ends_at_once_commits_past_the_marker(narrow: Any) -> None:
     """The last look comes before the stop's drain, which takes what it does not handle."""
     transact(narrow, "c")
     seen: list[int] = []
     app = narrow.app(lambda record: seen.append(record.offset()), commit_interval_s=600.0)
     app.start()
-    eventually(lambda: len(seen) == RECORDS, lambda: seen)
+    wait_until(lambda: len(seen) == RECORDS, lambda: seen)
     app.stop()
     narrow.wait_until_committed({0: TAKEN})
 

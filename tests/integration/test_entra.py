@@ -16,6 +16,7 @@ from tests.kit.brokers import REAUTHENTICATE_S, server_identity
 from tests.kit.events import Events
 from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +66,6 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     identity: IdentityEndpoint,
     entra: Callable[..., ehkafka.Endpoint],
     stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Over several tokens and re-authentications nothing is lost, repeated or said, idle or busy."""
@@ -81,7 +81,7 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     load = busy.load(300.0)
     load.start()
     tokens_before = len(identity.issued)
-    eventually(lambda: len(identity.issued) - tokens_before >= 2, "two refreshes", 3 * LIFE_S)
+    wait_until(lambda: len(identity.issued) - tokens_before >= 2, "two refreshes", 3 * LIFE_S)
     time.sleep(REAUTHENTICATE_S)
     load.stop()
     producer.produce(idle.topic, b"after the tokens of the start")
@@ -108,7 +108,6 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
     identity: IdentityEndpoint,
     entra: Callable[..., ehkafka.Endpoint],
     stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
 ) -> None:
     """Row 13: 5xx, dead connections, expired tokens and time-outs outlive the token; back in 10 s."""
     faults: dict[str, Callable[..., None]] = {
@@ -131,7 +130,7 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
     requests_before = Counter(request.client_id for request in identity.requests)
     began_s = time.monotonic()
     # The tokens of the start are used up, the broker refuses, and nothing comes.
-    eventually(lambda: all(map(is_refused, noted.values())), lambda: refusals(noted), 3 * LIFE_S)
+    wait_until(lambda: all(map(is_refused, noted.values())), lambda: refusals(noted), 3 * LIFE_S)
     time.sleep(0.5)
     finished = {name: app.snapshot().finished_records for name, app in apps.items()}
     time.sleep(1.0)
@@ -141,7 +140,7 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
 
     identity.issue(LIFE_S)
     healed_s = time.monotonic()
-    eventually(
+    wait_until(
         lambda: all(app.snapshot().finished_records > finished[name] for name, app in apps.items()),
         lambda: f"{finished} before, now {[app.snapshot().finished_records for app in apps.values()]}",
         RECOVERY_S_MAX,
@@ -165,7 +164,6 @@ def test_a_stop_waits_for_no_token(
     identity: IdentityEndpoint,
     entra: Callable[..., ehkafka.Endpoint],
     stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
 ) -> None:
     """While the token endpoint hangs and librdkafka waits for an answer, a stop is as quick as ever."""
     stage = stage_on(kafka, 1)
@@ -175,7 +173,7 @@ def test_a_stop_waits_for_no_token(
     app.start()
     identity.hang()
     attempts = endpoint.tokens.attempts
-    eventually(lambda: endpoint.tokens.attempts > attempts, "a refresh began", 10.0)
+    wait_until(lambda: endpoint.tokens.attempts > attempts, "a refresh began", 10.0)
     began_s = unstolen_s()
     app.stop(timeout_s=5.0)
     assert unstolen_s() - began_s < 4.0

@@ -14,6 +14,7 @@ from tests.kit.brokers import running
 from tests.kit.events import Events
 from tests.kit.server_identity import issue_identity
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,13 +41,19 @@ class GuardedBroker(KafkaBroker):
     """A broker with a way in as Event Hubs has one, that takes one key and asks for it again and again."""
 
     def __init__(self, key: str) -> None:
+        self.key = key
         listener = Listener(
             users={"$ConnectionString": secret(key)}, identity=IDENTITY, reauthenticate_s=REAUTHENTICATE_S
         )
         super().__init__(listeners={LISTENER: listener})
 
+    def keys(self) -> tuple[str, str]:
+        """Return the key that it takes, and the other one."""
+        return (self.key, OLD_KEY if self.key == NEW_KEY else NEW_KEY)
+
     def accept_only(self, key: str) -> None:
         """Take this key from now on and no other. Apache Kafka reads its users at its start."""
+        self.key = key
         users = {"$ConnectionString": secret(key)}
         self.listeners[LISTENER] = dataclasses.replace(self.listeners[LISTENER], users=users)
         self.kill()  # a graceful stop waits for its clients
@@ -65,9 +72,9 @@ class Noted(Events):
         return [event for event in self.of(ClientLogged) if "Received session lifetime" in event.text]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def guarded() -> Iterator[GuardedBroker]:
-    """Run such a broker; at first it takes the old key."""
+    """Run such a broker for the module."""
     with running(GuardedBroker(OLD_KEY)) as broker:
         yield broker
 
@@ -107,22 +114,19 @@ class Subject:
 
 
 def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_restart(
-    guarded: GuardedBroker,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    guarded: GuardedBroker, stage_on: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Early or late, a new key is sent when the broker asks to authenticate again; back ≤ 10 s."""
     caplog.set_level(logging.DEBUG, "ehkafka")
+    old, new = guarded.keys()
     authority, path = tmp_path / "ca.pem", tmp_path / "key"
     authority.write_bytes(IDENTITY.ca_pem)
-    path.write_text(secret(OLD_KEY) + "\n")
-    answers = [secret(OLD_KEY)]
+    path.write_text(secret(old) + "\n")
+    answers = [secret(old)]
 
     def fetch() -> str:
         if not answers:
-            raise RuntimeError(secret(NEW_KEY))
+            raise RuntimeError(secret(new))
         return answers[0]
 
     early, late = (Subject(stage_on(guarded, 4), value, authority) for value in (path, fetch))
@@ -133,23 +137,23 @@ def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_res
     # The file has the new key before the broker knows it: that the broker refuses it now shows that it was
     # sent on connections that stood, because the broker asked to authenticate again.
     following = tmp_path / "following"
-    following.write_text(secret(NEW_KEY) + "\n")
+    following.write_text(secret(new) + "\n")
     following.replace(path)
-    eventually(early.events.refusals, "a refusal of the new key", 10.0)
+    wait_until(early.events.refusals, "a refusal of the new key", 10.0)
     assert not late.events.refusals()
 
     answers.clear()
-    guarded.accept_only(NEW_KEY)
+    guarded.accept_only(new)
     assert early.work() < BACK_S
 
     # The callable has failed since, and now has the new key: later than the broker wants it.
-    eventually(late.events.refusals, "a refusal of the old key", 20.0)
-    eventually(lambda: late.events.of(CredentialUnusable), "word of the callable's failure", 10.0)
-    answers.append(secret(NEW_KEY))
+    wait_until(late.events.refusals, "a refusal of the old key", 20.0)
+    wait_until(lambda: late.events.of(CredentialUnusable), "word of the callable's failure", 10.0)
+    answers.append(secret(new))
     assert late.work() < BACK_S
 
     refused, seen = len(early.events.refusals()), len(early.events.authentications())
-    eventually(lambda: len(early.events.authentications()) > seen + 1, "re-authentications", 20.0)
+    wait_until(lambda: len(early.events.authentications()) > seen + 1, "re-authentications", 20.0)
     assert len(early.events.refusals()) == refused, "the new key goes on being taken"
     for subject in (early, late):
         subject.stage.wait_until_committed(subject.load.ends)
@@ -166,23 +170,24 @@ def test_a_rotated_key_is_taken_up_from_a_file_and_from_a_callable_without_a_res
 
 
 def test_an_idle_app_that_never_committed_is_healthy_soon_after_a_rotation(
-    guarded: GuardedBroker, stage_on: Callable[..., Any], eventually: Callable[..., None], tmp_path: Path
+    guarded: GuardedBroker, stage_on: Callable[..., Any], tmp_path: Path
 ) -> None:
     """No record comes and there is no commit to send again: the connection that came up is the sign."""
+    old, new = guarded.keys()
     authority, path = tmp_path / "ca.pem", tmp_path / "key"
     authority.write_bytes(IDENTITY.ca_pem)
-    path.write_text(secret(OLD_KEY))
+    path.write_text(secret(old))
     subject = Subject(stage_on(guarded, 4), path, authority)
     subject.app.start()
-    eventually(lambda: len(subject.app.snapshot().partitions) == 4, "the group", 30.0)
-    guarded.accept_only(NEW_KEY)
-    eventually(subject.events.refusals, "a refusal of the old key", 20.0)
+    wait_until(lambda: len(subject.app.snapshot().partitions) == 4, "the group", 30.0)
+    guarded.accept_only(new)
+    wait_until(subject.events.refusals, "a refusal of the old key", 20.0)
     assert "did not accept the credential" in str(subject.app.health().reasons)
-    path.write_text(secret(NEW_KEY))
-    eventually(lambda: subject.events.of(CredentialRotated), "the new key", 10.0)
+    path.write_text(secret(new))
+    wait_until(lambda: subject.events.of(CredentialRotated), "the new key", 10.0)
     refused = len(subject.events.refusals())
     # librdkafka may be refused once more, and waits up to 10 s between two tries.
-    eventually(lambda: subject.app.health().ok, "health", 14.0)
+    wait_until(lambda: subject.app.health().ok, "health", 14.0)
     assert len(subject.events.refusals()) <= refused + 1
     assert subject.app.snapshot().finished_records == 0
     subject.app.stop()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -23,7 +22,7 @@ LIFE_S = (0.0, 1.0)
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("membership", ["dynamic", "static"])
-def test_kills_under_load_lose_nothing(stage: Any, eventually: Callable[..., None], membership: str) -> None:
+def test_kills_under_load_lose_nothing(stage: Any, membership: str) -> None:
     """Kill -9 and restart again and again: all is finished, nothing committed early, repeats are bounded."""
     dice = random.Random(20)
     load = stage.load(RATE)
@@ -36,7 +35,7 @@ def test_kills_under_load_lose_nothing(stage: Any, eventually: Callable[..., Non
         member.start()
     for _ in range(KILLS):
         victim = dice.choice(members)
-        eventually(victim.assigned, lambda: f"every member has partitions\n{stage.logs()}")
+        wait_until(victim.assigned, lambda: f"every member has partitions\n{stage.logs()}")
         time.sleep(dice.uniform(*LIFE_S))
         victim.kill()
         victim.start()

@@ -12,9 +12,10 @@ import pytest
 from tests.kit.checker import history_event as events
 from tests.kit.checker.history_file import read_history
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from tests.kit.processes import MemberProcess
 
@@ -30,14 +31,14 @@ PROGRESS_S = 30.0
 UNBORN_EXIT_CODES = (-signal.SIGTERM, 130)
 
 
-def test_sigterm_under_load_repeats_nothing(stage: Any, eventually: Callable[..., None]) -> None:
+def test_sigterm_under_load_repeats_nothing(stage: Any) -> None:
     """SIGTERM under load, three times: exit code 0 within the drain's time, and nothing is repeated."""
     load = stage.load(2000.0)
     load.start()
     member = stage.member("member", *WORK, "--setting", f"stop_s={DRAIN_S:g}")
     for round_number in range(3):
         member.start()
-        eventually(member.assigned, lambda: f"the member has partitions\n{stage.logs()}")
+        wait_until(member.assigned, lambda: f"the member has partitions\n{stage.logs()}")
         time.sleep(0.5 + 0.1 * round_number)
         began_s = unstolen_s()
         member.terminate()
@@ -54,7 +55,7 @@ def test_sigterm_under_load_repeats_nothing(stage: Any, eventually: Callable[...
     assert verdict.processes == 4
 
 
-def test_a_static_member_restarts_without_a_rebalance(stage: Any, eventually: Callable[..., None]) -> None:
+def test_a_static_member_restarts_without_a_rebalance(stage: Any) -> None:
     """With an instance id, a restart within the session time-out moves no partition."""
     load = stage.load(1000.0)
     session = {"session.timeout.ms": 10_000}
@@ -63,7 +64,7 @@ def test_a_static_member_restarts_without_a_rebalance(stage: Any, eventually: Ca
     )
     for member in (restarted, other):
         member.start()
-    eventually(lambda: len(restarted.assigned()) == len(other.assigned()) == 4, stage.logs)
+    wait_until(lambda: len(restarted.assigned()) == len(other.assigned()) == 4, stage.logs)
     load.start()
     mine, epochs = set(restarted.assigned()), rebalances(other)
     for _ in range(2):
@@ -71,7 +72,7 @@ def test_a_static_member_restarts_without_a_rebalance(stage: Any, eventually: Ca
         restarted.terminate()
         assert restarted.wait(DRAIN_S) == 0, stage.logs()
         restarted.start()
-        eventually(lambda: set(restarted.assigned()) == mine, stage.logs)
+        wait_until(lambda: set(restarted.assigned()) == mine, stage.logs)
     load.stop()
     stage.wait_until_committed(load.ends)
     assert rebalances(other) == epochs
@@ -87,14 +88,14 @@ def rebalances(member: MemberProcess) -> int:
 
 
 @pytest.mark.timeout(600)
-def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any, eventually: Callable[..., None]) -> None:
+def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any) -> None:
     """Members join and leave at random: all is seen, in order, at most 1 % repeated, no standstill."""
     dice = random.Random(6)
     load = stage.load(2000.0)
     load.start()
     members = [stage.member(f"member-{number}", *WORK) for number in range(4)]
     members[0].start()
-    eventually(members[0].assigned, stage.logs)
+    wait_until(members[0].assigned, stage.logs)
     staying = {members[0]}
     while load.count < STORM_RECORDS:
         idle = [member for member in members if not member.is_running]
@@ -109,7 +110,7 @@ def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any, eventually: Calla
         time.sleep(dice.uniform(0.1, 0.8))
     load.stop()
     # Who came last may still be starting, and then SIGTERM would end it in another way.
-    eventually(lambda: all(member.assigned() for member in staying), stage.logs)
+    wait_until(lambda: all(member.assigned() for member in staying), stage.logs)
     stage.wait_until_committed(load.ends)
     stopped(*staying)
     for member in members:

@@ -18,9 +18,10 @@ from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import MirrorUsed
 from tests.kit.bad_store import BadStore
 from tests.kit.events import Events
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from tests.kit.azurite import Azurite
@@ -75,7 +76,7 @@ def sdk(storage: Storage) -> Iterator[BlobCheckpointStore]:
 
 
 def test_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
-    stage: Any, storage: Storage, sdk: BlobCheckpointStore, eventually: Callable[..., None]
+    stage: Any, storage: Storage, sdk: BlobCheckpointStore
 ) -> None:
     """`sequencenumber` is the last processed one; KEDA's lag, last enqueued less that, is the group's.
 
@@ -87,7 +88,7 @@ def test_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
     app = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)
     app.start()
     stage.wait_until_committed(load.ends)
-    eventually(
+    wait_until(
         lambda: {p: c.next_offset for p, c in storage.checkpoints(stage.group).items()} == load.ends, ""
     )
     app.stop()
@@ -105,9 +106,7 @@ def test_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
     assert sum(lags.values()) == 100
 
 
-def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
-    stage: Any, storage: Storage, eventually: Callable[..., None]
-) -> None:
+def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(stage: Any, storage: Storage) -> None:
     """The broker forgot the group; nothing is handled twice, and the log says where it began and why."""
     load = stage.load()
     load.produce(400)
@@ -139,7 +138,7 @@ def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(
 
 
 def test_a_rebalance_that_gives_a_partition_back_leaves_no_mirror_behind(
-    stage: Any, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed before it is mirrored after it, though no record comes any more."""
     monkeypatch.setattr(outage, "LONGEST_WAIT_S", 0.1)
@@ -154,15 +153,15 @@ def test_a_rebalance_that_gives_a_partition_back_leaves_no_mirror_behind(
         return {p: found.next_offset for p, found in checkpoints.items() if found is not None}
 
     apps[0].start()
-    eventually(lambda: len(apps[0].snapshot().partitions) == 8, "all partitions")
+    wait_until(lambda: len(apps[0].snapshot().partitions) == 8, "all partitions")
     store.down = True
     load = stage.load()
     load.produce(200)
     stage.wait_until_committed(load.ends)
     apps[1].start()
-    eventually(lambda: all(len(app.snapshot().partitions) == 4 for app in apps), "four partitions each")
+    wait_until(lambda: all(len(app.snapshot().partitions) == 4 for app in apps), "four partitions each")
     assert mirrored() != load.ends
     store.down = False
-    eventually(lambda: mirrored() == load.ends, lambda: f"{load.ends} mirrored; {mirrored()} is")
+    wait_until(lambda: mirrored() == load.ends, lambda: f"{load.ends} mirrored; {mirrored()} is")
     stage.stop_apps()
     assert mirrored() == load.ends

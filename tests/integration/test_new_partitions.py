@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.embedded.topics import produce
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,11 +49,7 @@ def write(stage: Any, *partitions: int) -> None:
 
 @pytest.mark.parametrize("bytes_max", [None, 0])
 def test_what_was_written_to_a_new_partition_before_it_is_seen_is_handled(
-    kafka: Any,
-    stage_on: Callable[..., Any],
-    eventually: Callable[..., None],
-    metadata_room: Callable[[int], None],
-    bytes_max: int | None,
+    kafka: Any, stage_on: Callable[..., Any], metadata_room: Callable[[int], None], bytes_max: int | None
 ) -> None:
     """With start=latest; commits that carry no metadata leave it to the client's next look at the topic."""
     stage, handled = stage_on(kafka, 2), Handled()
@@ -60,17 +57,17 @@ def test_what_was_written_to_a_new_partition_before_it_is_seen_is_handled(
         metadata_room(bytes_max)
     app = stage.app(handled, start="latest", consumer={"topic.metadata.refresh.interval.ms": CHECK_MS})
     app.start()
-    eventually(lambda: stage.committed() == {0: 0, 1: 0}, stage.committed)
+    wait_until(lambda: stage.committed() == {0: 0, 1: 0}, stage.committed)
     kafka.create_partitions(stage.topic, 3)
     write(stage, 2)
-    eventually(lambda: stage.committed().get(2) == RECORDS, lambda: handled.records)
+    wait_until(lambda: stage.committed().get(2) == RECORDS, lambda: handled.records)
     app.stop()
     lost = set(range(RECORDS)) - set(handled.offsets(2))
     assert not lost, f"FACT: {len(lost)} records of the new partition were never handled"
 
 
 def test_records_from_before_two_members_began_with_latest_are_not_handled(
-    kafka: Any, stage_on: Callable[..., Any], eventually: Callable[..., None]
+    kafka: Any, stage_on: Callable[..., Any]
 ) -> None:
     """The second one joins a second after the first: its partitions have no commit yet, and are not new."""
     stage = stage_on(kafka, 8)
@@ -79,6 +76,6 @@ def test_records_from_before_two_members_began_with_latest_are_not_handled(
     for handler in handlers:
         stage.app(handler, start="latest").start()
         time.sleep(1.0)
-    eventually(lambda: stage.committed() == dict.fromkeys(range(8), RECORDS), stage.committed)
+    wait_until(lambda: stage.committed() == dict.fromkeys(range(8), RECORDS), stage.committed)
     old = [record for handler in handlers for record in handler.records]
     assert not old, f"FACT: {len(old)} records from before the start were handled"

@@ -10,6 +10,7 @@ import pytest
 from ehkafka.errors import UnfinishedError
 from ehkafka.positions.finder import PositionFinder
 from tests.kit.checker import history_event as events
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ AWAY_S = 8.0
 
 
 def test_a_broker_outage_longer_than_the_session_is_survived(
-    stage_on: Callable[..., Any], own_broker: KafkaBroker, eventually: Callable[..., None]
+    stage_on: Callable[..., Any], own_broker: KafkaBroker
 ) -> None:
     """The broker is killed under load and comes back after the session is over: all goes on by itself."""
     stage = stage_on(own_broker)
@@ -39,7 +40,7 @@ def test_a_broker_outage_longer_than_the_session_is_survived(
     ]
     for member in members:
         member.start()
-    eventually(lambda: [len(member.assigned()) for member in members] == [4, 4], stage.logs)
+    wait_until(lambda: [len(member.assigned()) for member in members] == [4, 4], stage.logs)
     load.start()
     time.sleep(1.0)
     own_broker.kill()
@@ -57,7 +58,7 @@ def test_a_broker_outage_longer_than_the_session_is_survived(
 
 
 def test_a_stop_without_a_broker_ends_in_time_and_says_so(
-    stage_on: Callable[..., Any], own_broker: KafkaBroker, eventually: Callable[..., None]
+    stage_on: Callable[..., Any], own_broker: KafkaBroker
 ) -> None:
     """With the broker gone, a stop ends within its time; the commit that failed is reported."""
     stage = stage_on(own_broker)
@@ -65,7 +66,7 @@ def test_a_stop_without_a_broker_ends_in_time_and_says_so(
     load.produce(500)
     member = stage.member("member", "--setting", "commit_interval_s=60", "--setting", f"stop_s={STOP_S:g}")
     member.start()
-    eventually(lambda: finished(member) == 500, stage.logs)
+    wait_until(lambda: finished(member) == 500, stage.logs)
     own_broker.kill()
     began_s = time.monotonic()
     member.terminate()
@@ -79,10 +80,7 @@ def test_a_stop_without_a_broker_ends_in_time_and_says_so(
 
 
 def test_a_broker_that_is_away_at_an_assignment_is_waited_for(
-    stage_on: Callable[..., Any],
-    own_broker: KafkaBroker,
-    eventually: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
+    stage_on: Callable[..., Any], own_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Health tells it, nothing ends, and what an earlier run finished above its commits is not repeated."""
     stage = stage_on(own_broker, 2)
@@ -104,7 +102,7 @@ def test_a_broker_that_is_away_at_an_assignment_is_waited_for(
     settings: dict[str, Any] = {"exactly_once": True, "consumer": {"session.timeout.ms": 30_000}}
     first, second = (stage.app(handle, commit_interval_s=0.2, workers=8, **settings) for _ in range(2))
     first.start()
-    eventually(lambda: first.snapshot().finished_records == 198, "all but two are finished")
+    wait_until(lambda: first.snapshot().finished_records == 198, "all but two are finished")
     with pytest.raises(UnfinishedError):
         first.stop(drain=False, timeout_s=3.0)
     gate.set()
@@ -112,10 +110,10 @@ def test_a_broker_that_is_away_at_an_assignment_is_waited_for(
     monkeypatch.setattr(PositionFinder, "find", find_once_it_is_away)
     second.start()
     began_s = time.monotonic()
-    eventually(lambda: "have waited for" in "".join(second.health().reasons), "it tells", 20.0)
+    wait_until(lambda: "have waited for" in "".join(second.health().reasons), "it tells", 20.0)
     time.sleep(max(0.0, AWAY_S - (time.monotonic() - began_s)))
     own_broker.restart()
-    eventually(lambda: sum(filter(None, stage.committed().values())) == 200, "all is committed", 60.0)
+    wait_until(lambda: sum(filter(None, stage.committed().values())) == 200, "all is committed", 60.0)
     second.stop()
     assert sorted(calls.values()) == [1] * 198 + [2] * 2
 

@@ -12,10 +12,9 @@ from ehkafka.events import CommitFailed, ConnectionProblem
 from ehkafka.records import TopicPartition
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.events import Events
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from confluent_kafka import KafkaError, Message
 
 
@@ -27,9 +26,7 @@ QUICK = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 150}
 
 
 @pytest.mark.parametrize("auto_commit", [False, True], ids=["manual-commit", "auto-commit"])
-def test_members_replace_plain_clients_one_by_one_and_back(
-    stage: Any, eventually: Callable[..., None], auto_commit: bool
-) -> None:
+def test_members_replace_plain_clients_one_by_one_and_back(stage: Any, auto_commit: bool) -> None:
     """Ehkafka members replace plain clients one by one and leave again; no record is lost."""
     events = Events()
     load = stage.load(RATE)
@@ -37,19 +34,19 @@ def test_members_replace_plain_clients_one_by_one_and_back(
     plain = [PlainMember(stage, auto_commit=auto_commit) for _ in range(MEMBERS)]
     for member in plain:
         member.start()
-    eventually(lambda: all(member.epochs for member in plain), "all plain members have partitions")
+    wait_until(lambda: all(member.epochs for member in plain), "all plain members have partitions")
     apps = []
     for leaving in plain:
-        apps.append(joined(stage, events, eventually))
+        apps.append(joined(stage, events))
         leaving.leave()
     handled_by_plain = sum(len(member.handled) for member in plain)
-    eventually(
+    wait_until(
         lambda: sum(len(app.snapshot().partitions) for app in apps) == 8, "the ehkafka members have it all"
     )
     followers = [PlainMember(stage, auto_commit=auto_commit) for _ in range(MEMBERS)]
     for app, follower in zip(apps, followers, strict=True):
         follower.start()
-        eventually(lambda follower=follower: follower.epochs, "the plain client has partitions")
+        wait_until(lambda follower=follower: follower.epochs, "the plain client has partitions")
         app.stop()
     load.stop()
     stage.wait_until_committed(load.ends)
@@ -67,12 +64,12 @@ def test_members_replace_plain_clients_one_by_one_and_back(
         assert member.first_offsets.items() <= member.positions.items()
 
 
-def joined(stage: Any, events: Events, eventually: Callable[..., None]) -> Any:
+def joined(stage: Any, events: Events) -> Any:
     """Return an ehkafka member that has partitions."""
     app = stage.app(lambda _record: time.sleep(0.002), consumer=QUICK, commit_interval_s=0.5)
     app.add_hook(events)
     app.start()
-    eventually(lambda: app.snapshot().partitions, "the new member has partitions")
+    wait_until(lambda: app.snapshot().partitions, "the new member has partitions")
     return app
 
 

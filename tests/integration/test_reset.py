@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,7 @@ from ehkafka.embedded.topics import produce
 from ehkafka.errors import GroupInUseError
 from tests.kit.checker.history_event import Finished
 from tests.kit.checker.history_file import read_history
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -27,12 +25,12 @@ def write(stage: Any, records: int) -> None:
         produce(stage.broker.bootstrap, stage.topic, keyed, partition=partition)
 
 
-def test_a_group_with_a_member_is_not_reset(stage: Any, eventually: Callable[..., None]) -> None:
+def test_a_group_with_a_member_is_not_reset(stage: Any) -> None:
     """With start=latest the second member would have passed over half of the records."""
     handled: list[tuple[int, int]] = []
     first = stage.app(lambda record: handled.append((record.partition(), record.offset())), start="latest")
     first.start()
-    eventually(lambda: stage.committed() == dict.fromkeys(range(PARTITIONS), 0), stage.committed)
+    wait_until(lambda: stage.committed() == dict.fromkeys(range(PARTITIONS), 0), stage.committed)
     write(stage, 50)
     second = stage.app(start="latest", reset=True)
     with pytest.raises(GroupInUseError, match="Nothing was moved") as refused:
@@ -44,9 +42,7 @@ def test_a_group_with_a_member_is_not_reset(stage: Any, eventually: Callable[...
     assert not lost, f"FACT: {len(lost)} of 400 records were never handled"
 
 
-def test_replicas_under_one_name_reset_once_and_lose_nothing(
-    stage: Any, eventually: Callable[..., None]
-) -> None:
+def test_replicas_under_one_name_reset_once_and_lose_nothing(stage: Any) -> None:
     """Three begin together, one is killed and begins again: what is written after the reset is handled."""
     write(stage, 50)
     stage.broker.set_committed(stage.group, {(stage.topic, number): 10 for number in range(PARTITIONS)})
@@ -54,7 +50,7 @@ def test_replicas_under_one_name_reset_once_and_lose_nothing(
     replicas = [stage.member(f"replica-{number}", *settings) for number in range(3)]
     for replica in replicas:
         replica.start()
-    eventually(lambda: all(replica.assigned() for replica in replicas), stage.logs)
+    wait_until(lambda: all(replica.assigned() for replica in replicas), stage.logs)
     assert stage.committed() == dict.fromkeys(range(PARTITIONS), 50)
     write(stage, 50)
     stage.wait_until_committed(dict.fromkeys(range(PARTITIONS), 100))
@@ -62,7 +58,7 @@ def test_replicas_under_one_name_reset_once_and_lose_nothing(
     write(stage, 50)
     replicas[0].start()
     stage.wait_until_committed(dict.fromkeys(range(PARTITIONS), 150))
-    eventually(replicas[0].assigned, stage.logs)
+    wait_until(replicas[0].assigned, stage.logs)
     for replica in replicas:
         replica.terminate()
     assert [replica.wait(15.0) for replica in replicas] == [0, 0, 0], stage.logs()

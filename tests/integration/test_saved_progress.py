@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,7 @@ import ehkafka
 from ehkafka.embedded.topics import commits, produce
 from ehkafka.progress.metadata import CommitMetadata, decode
 from tests.integration.logs import put_commit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
@@ -43,24 +41,22 @@ def saved(stage: Any) -> tuple[int, tuple[tuple[int, int], ...]]:
     return -1, ()
 
 
-def leave_stuck(stage: Any, eventually: Callable[..., None]) -> Blocking:
+def leave_stuck(stage: Any) -> Blocking:
     """Run 20 records with 7 and 9 stuck, until the commit says so, and leave without them."""
     produce(stage.broker.bootstrap, stage.topic, [(b"k%d" % n, b"x") for n in range(20)], partition=0)
     handler = Blocking(7, 9)
     app = stage.app(handler, commit_interval_s=0.1)
     app.start()
-    eventually(lambda: saved(stage) == (7, ((8, 9), (10, 20))), lambda: saved(stage))
+    wait_until(lambda: saved(stage) == (7, ((8, 9), (10, 20))), lambda: saved(stage))
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(drain=False, timeout_s=0.3)
     return handler
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
-def test_a_rewind_drops_what_was_finished_above(
-    narrow: Any, eventually: Callable[..., None], keeps_text: bool
-) -> None:
+def test_a_rewind_drops_what_was_finished_above(narrow: Any, keeps_text: bool) -> None:
     """The operator moves the commit back, with or without the old text: all of it is handled again."""
-    first = leave_stuck(narrow, eventually)
+    first = leave_stuck(narrow)
     (before,) = commits(narrow.broker.bootstrap, narrow.group, narrow.topic)
     put_commit(narrow, 3, before.metadata if keeps_text else "")
     second = Blocking()

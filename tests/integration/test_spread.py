@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.offsets.owners import LATE_S, read_owners
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,7 +129,7 @@ def group(stage_on: Callable[..., Any], kafka: Any, azurite: Azurite, tmp_path: 
 
 @pytest.mark.timeout(900 if KILLS > 1 else 120)
 def test_partitions_and_the_owners_table_follow_processes_that_come_go_and_die(
-    group: Group, eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1, 4, more than partitions, 3 processes, one killed: even shares, a quick take-over, a true table.
 
@@ -140,27 +141,27 @@ def test_partitions_and_the_owners_table_follow_processes_that_come_go_and_die(
     load.start()
     for more in (1, 3):
         group.start(more)
-        eventually(group.is_settled, group.reported)
+        wait_until(group.is_settled, group.reported)
     assert group.pids() == {member.pid for member in group.running}
     for _ in range(KILLS):
         group.start(PARTITIONS + 1 - len(group.running))
-        eventually(group.is_settled, group.reported)
+        wait_until(group.is_settled, group.reported)
         killed = dice.choice([member for member in group.running if member.assigned()])
         group.kill(killed)
-        eventually(group.is_settled, group.reported, SESSION_S + TAKE_OVER_SLACK_S)
+        wait_until(group.is_settled, group.reported, SESSION_S + TAKE_OVER_SLACK_S)
         assert group.pids() == {member.pid for member in group.running}
         group.stop(2)
-        eventually(group.is_settled, group.reported)
+        wait_until(group.is_settled, group.reported)
     load.stop()
     stage.wait_until_committed(load.ends)
     assert IDLE not in load.ends
     group.stop(2)
-    eventually(group.is_settled, group.reported)
+    wait_until(group.is_settled, group.reported)
     assert [row["lag"] for row in group.table()] == [0] * PARTITIONS
     (last,) = group.running
     group.kill(last)
     time_then_s = time.time() + LATE_S + 1.0
     monkeypatch.setattr("ehkafka.cli.owners.time", SimpleNamespace(time=lambda: time_then_s))
-    eventually(lambda: {row["state"] for row in group.table()} == {"gone"}, group.reported)
+    wait_until(lambda: {row["state"] for row in group.table()} == {"gone"}, group.reported)
     verdict = stage.verdict()
     assert verdict.ok, verdict.report()

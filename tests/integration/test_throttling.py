@@ -14,6 +14,7 @@ from ehkafka.events import CommitFailed, CommitPaceBounded, Throttled
 from ehkafka.testing import ApiKey
 from tests.kit.events import Events
 from tests.kit.faults.kafka_proxy import CommitPolicy, KafkaProxy
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +42,7 @@ EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 
 
 def test_throttled_commits_hold_up_no_handler_and_keep_their_pace(
-    stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, KafkaProxy],
-    eventually: Callable[..., None],
+    stage_on: Callable[..., Any], far_kafka: tuple[KafkaBroker, KafkaProxy]
 ) -> None:
     """1.1 s a commit, more than 2 a second refused: one in flight, 1 s apart, handlers go on."""
     broker, proxy = far_kafka
@@ -66,17 +65,17 @@ def test_throttled_commits_hold_up_no_handler_and_keep_their_pace(
             )
         before = len(proxy.commits)
         load.produce(PER_INTERVAL_RECORDS)
-        eventually(lambda turn=turn: len(done) == turn * PER_INTERVAL_RECORDS, "handled")
-        eventually(lambda before=before: len(proxy.commits) > before, "the next commit")
+        wait_until(lambda turn=turn: len(done) == turn * PER_INTERVAL_RECORDS, "handled")
+        wait_until(lambda before=before: len(proxy.commits) > before, "the next commit")
     proxy.hold_commits()
-    eventually(lambda: proxy.commits_in_flight == 1, "a commit that is held")
+    wait_until(lambda: proxy.commits_in_flight == 1, "a commit that is held")
     sent = len(proxy.commits)
     load.produce(PER_INTERVAL_RECORDS)
-    eventually(lambda: len(done) == 4 * PER_INTERVAL_RECORDS, "handled while the commit is held")
+    wait_until(lambda: len(done) == 4 * PER_INTERVAL_RECORDS, "handled while the commit is held")
     assert (proxy.commits_in_flight, len(proxy.commits)) == (1, sent)
     proxy.release_commits()
     stage.wait_until_committed(load.ends)
-    eventually(lambda: proxy.commits_in_flight == 0, "the last answer")
+    wait_until(lambda: proxy.commits_in_flight == 0, "the last answer")
     assert proxy.most_commits_in_flight == 1
     assert proxy.least_commit_spacing_s >= 1.0 - JITTER_S
     # The latest wins: what finished during the held commit went into the next one.
@@ -90,9 +89,7 @@ def test_throttled_commits_hold_up_no_handler_and_keep_their_pace(
 
 
 def test_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
-    stage_on: Callable[..., Any],
-    far_kafka: tuple[KafkaBroker, KafkaProxy],
-    eventually: Callable[..., None],
+    stage_on: Callable[..., Any], far_kafka: tuple[KafkaBroker, KafkaProxy]
 ) -> None:
     """Fetches throttled by a real quota: few requests, no lag of 0, not idle, no eviction."""
     broker, proxy = far_kafka
@@ -134,7 +131,7 @@ def test_row_24_a_throttled_fetch_is_no_proof_of_having_caught_up(
     stage.wait_until_committed(load.ends)
     # Each one at its own end, which some reach long before the others: a machine may be so slow that the
     # broker does not throttle for a while, and then a partition without more to come is idle.
-    eventually(lambda: {number for number, _ in idle} == load.ends.keys(), "idle once all is there")
+    wait_until(lambda: {number for number, _ in idle} == load.ends.keys(), "idle once all is there")
     assert idle == set(load.ends.items())
     app.stop()
     verdict = stage.verdict()

@@ -10,7 +10,7 @@ import json
 import os
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +18,24 @@ if TYPE_CHECKING:
     from tests.kit.checker.verdict import Verdict
 
 SEED = int(os.environ.get("EHKAFKA_FAULTS_SEED", "0"))
+# How many times longer than in a quick run the rows are.
+SCALE = int(os.environ.get("EHKAFKA_FAULTS_SCALE", "1"))
 
 
 def dice_of(name: object) -> random.Random:
     """Return what a row draws from: the same in each run of a seed."""
     return random.Random(f"{name}, seed {SEED}")
+
+
+def judge(stage: Any, recovery_s: Sequence[float] = (), *, thawed: bool = False) -> None:
+    """Judge a row's run when everything has stopped, and note it for the table.
+
+    With `thawed` duplicates need no explanation: a process that was frozen for longer than its session goes
+    on with records of partitions that it no longer has, until it hears of it; no client can help that.
+    """
+    verdict = stage.verdict()
+    note_recovery(recovery_s)
+    assert verdict.ok or (thawed and not verdict.violations), verdict.report()
 
 
 def note_verdict(group: str, verdict: Verdict) -> None:

@@ -1,16 +1,15 @@
-"""Fixtures of tests about one embedded broker: it, a consumer, a commit and a waiter."""
+"""Fixtures of tests about one embedded broker: it, a consumer and a commit."""
 
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ehkafka.testing import EmbeddedBroker
-from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,9 +49,3 @@ def commit() -> Callable[..., float]:
         return time.monotonic() - began_s
 
     return committed
-
-
-@pytest.fixture
-def wait_for() -> Callable[..., Any]:
-    """Return what waits for a condition."""
-    return wait_until

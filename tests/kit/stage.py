@@ -274,9 +274,3 @@ def stage_on(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
 def stage(kafka: KafkaBroker, stage_on: Callable[..., Stage]) -> Stage:
     """Return a stage on the shared broker, with a topic of 8 partitions."""
     return stage_on(kafka)
-
-
-@pytest.fixture
-def eventually() -> Callable[..., None]:
-    """Return what waits for a condition: `wait_until(true, what)`."""
-    return wait_until

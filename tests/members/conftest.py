@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kit.running import Running
-from tests.kit.stage import eventually, stage, stage_on
+from tests.kit.stage import stage, stage_on
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["eventually", "stage", "stage_on"]
+__all__ = ["stage", "stage_on"]
 
 # A member starts in one to three seconds where the machine is busy, and an embedded group forms in one.
 LIMIT_S = 60.0

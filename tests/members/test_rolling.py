@@ -9,10 +9,9 @@ import pytest
 
 from tests.kit.checker.history_event import Assigned, Revoked
 from tests.kit.processes import Supervised
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ehkafka.records import TopicPartition
 
 pytestmark = pytest.mark.broker
@@ -21,7 +20,7 @@ MEMBERS = 3
 
 
 @pytest.mark.timeout(300)
-def test_static_members_are_replaced_without_a_rebalance(stage: Any, eventually: Callable[..., None]) -> None:
+def test_static_members_are_replaced_without_a_rebalance(stage: Any) -> None:
     """Each new process has the partitions of the old one, and no other's moved; nothing is repeated."""
     crew = Supervised(
         stage,
@@ -33,13 +32,13 @@ def test_static_members_are_replaced_without_a_rebalance(stage: Any, eventually:
     crew.start()
     before = crew.wait_until_ready()
     # The first to join has all partitions until the others come.
-    eventually(lambda: sum(len(held(crew, pid)) for pid in before.values()) == 8, crew.log_tail)
-    eventually(lambda: min(len(held(crew, pid)) for pid in before.values()) >= 2, crew.log_tail)
+    wait_until(lambda: sum(len(held(crew, pid)) for pid in before.values()) == 8, crew.log_tail)
+    wait_until(lambda: min(len(held(crew, pid)) for pid in before.values()) >= 2, crew.log_tail)
     load.start()
     epochs = {pid: len(moves(crew, pid)) for pid in before.values()}
     partitions = {number: held(crew, pid) for number, pid in before.items()}
     crew.signal(signal.SIGHUP)
-    eventually(lambda: "Replaced 3 members" in crew.text(), crew.log_tail, 120.0)
+    wait_until(lambda: "Replaced 3 members" in crew.text(), crew.log_tail, 120.0)
     after = crew.pids()
     load.stop()
     stage.wait_until_committed(load.ends)
