@@ -12,24 +12,28 @@ import sys
 import textwrap
 import threading
 from collections import Counter
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
-from tests.contract.batch_store import HANDLER, Store
+from ehkafka.errors import ActionRefusedError
+from tests.contract import contract_handlers
+from tests.contract.batch_store import Store
+from tests.contract.kinds import WORKERS, Stage
 from tests.kit.checker.checker import Checker, check_history
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.events import Events
 from tests.kit.inside import with_history
 from tests.kit.key_judge import overlapping_calls
-from tests.kit.waiting import must_stay, wait_until
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from ehkafka.testing import EmbeddedBroker
     from tests.kit.checker.verdict import Verdict
@@ -39,10 +43,11 @@ TOPICS = {"t": 1, "t4": 4, "u": 1}
 # Whenever a member joins or leaves, the embedded broker waits the session time-out less one second.
 # Nor does it answer a waiting fetch when records arrive.
 FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
-HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure"} | {
-    "deadline_s",
-    "rate_limit",
-}
+BATCH_OPTIONS = {"batch_records_max", "batch_bytes_max", "wait_s_max"}
+HANDLER_OPTIONS = BATCH_OPTIONS | {
+    "order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure", "deadline_s",
+    "rate_limit", "to", "acknowledged", "decoder",
+}  # fmt: skip
 
 
 class Recorder:
@@ -135,12 +140,14 @@ class Lab:
     def __init__(self, broker: EmbeddedBroker) -> None:
         self.broker = broker
         self.apps: list[ehkafka.App] = []
-        self.recorders: list[Recorder] = []
+        self.recorders: list[Recorder | Store] = []
         self.histories: list[MemoryHistory] = []
         self.checker_options: dict[str, Any] = {}
         # Some tests break a promise on purpose, or have a broker that does; some let a key continue by hand
         # while a call of it runs.
         self.judged = self.keys_judged = True
+        # What all of its apps tell.
+        self.events = Events()
 
     @property
     def endpoint(self) -> ehkafka.Endpoint:
@@ -158,8 +165,17 @@ class Lab:
         self.recorders.append(recorder)
         return recorder
 
+    def store(self, work: Callable[[Any], Any] | None = None) -> Store:
+        """Return a handler of batches; its gate is open when the test ends."""
+        store = Store(work)
+        self.recorders.append(store)
+        return store
+
     def app(self, handler: Any = None, *topics: str, history: Any = None, **options: Any) -> Any:
-        """Make an app of group `g` that commits ten times a second; it is stopped when the test ends."""
+        """Make an app of group `g` that commits ten times a second; it is stopped when the test ends.
+
+        An option of batches makes it a batch handler; `history=False` leaves out what wraps each call.
+        """
         if history is None:
             history = MemoryHistory()
             self.histories.append(history)
@@ -167,10 +183,24 @@ class Lab:
         options = {"group": "g", "start": "earliest", "commit_interval_s": 0.1, **options}
         options["consumer"] = {**FAST_GROUP, **options.get("consumer", {})}
         options.setdefault("endpoint", self.endpoint)
-        app = with_history(ehkafka.App(**options), history)
+        app = with_history(ehkafka.App(**options), history or None)
+        app.add_hook(self.events)
         if handler is not None:
-            app.handler(*(topics or ("t",)), **handler_options)(handler)
+            register = app.batch_handler if BATCH_OPTIONS & handler_options.keys() else app.handler
+            register(*(topics or ("t",)), **handler_options)(handler)
         self.apps.append(app)
+        return app
+
+    def start(self, handler: Any = None, *topics: str, **options: Any) -> Any:
+        """Make an app and start it."""
+        app = self.app(handler, *topics, **options)
+        app.start()
+        return app
+
+    def start_without_commits(self, handler: Any, **options: Any) -> Any:
+        """Make and start an app whose first commit is made, and whose next one is a minute away."""
+        app = self.start(handler, commit_interval_s=60.0, **options)
+        wait_until(lambda: self.committed() == 0)
         return app
 
     def committed(self, partition: int = 0, *, topic: str = "t", group: str = "g") -> int | None:
@@ -189,12 +219,13 @@ class Lab:
         return [text for events in histories for text in overlapping_calls(events, null_key_ordered=ordered)]
 
     def close(self) -> None:
-        """Stop what still runs. What ended an app is its test's business, which has looked at it."""
+        """Stop what still runs in good order. A test has looked at what ended its apps."""
         for recorder in self.recorders:
             recorder.open_all()
-        for app in self.apps:
-            with suppress(ehkafka.EhkafkaError):
-                app.stop(drain=False, timeout_s=5.0)
+        for app in reversed(self.apps):
+            is_running = app.state == "running" and not app.wait(0.0)
+            with nullcontext() if is_running else suppress(ehkafka.EhkafkaError):
+                app.stop(drain="started" if is_running else False, timeout_s=10.0)
 
 
 @contextmanager
@@ -223,6 +254,43 @@ def lab(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Iterator[Lab]
 def labs(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Callable[[], AbstractContextManager[Lab]]:
     """Make as many of them as a test asks for, one after the other."""
     return lambda: judged(embedded_broker_factory(TOPICS))
+
+
+def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = None) -> Any:
+    """Wait for the app to end by itself; return the error that ended it."""
+    assert app.wait(LIMIT_S)
+    with pytest.raises(kind, match=words) as caught:
+        app.stop()
+    return caught.value
+
+
+def refusal(action: Callable[[], object]) -> ActionRefusedError:
+    """Return how an action is refused."""
+    with pytest.raises(ActionRefusedError) as refused:
+        action()
+    return refused.value
+
+
+@pytest.fixture
+def held(lab: Lab, recorder: Recorder) -> Any:
+    """Run an app whose first record, of key `a`, is held; `a` has two more behind it, `b` one."""
+    recorder.fail_at(0)
+    app = lab.start(recorder, on_failure=ehkafka.Hold())
+    lab.produce("a a a b")
+    wait_until(lambda: recorder.finished_offsets() == [3])
+    wait_until(lambda: app.keys.blocking()[0].status == "held")
+    return app
+
+
+@pytest.fixture(params=WORKERS)
+def stage(
+    request: pytest.FixtureRequest, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Stage]:
+    """Run each test for each kind of worker."""
+    monkeypatch.setenv(contract_handlers.DIRECTORY, str(tmp_path))
+    stage = Stage(lab, request.param, tmp_path)
+    yield stage
+    stage.close()
 
 
 class Program:
@@ -311,25 +379,13 @@ def recorder(lab: Lab) -> Recorder:
 
 
 @pytest.fixture
-def events() -> Events:
-    """Return a hook that keeps every event."""
-    return Events()
+def events(lab: Lab) -> Events:
+    """Return the events of all apps."""
+    return lab.events
 
 
 @pytest.fixture
-def wait_for() -> Callable[..., Any]:
-    """Return what polls with a deadline."""
-    return wait_until
-
-
-@pytest.fixture
-def stays() -> Callable[..., None]:
-    """Return what checks that a condition holds for a while."""
-    return must_stay
-
-
-@pytest.fixture
-def read_topic(lab: Lab, wait_for: Callable[..., Any]) -> Iterator[Callable[..., list[Any]]]:
+def read_topic(lab: Lab) -> Iterator[Callable[..., list[Any]]]:
     """Return `read_topic(topic, count)`: its records from the beginning, once there are so many."""
     with ExitStack() as readers:
 
@@ -344,24 +400,10 @@ def read_topic(lab: Lab, wait_for: Callable[..., Any]) -> Iterator[Callable[...,
                 found.extend(m for m in reader.consume(500, 0.02) if m.error() is None)
                 return len(found) >= count
 
-            wait_for(enough)
+            wait_until(enough)
             return found
 
         yield read
-
-
-@pytest.fixture
-def store_app(lab: Any) -> Any:
-    """Make apps with a `Store` for a handler, whose gates are open when the test ends."""
-
-    def make(store: Store, *topics: str, **options: Any) -> Any:
-        handler = {name: options.pop(name) for name in HANDLER & options.keys()}
-        app = lab.app(None, **options)
-        app.batch_handler(*(topics or ("t",)), **handler)(store)
-        lab.recorders.append(type("Gate", (), {"open_all": lambda _self: store.gate.set()})())
-        return app
-
-    return make
 
 
 @pytest.fixture

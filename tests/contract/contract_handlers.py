@@ -15,9 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ehkafka
+
 # Where the lines and the gates are; set by the test before the app starts, inherited by children.
 DIRECTORY = "EHKAFKA_CONTRACT_DIRECTORY"
 CHECK_S = 2e-3
+# Longer than an output that is on its way needs, so that one that is sent in vain is seen.
+SENT_S = 0.03
 
 
 def directory() -> Path:
@@ -30,10 +34,19 @@ def _lines(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
 
+def _attempt(record: Any) -> int:
+    """Return the attempt; a raw message does not know it, and has started once more by then."""
+    if isinstance(record, ehkafka.Record):
+        return record.attempt
+    start = f"start {record.topic()} {record.partition()} {record.offset()} "
+    return (directory() / "lines").read_text().count(start) or 1
+
+
 def note(word: str, record: Any) -> None:
     """Write a line down, in one piece whoever else writes."""
     key = (record.key() or b"-").decode()
-    line = f"{word} {record.topic()} {record.partition()} {record.offset()} {key} {record.attempt}\n"
+    attempt = record.attempt if isinstance(record, ehkafka.Record) else 0
+    line = f"{word} {record.topic()} {record.partition()} {record.offset()} {key} {attempt}\n"
     os.write(_lines(str(directory() / "lines")), line.encode())
 
 
@@ -43,8 +56,10 @@ def _words(record: Any) -> list[str]:
 
 def _fail_if_reported(record: Any) -> None:
     match _words(record):
-        case ["fail", kind, times] if record.attempt <= int(times):
-            raise getattr(builtins, kind)(f"no luck with {record.offset()}")
+        case ["fail", "RetryLater", times] if _attempt(record) <= int(times):
+            raise ehkafka.RetryLater(0.01, f"no luck with {record.offset()}")
+        case ["fail", kind, times] if _attempt(record) <= int(times):
+            raise (getattr(builtins, kind, None) or getattr(ehkafka, kind))(f"no luck with {record.offset()}")
 
 
 def handle(record: Any) -> None:
@@ -81,7 +96,7 @@ async def handle_async(record: Any) -> None:
     note("end", record)
 
 
-async def handle_stubborn(record: Any) -> None:
+async def handle_stubborn_async(record: Any) -> None:
     """Handle a record, whether it is cancelled or not."""
     call = asyncio.ensure_future(handle_async(record))
     while not call.done():
@@ -91,23 +106,49 @@ async def handle_stubborn(record: Any) -> None:
             continue
 
 
-def refuse_to_start() -> None:
-    """Fail as a worker's set-up."""
-    raise ConnectionError("no pool")
-
-
 def handle_batch(batch: Any) -> None:
     """Handle a batch, one record after another."""
     for record in batch:
         handle(record)
 
 
-class Handler:
-    """Handles the records of one partition."""
+def _answer(record: Any) -> Any:
+    return bytes(2_000_000) if _words(record) == ["large"] else str(record.offset())
 
-    def open(self, partition: Any) -> None:
-        """Need nothing."""
 
-    def process(self, record: Any) -> None:
-        """Handle a record, blocking."""
-        handle(record)
+def send(record: Any) -> Any:
+    """Handle a record and send its offset, or much too much."""
+    handle(record)
+    return _answer(record)
+
+
+async def send_async(record: Any) -> Any:
+    """Do it awaiting."""
+    await handle_async(record)
+    return _answer(record)
+
+
+def send_batch(batch: Any) -> None:
+    """Do it for each record of a batch."""
+    for record in batch:
+        record.send(send(record))
+
+
+def send_first(record: Any) -> None:
+    """Send the offset, and then handle the record."""
+    record.send(_answer(record))
+    time.sleep(SENT_S)
+    handle(record)
+
+
+async def send_first_async(record: Any) -> None:
+    """Do it awaiting."""
+    record.send(_answer(record))
+    await asyncio.sleep(SENT_S)
+    await handle_async(record)
+
+
+def send_first_batch(batch: Any) -> None:
+    """Do it for each record of a batch."""
+    for record in batch:
+        send_first(record)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.events import LogReplaced
 from ehkafka.intake.log_watch import LogWatch
-from ehkafka.progress.metadata import LogFacts, MetadataText, encode, facts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ehkafka.progress.metadata import facts_of
+from tests.contract.conftest import ends_with
+from tests.contract.mirrored import commit, commit_of, text_of
+from tests.kit.waiting import must_stay, wait_until
 
 OLD, NEW = 5, 9
 LONG_AGO_MS = 1_600_000_000_000
@@ -42,16 +40,6 @@ def words(prefix: str, count: int) -> str:
     return " ".join(f"{prefix}{number}" for number in range(count))
 
 
-def put_commit(lab: Any, next_offset: int, shown: MetadataText) -> None:
-    """Commit for the group with metadata of ours."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    try:
-        wanted = KafkaPartition("t", 0, next_offset, metadata=shown.text or "")
-        consumer.commit(offsets=[wanted], asynchronous=False)
-    finally:
-        consumer.close()
-
-
 def make_anew(lab: Any) -> None:
     """Delete the topic and make it again with a longer log."""
     lab.broker.delete_topic("t")
@@ -61,18 +49,16 @@ def make_anew(lab: Any) -> None:
 
 @pytest.mark.usefixtures("asks_often")
 def test_a_running_app_finds_another_record_where_its_witness_was(
-    lab: Any, recorder: Any, events: Any, wait_for: Callable[..., Any]
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """All of the new log is handled, though the old position lies inside of it."""
     lab.produce(words("o", OLD))
-    app = lab.app(recorder, on_out_of_range="earliest", commit_interval_s=0.1)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == OLD)
+    lab.start(recorder, on_out_of_range="earliest", commit_interval_s=0.1)
+    wait_until(lambda: lab.committed() == OLD)
     make_anew(lab)
     everything = {f"n{number}".encode() for number in range(NEW)}
-    wait_for(lambda: keys(recorder) >= everything)
-    wait_for(lambda: lab.committed() == NEW)
+    wait_until(lambda: keys(recorder) >= everything)
+    wait_until(lambda: lab.committed() == NEW)
     [reported] = events.of(LogReplaced)
     assert "the record at" in reported.reason
     assert reported.resumed_at == 0
@@ -80,56 +66,44 @@ def test_a_running_app_finds_another_record_where_its_witness_was(
 
 @pytest.mark.parametrize("policy", ["stop", "earliest"])
 def test_a_commit_whose_witness_is_another_record_does_not_decide(
-    lab: Any, recorder: Any, events: Any, wait_for: Callable[..., Any], policy: str
+    lab: Any, recorder: Any, events: Any, policy: str
 ) -> None:
     """The app begins at it, for the witness is read beside; then the policy decides."""
     lab.produce(words("n", NEW))
-    put_commit(lab, OLD, encode(OLD, LogFacts(witness=(OLD - 1, LONG_AGO_MS)), (), None, 1_000))
-    app = lab.app(recorder, on_out_of_range=policy)
-    app.add_hook(events)
-    app.start()
+    commit(lab, OLD, metadata=text_of(OLD, witness=(OLD - 1, LONG_AGO_MS)))
+    app = lab.start(recorder, on_out_of_range=policy)
     if policy == "stop":
-        assert app.wait(15.0)
-        with pytest.raises(ehkafka.errors.OffsetGapError, match=r"another log.*2020-09-13T12:26:40"):
-            app.stop()
+        ends_with(app, ehkafka.errors.OffsetGapError, r"another log.*2020-09-13T12:26:40")
     else:
-        wait_for(lambda: keys(recorder) >= {f"n{number}".encode() for number in range(NEW)})
+        wait_until(lambda: keys(recorder) >= {f"n{number}".encode() for number in range(NEW)})
     [reported] = events.of(LogReplaced)
     assert reported.resumed_at == (0 if policy == "earliest" else None)
 
 
 def test_a_commit_keeps_the_witness_that_was_not_proved(
-    lab: Any, recorder: Any, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before the look: its last commits still tell that the log is another one."""
     monkeypatch.setattr(LogWatch, "check", lambda _self: {})
     lab.produce(words("n", NEW))
     witness = (OLD - 1, LONG_AGO_MS)
-    put_commit(lab, OLD, encode(OLD, LogFacts(witness=witness), (), None, 1_000))
-    app = lab.app(recorder, commit_interval_s=0.1)
-    app.start()
-    wait_for(lambda: lab.committed() == NEW)
+    commit(lab, OLD, metadata=text_of(OLD, witness=witness))
+    app = lab.start(recorder, commit_interval_s=0.1)
+    wait_until(lambda: lab.committed() == NEW)
     app.stop()
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    try:
-        [found] = consumer.committed([KafkaPartition("t", 0)], timeout=10.0)
-    finally:
-        consumer.close()
-    assert facts_of(NEW, found.metadata).witness == witness
+    assert facts_of(*commit_of(lab)).witness == witness
 
 
 def test_a_held_lane_of_the_old_log_ends_before_the_new_one_begins(
-    lab: Any, recorder: Any, events: Any, wait_for: Callable[..., Any], stays: Callable[..., None]
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """What runs of the old log has its outcome first; meanwhile nothing more of the new one is read."""
     lab.produce(words("n", NEW))
-    put_commit(lab, OLD, encode(OLD, LogFacts(witness=(OLD - 1, LONG_AGO_MS)), (), None, 1_000))
+    commit(lab, OLD, metadata=text_of(OLD, witness=(OLD - 1, LONG_AGO_MS)))
     gate = recorder.block(lambda record: record.offset() == NEW - 1)
-    app = lab.app(recorder, on_out_of_range="earliest", workers=2)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: events.of(LogReplaced))
-    stays(lambda: 0 not in recorder.offsets())
+    lab.start(recorder, on_out_of_range="earliest", workers=2)
+    wait_until(lambda: events.of(LogReplaced))
+    must_stay(lambda: 0 not in recorder.offsets())
     gate.set()
-    wait_for(lambda: recorder.offsets().count(NEW - 1) == 2)
+    wait_until(lambda: recorder.offsets().count(NEW - 1) == 2)
     assert sorted(recorder.offsets())[:2] == [0, 1]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import ehkafka
+from tests.kit.waiting import must_stay, wait_until
 
 LARGE = 50_000
 RECORDS = 100
@@ -22,37 +23,30 @@ def _produce(lab: Any, where: str) -> None:
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("where", ["key", "headers"])
-def test_the_backlog_is_bounded_by_all_bytes(
-    lab: Any, recorder: Any, wait_for: Any, stays: Any, where: str, *, raw: bool
-) -> None:
+def test_the_backlog_is_bounded_by_all_bytes(lab: Any, recorder: Any, where: str, *, raw: bool) -> None:
     """One record blocks; those behind it fill the backlog, and the broker keeps the rest."""
     _produce(lab, where)
     gate = recorder.block()
-    app = lab.app(**LIMITS)
-    app.handler("t", raw=raw)(recorder)
-    app.start()
-    wait_for(lambda: _bytes(app)[0] > LIMIT // 2)
-    stays(lambda: app.snapshot().received_records <= LIMIT // LARGE + 2)
+    app = lab.start(recorder, raw=raw, **LIMITS)
+    wait_until(lambda: _bytes(app)[0] > LIMIT // 2)
+    must_stay(lambda: app.snapshot().received_records <= LIMIT // LARGE + 2)
     assert _bytes(app)[0] >= (app.snapshot().received_records - 1) * LARGE
     gate.set()
-    wait_for(lambda: lab.committed() == RECORDS)
+    wait_until(lambda: lab.committed() == RECORDS)
     assert _bytes(app) == (0, 0)
-    app.stop()
 
 
 @pytest.mark.parametrize("where", ["key", "headers"])
-def test_the_parked_budget_is_bounded_by_all_bytes(lab: Any, wait_for: Any, stays: Any, where: str) -> None:
+def test_the_parked_budget_is_bounded_by_all_bytes(lab: Any, where: str) -> None:
     """Records that wait behind failed ones are counted with their keys and headers."""
     _produce(lab, where)
 
     def fail(_record: Any) -> None:
         raise ValueError("no")
 
-    app = lab.app(fail, on_failure=ehkafka.Hold(), **LIMITS)
-    app.start()
-    wait_for(lambda: _bytes(app)[1] > LIMIT // 2)
-    stays(lambda: app.snapshot().received_records <= 2 * LIMIT // LARGE + 2)
-    app.stop()
+    app = lab.start(fail, on_failure=ehkafka.Hold(), **LIMITS)
+    wait_until(lambda: _bytes(app)[1] > LIMIT // 2)
+    must_stay(lambda: app.snapshot().received_records <= 2 * LIMIT // LARGE + 2)
 
 
 def _bytes(app: Any) -> tuple[int, int]:

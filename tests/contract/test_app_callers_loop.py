@@ -16,6 +16,7 @@ import pytest
 import ehkafka
 from ehkafka.events import AttemptOverdue
 from tests.contract.in_loop import Client, InLoop, until
+from tests.kit.waiting import wait_until
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("REQUEST", default="none")
 
@@ -136,21 +137,13 @@ def test_without_a_loop_it_is_refused(lab: Any) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("options", [{"loop": "mine"}, {"on_end": "exit"}, {"on_end": nothing}])
-def test_what_is_no_choice_is_refused_at_once(lab: Any, options: dict[str, Any]) -> None:
-    """By its name."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=next(iter(options))):
-        lab.app(nothing, **options)
-
-
 # --- an object of another loop ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["handler", "batch_handler"])
-def test_an_object_of_another_loop_is_explained(lab: Any, events: Any, wait_for: Any, kind: str) -> None:
+def test_an_object_of_another_loop_is_explained(lab: Any, events: Any, kind: str) -> None:
     """The error, the log and the event name the handler and what to do."""
     app = lab.app()
-    app.add_hook(events)
     others: list[Any] = []
 
     async def store(_given: Any) -> None:
@@ -172,30 +165,6 @@ def test_an_object_of_another_loop_is_explained(lab: Any, events: Any, wait_for:
 
 
 # --- the loop and the stop -------------------------------------------------------------------------------
-
-
-def test_the_loop_goes_on_while_the_app_starts_works_and_stops(lab: Any) -> None:
-    """Nothing of the app's waits on the loop."""
-    longest_s = 0.0
-    app = lab.app(nothing, loop="caller")
-    lab.produce("a b c")
-
-    async def tick() -> None:
-        nonlocal longest_s
-        loop = asyncio.get_running_loop()
-        while True:
-            before_s = loop.time()
-            await asyncio.sleep(0.005)
-            longest_s = max(longest_s, loop.time() - before_s)
-
-    async def main() -> None:
-        ticker = asyncio.create_task(tick())
-        async with app:
-            await until(lambda: app.snapshot().finished_records == 3)
-        ticker.cancel()
-
-    asyncio.run(main())
-    assert longest_s < 0.4
 
 
 def test_stop_on_the_loop_asks_and_returns(lab: Any) -> None:
@@ -227,7 +196,7 @@ def test_stop_on_the_loop_asks_and_returns(lab: Any) -> None:
     assert lab.committed() == 1
 
 
-def test_a_stop_from_another_thread_waits_and_the_block_ends_well(lab: Any, wait_for: Any) -> None:
+def test_a_stop_from_another_thread_waits_and_the_block_ends_well(lab: Any) -> None:
     """Running calls end, their records are committed, and whoever is in the block is left alone."""
     began = threading.Event()
     app = lab.app(loop="caller")
@@ -282,12 +251,11 @@ def test_a_stop_while_the_loop_is_blocked_ends_in_time_and_loses_nothing(lab: An
 
 
 def test_a_deadline_cancels_the_call_and_a_blocking_one_is_reported_with_its_stack(
-    lab: Any, events: Any, wait_for: Any
+    lab: Any, events: Any
 ) -> None:
     """A coroutine that waits is cancelled; one that blocks the loop is overdue, with the line it is at."""
     gate = threading.Event()
     app = lab.app(loop="caller")
-    app.add_hook(events)
     ended: list[str] = []
 
     @app.handler("t", deadline_s=0.2, on_failure=ehkafka.Skip())
@@ -304,15 +272,15 @@ def test_a_deadline_cancels_the_call_and_a_blocking_one_is_reported_with_its_sta
     lab.produce("a")
     entered = InLoop(app)
     entered.start()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     assert ended == ["cancelled"]
     lab.produce("a")
     try:
-        wait_for(lambda: events.of(AttemptOverdue))
+        wait_until(lambda: events.of(AttemptOverdue))
     finally:
         gate.set()
     assert "gate.wait" in events.of(AttemptOverdue)[0].stack
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     entered.stop()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import ehkafka
 from tests.kit.inside import inside
+from tests.kit.waiting import wait_until
 
 HEADERS = [("trace", b"1")]
 
@@ -115,16 +116,14 @@ def _produce(lab: Any, keys: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_record_is_tried_again_as_it_was_received_before_the_next_of_its_key(
-    lab: Any, wait_for: Any, kind: str
-) -> None:
+def test_a_record_is_tried_again_as_it_was_received_before_the_next_of_its_key(lab: Any, kind: str) -> None:
     """Whatever its handler had made of it; later records of its key wait behind it."""
     _produce(lab, "a a a b a c " * 20)
     spoiler = Spoiler({0, 4, 7, 60})
     app = lab.app(history=_Nothing())
     _add(app, kind, spoiler, retry=ehkafka.Retry(attempts=3, first_s=0.05, jitter=0.0))
     app.start()
-    wait_for(lambda: lab.committed() == 120)
+    wait_until(lambda: lab.committed() == 120)
     app.stop()
     if kind != "batch":  # there those behind a failed one come again with it
         again = {offset: len(tries) for offset, tries in spoiler.seen.items() if len(tries) > 1}
@@ -140,7 +139,7 @@ def test_a_record_is_tried_again_as_it_was_received_before_the_next_of_its_key(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_dead_letter_is_what_was_received(lab: Any, wait_for: Any, kind: str) -> None:
+def test_a_dead_letter_is_what_was_received(lab: Any, kind: str) -> None:
     """Its key, value and headers, not what a handler set in their place."""
     letters: list[Any] = []
     _produce(lab, "a b a")
@@ -149,7 +148,7 @@ def test_a_dead_letter_is_what_was_received(lab: Any, wait_for: Any, kind: str) 
     policy = ehkafka.DeadLetter(letters.append, run_max=None, ratio_max=None)
     _add(app, kind, spoiler, on_failure=policy)
     app.start()
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
     app.stop()
     assert sorted((letter.offset, letter.key, letter.value, letter.headers[:1]) for letter in letters) == [
         (0, b"a", b"v", HEADERS),
@@ -159,7 +158,7 @@ def test_a_dead_letter_is_what_was_received(lab: Any, wait_for: Any, kind: str) 
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_those_who_are_asked_about_a_failure_change_nothing(lab: Any, wait_for: Any, *, raw: bool) -> None:
+def test_those_who_are_asked_about_a_failure_change_nothing(lab: Any, *, raw: bool) -> None:
     """Retry functions and `on_error` get a record of their own; so do order functions."""
     letters: list[Any] = []
     asked: list[tuple[Any, ...]] = []
@@ -186,14 +185,14 @@ def test_those_who_are_asked_about_a_failure_change_nothing(lab: Any, wait_for: 
     policy = ehkafka.DeadLetter(letters.append, run_max=None, ratio_max=None)
     app.handler("t", raw=raw, retry=retry, order_by=order_by, on_failure=policy)(fail)
     app.start()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     app.stop()
     assert asked == [("t", b"a", b"v", HEADERS)] * 6
     assert (letters[0].key, letters[0].value, letters[0].headers[:1]) == (b"a", b"v", HEADERS)
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_a_deferred_record_that_fails_is_what_was_received(lab: Any, wait_for: Any, *, raw: bool) -> None:
+def test_a_deferred_record_that_fails_is_what_was_received(lab: Any, *, raw: bool) -> None:
     """Its handler has spoiled and deferred it; the answer comes from elsewhere."""
     seen: list[tuple[Any, ...]] = []
     tokens: list[Any] = []
@@ -207,18 +206,18 @@ def test_a_deferred_record_that_fails_is_what_was_received(lab: Any, wait_for: A
     app = lab.app(history=_Nothing())
     app.handler("t", raw=raw, retry=ehkafka.Retry(attempts=2, first_s=0.01))(handle)
     app.start()
-    wait_for(lambda: len(tokens) == 1)
+    wait_until(lambda: len(tokens) == 1)
     tokens[0].fail(ValueError("no"))
-    wait_for(lambda: len(tokens) == 2)
+    wait_until(lambda: len(tokens) == 2)
     tokens[1].finish()
-    wait_for(lambda: len(tokens) == 3)
+    wait_until(lambda: len(tokens) == 3)
     tokens[2].finish()
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     assert seen == [("t", b"a", b"v", HEADERS)] * 3
 
 
-def test_a_record_of_its_own_message_may_be_deferred(lab: Any, wait_for: Any) -> None:
+def test_a_record_of_its_own_message_may_be_deferred(lab: Any) -> None:
     """`adapt` hands over a message of the handler's own; its token is the record's."""
     tokens: list[Any] = []
 
@@ -231,11 +230,10 @@ def test_a_record_of_its_own_message_may_be_deferred(lab: Any, wait_for: Any) ->
     app = lab.app(history=_Nothing())
     app.handler("t")(handle)
     app.start()
-    wait_for(lambda: tokens)
+    wait_until(lambda: tokens)
     assert lab.committed() in (None, 0)
     assert tokens[0].finish()
-    wait_for(lambda: lab.committed() == 1)
-    app.stop()
+    wait_until(lambda: lab.committed() == 1)
 
 
 def _held_bytes(app: Any) -> list[tuple[int, int]]:

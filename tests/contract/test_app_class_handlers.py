@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any, ClassVar
 
-import pytest
-
 import ehkafka
+from tests.contract.conftest import ends_with
+from tests.kit.waiting import must_stay, wait_until
 
 
 class Counting:
@@ -33,7 +33,7 @@ class Counting:
         self.seen.append(("close", self.partition, id(self), reason))
 
 
-def test_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any) -> None:
+def test_a_class_handler_gets_one_instance_per_partition(lab: Any) -> None:
     """Open before the first record, close with the reason after the last, one instance throughout."""
 
     class Mine(Counting):
@@ -41,9 +41,8 @@ def test_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any
 
     for partition in range(4):
         lab.produce("a b c d e", topic="t4", partition=partition)
-    app = lab.app(Mine, "t4")
-    app.start()
-    wait_for(lambda: sum(word[0] == "record" for word in Mine.seen) == 20)
+    app = lab.start(Mine, "t4")
+    wait_until(lambda: sum(word[0] == "record" for word in Mine.seen) == 20)
     app.stop()
     instances = set()
     for partition in range(4):
@@ -55,21 +54,20 @@ def test_a_class_handler_gets_one_instance_per_partition(lab: Any, wait_for: Any
     assert len(instances) == 4
 
 
-def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: Any) -> None:
+def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any) -> None:
     """After a loss the next assignment has an instance of its own."""
     from ehkafka.testing import ApiKey  # noqa: PLC0415
 
     class Mine(Counting):
         seen: ClassVar[list[tuple[Any, ...]]] = []
 
-    app = lab.app(Mine)
-    app.start()
+    app = lab.start(Mine)
     lab.produce("a")
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: len([word for word in Mine.seen if word[0] == "open"]) == 2)
+    wait_until(lambda: len([word for word in Mine.seen if word[0] == "open"]) == 2)
     lab.produce("b")
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     assert [(word[0], word[3]) for word in Mine.seen if word[0] == "close"] == [
         ("close", "lost"),
@@ -77,7 +75,7 @@ def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any, wait_for: 
     ]
 
 
-def test_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, stays: Any) -> None:
+def test_no_record_is_handled_before_open_has_returned(lab: Any) -> None:
     """A slow open holds back its own partition's records, and only those."""
     gate = threading.Event()
 
@@ -88,14 +86,12 @@ def test_no_record_is_handled_before_open_has_returned(lab: Any, wait_for: Any, 
             assert gate.wait(20.0)
             super().open(partition)
 
-    app = lab.app(Mine)
-    app.start()
+    app = lab.start(Mine)
     lab.produce("a b c")
-    wait_for(lambda: app.snapshot().received_records == 3)
-    stays(lambda: not Mine.seen)
+    wait_until(lambda: app.snapshot().received_records == 3)
+    must_stay(lambda: not Mine.seen)
     gate.set()
-    wait_for(lambda: lab.committed() == 3)
-    app.stop()
+    wait_until(lambda: lab.committed() == 3)
 
 
 def test_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any) -> None:
@@ -108,16 +104,13 @@ def test_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any
             raise ConnectionError("no table")
 
     lab.produce("a b")
-    app = lab.app(Mine)
-    app.start()
-    assert app.wait(10.0)
-    with pytest.raises(ehkafka.EhkafkaError, match=r"opening t\[0\] failed: ConnectionError: no table"):
-        app.stop()
+    app = lab.start(Mine)
+    ends_with(app, ehkafka.EhkafkaError, r"opening t\[0\] failed: ConnectionError: no table")
     assert not [word for word in Mine.seen if word[0] == "record"]
     assert lab.committed() in (None, 0)
 
 
-def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events: Any, wait_for: Any) -> None:
+def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events: Any) -> None:
     """The stop ends in good order."""
     from ehkafka.events import UserCodeFailed  # noqa: PLC0415
 
@@ -128,16 +121,14 @@ def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events:
             raise ConnectionError("cannot flush")
 
     lab.produce("a b")
-    app = lab.app(Mine)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 2)
+    app = lab.start(Mine)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     (failed,) = events.of(UserCodeFailed)
     assert failed.where == "closing t[0]"
 
 
-def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> None:
+def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any) -> None:
     """A flush that takes its time ends before on_stop closes what it flushes to."""
     gate = threading.Event()
 
@@ -152,7 +143,7 @@ def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any, wait_for: Any) -> 
     app = lab.app(Mine)
     app.on_stop(lambda: Mine.seen.append(("on_stop",)))
     app.start()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     stopping = threading.Thread(target=app.stop)
     stopping.start()
     stopping.join(2.5)  # longer than what is left after a deadline

@@ -11,7 +11,9 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.events import AppStopped, CommitFailed, PartitionAssigned, PartitionLost, RecordsLeft
 from ehkafka.testing import ApiKey
+from tests.contract.conftest import ends_with
 from tests.kit.inside import inside
+from tests.kit.waiting import wait_until
 
 T0 = ehkafka.TopicPartition("t", 0)
 
@@ -28,84 +30,73 @@ T0 = ehkafka.TopicPartition("t", 0)
     ],
 )
 def test_a_failed_commit_is_tried_again_and_counts_for_nothing_before(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
+    lab: Any, recorder: Any, events: Any, code: int
 ) -> None:
     """Two refusals: nothing counts as committed until the third try; the app goes on."""
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    app = lab.start(recorder)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code, code)
     lab.produce("a b c")
-    wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].committed == 3)
+    wait_until(lambda: app.snapshot().partitions and app.snapshot().partitions[0].committed == 3)
     assert lab.committed() == 3
     lab.produce("a b c")
-    wait_for(lambda: lab.committed() == 6)
+    wait_until(lambda: lab.committed() == 6)
     # A group that moves may cost the member its short session here, and then a repeat.
     assert set(recorder.offsets()) == {0, 1, 2, 3, 4, 5}
-    wait_for(lambda: app.health().ok)
-    app.stop()
+    wait_until(lambda: app.health().ok)
 
 
 def test_health_is_red_with_the_brokers_words_while_commits_fail(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """The reason names the error; nothing counts as committed; a later success turns it green."""
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    app = lab.start(recorder)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.INVALID_COMMIT_OFFSET_SIZE] * 50)
     lab.produce("a b c")
-    wait_for(lambda: len(events.of(CommitFailed)) >= 2)
+    wait_until(lambda: len(events.of(CommitFailed)) >= 2)
     (reason,) = app.health().reasons
     assert "INVALID_COMMIT_OFFSET_SIZE" in reason
     # The start may have committed its position before the broker refused.
     assert app.snapshot().partitions[0].committed in {None, 0}
     assert all(failed.retriable for failed in events.of(CommitFailed))
     lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
-    wait_for(lambda: app.health().ok)
+    wait_until(lambda: app.health().ok)
     assert lab.committed() == 3
-    app.stop()
 
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION])
 def test_a_member_that_the_group_forgot_rejoins_and_goes_on(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, code: int
+    lab: Any, recorder: Any, events: Any, code: int
 ) -> None:
     """The commit is not acknowledged, the member joins again, and the records are committed then."""
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    app = lab.start(recorder)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code)
     lab.produce("a b c")
-    wait_for(lambda: events.of(CommitFailed))
+    wait_until(lambda: events.of(CommitFailed))
     # Where the group rebalances, the next generation takes the commit.
     assert events.of(CommitFailed)[0].retriable == (code == KafkaError.ILLEGAL_GENERATION)
-    wait_for(lambda: len(events.of(PartitionAssigned)) == 2)
+    wait_until(lambda: len(events.of(PartitionAssigned)) == 2)
     (lost,) = events.of(PartitionLost)
     assert "the group continued without this member" in lost.sentence()
     lab.produce("d")
-    wait_for(lambda: lab.committed() == 4)
-    wait_for(lambda: app.health().ok)
-    app.stop()
+    wait_until(lambda: lab.committed() == 4)
+    wait_until(lambda: app.health().ok)
 
 
 def test_a_stop_while_the_group_rebalances_commits_under_the_next_generation(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """Partitions stay assigned meanwhile. What a stop commits then is refused until the member has joined."""
-    app = lab.app(recorder, assignor="cooperative-sticky", commit_interval_s=60.0)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    app = lab.start(recorder, assignor="cooperative-sticky", commit_interval_s=60.0)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     lab.produce("a b c")
-    wait_for(lambda: recorder.count == 3)
+    wait_until(lambda: recorder.count == 3)
     lab.broker.track_requests()
     lab.broker.delay_next(ApiKey.JOIN_GROUP, 1.0)
     lab.broker.fail_next(ApiKey.HEARTBEAT, KafkaError.REBALANCE_IN_PROGRESS)
-    wait_for(lambda: lab.broker.requests(ApiKey.JOIN_GROUP))
+    wait_until(lambda: lab.broker.requests(ApiKey.JOIN_GROUP))
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.ILLEGAL_GENERATION)
     app.stop()
     # The group's own refusal may come as well.
@@ -133,28 +124,19 @@ def test_a_stop_while_the_group_rebalances_commits_under_the_next_generation(
     ],
 )
 def test_what_waiting_does_not_fix_stops_the_app(
-    lab: Any,
-    recorder: Any,
-    wait_for: Any,
-    code: int,
-    kind: type[ehkafka.EhkafkaError],
-    exit_code: int,
-    words: str,
+    lab: Any, recorder: Any, code: int, kind: type[ehkafka.EhkafkaError], exit_code: int, words: str
 ) -> None:
     """A commit is denied: the app ends with an error that says what to do."""
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    app = lab.start(recorder)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[code] * 20)
     lab.produce("a b c")
-    assert app.wait(10.0)
-    with pytest.raises(kind, match=words) as caught:
-        app.stop()
-    assert caught.value.exit_code == exit_code
+    caught = ends_with(app, kind, words)
+    assert caught.exit_code == exit_code
     assert not app.health()
 
 
-def test_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wait_for: Any) -> None:
+def test_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any) -> None:
     """Exit code 5; in a process of its own, because librdkafka's close never ends after a fatal error."""
     started = program(
         """
@@ -163,7 +145,7 @@ def test_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wait_
         run()
         """
     )
-    wait_for(lambda: started.printed("assigned"))
+    wait_until(lambda: started.printed("assigned"))
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.FENCED_INSTANCE_ID] * 20)
     lab.produce("a")
     assert started.wait(10.0) == 5
@@ -171,39 +153,32 @@ def test_a_fenced_member_stops_and_says_what_to_do(lab: Any, program: Any, wait_
     assert started.printed("give each process its own")
 
 
-def test_metadata_that_the_broker_finds_too_large_is_left_out(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
-) -> None:
+def test_metadata_that_the_broker_finds_too_large_is_left_out(lab: Any, recorder: Any, events: Any) -> None:
     """The refusal costs the metadata, not the commit: it goes again at once, whatever the interval."""
     first, gate = recorder.block(b"first"), recorder.block(b"slow")
-    app = lab.app(recorder, commit_interval_s=60.0, commit_every_records=1)
-    app.add_hook(events)
-    app.start()
+    app = lab.start(recorder, commit_interval_s=60.0, commit_every_records=1)
     lab.produce("first slow b")
-    wait_for(lambda: inside(app).ledger.acknowledged(T0) is not None)
-    wait_for(lambda: inside(app).ledger.acknowledged(T0).metadata)
+    wait_until(lambda: inside(app).ledger.acknowledged(T0) is not None)
+    wait_until(lambda: inside(app).ledger.acknowledged(T0).metadata)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     first.set()
-    wait_for(lambda: lab.committed() == 1)
-    wait_for(lambda: inside(app).ledger.acknowledged(T0).next_offset == 1)
+    wait_until(lambda: lab.committed() == 1)
+    wait_until(lambda: inside(app).ledger.acknowledged(T0).next_offset == 1)
     assert inside(app).ledger.acknowledged(T0).metadata is None
     assert [failed.retriable for failed in events.of(CommitFailed)] == [True]
     assert app.health().ok
     gate.set()
-    wait_for(lambda: lab.committed() == 3)
-    app.stop()
+    wait_until(lambda: lab.committed() == 3)
 
 
 def test_a_last_commit_goes_without_the_metadata_that_is_too_large(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """A stop whose commit is refused for its metadata has committed the position when it ends."""
     recorder.block(b"slow")
     lab.produce("a slow b")
-    app = lab.app(recorder, commit_interval_s=60.0)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: recorder.count == 2)
+    app = lab.start(recorder, commit_interval_s=60.0)
+    wait_until(lambda: recorder.count == 2)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.5)
@@ -214,22 +189,19 @@ def test_a_last_commit_goes_without_the_metadata_that_is_too_large(
 
 
 def test_a_stop_tells_that_the_commit_of_a_partition_revoked_meanwhile_failed(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """The group moves while the stop drains, and refuses what was finished: the next owner repeats it."""
-    app = lab.app(recorder, commit_interval_s=60.0, drain_s=0.2)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 0)
+    app = lab.start(recorder, commit_interval_s=60.0, drain_s=0.2)
+    wait_until(lambda: lab.committed() == 0)
     gate = recorder.block(b"b")
     lab.produce("a b")
-    wait_for(lambda: len(recorder.started) == 2 and len(recorder.finished) == 1)
+    wait_until(lambda: len(recorder.started) == 2 and len(recorder.finished) == 1)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.REBALANCE_IN_PROGRESS] * 50)
     with ThreadPoolExecutor(1) as pool:
         stopping = pool.submit(app.stop, timeout_s=10.0)
-        other = lab.app(lambda _record: None)
-        other.start()
-        wait_for(lambda: app.snapshot().counters["PartitionRevoked"])
+        lab.start(lambda _record: None)
+        wait_until(lambda: app.snapshot().counters["PartitionRevoked"])
         gate.set()
         with pytest.raises(ehkafka.errors.UnfinishedError, match=r"last commit of t\[0\] failed"):
             stopping.result(20.0)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 import ehkafka
 from ehkafka.events import CommitAcknowledged
 from ehkafka.testing import ApiKey
+from tests.contract.mirrored import commit
 from tests.kit.checker.history_event import CommitAcknowledged as Acknowledged
 from tests.kit.checker.history_event import CommitFailed as Failed
 from tests.kit.checker.history_event import CommitRequested as Requested
+from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,58 +38,49 @@ def most_in_flight(history: Iterable[Any]) -> int:
     return most
 
 
-def test_a_stuck_partition_does_not_touch_the_commits_of_others(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_a_stuck_partition_does_not_touch_the_commits_of_others(lab: Any, recorder: Any) -> None:
     """Partition 0 is stuck at its first record; 1 to 3 commit everything, twice."""
     recorder.block(lambda record: record.partition() == 0)
-    app = lab.app(recorder, "t4")
-    app.start()
+    lab.start(recorder, "t4")
     for turn in (1, 2):
         for partition in range(4):
             lab.produce("a b c", topic="t4", partition=partition)
-        wait_for(lambda turn=turn: [lab.committed(p, topic="t4") for p in (1, 2, 3)] == [3 * turn] * 3)
+        wait_until(lambda turn=turn: [lab.committed(p, topic="t4") for p in (1, 2, 3)] == [3 * turn] * 3)
     assert lab.committed(0, topic="t4") in (None, 0)
     recorder.open_all()
-    app.stop()
 
 
-def test_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder: Any) -> None:
     """Retention took 500 records; a new group from the earliest handles ten and commits 510."""
     lab.produce("a " * 510)
     lab.broker.delete_records("t", 0, 500)
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: recorder.count == 10)
-    wait_for(lambda: lab.committed() == 510)
+    lab.start(recorder)
+    wait_until(lambda: recorder.count == 10)
+    wait_until(lambda: lab.committed() == 510)
     assert recorder.offsets() == list(range(500, 510))
-    app.stop()
 
 
-def test_nothing_is_sent_while_nothing_changes(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
+def test_nothing_is_sent_while_nothing_changes(lab: Any, recorder: Any) -> None:
     """Ten intervals after the last record, and a stop, without an OffsetCommit request."""
     lab.produce("a b c", topic="t4")
-    app = lab.app(recorder, "t4")
-    app.start()
-    wait_for(lambda: lab.committed(topic="t4") == 3)
-    wait_for(lambda: app.snapshot().partitions[0].committed == 3)
+    app = lab.start(recorder, "t4")
+    wait_until(lambda: lab.committed(topic="t4") == 3)
+    wait_until(lambda: app.snapshot().partitions[0].committed == 3)
     lab.broker.track_requests()
-    stays(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT), for_s=1.0)
+    must_stay(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT), for_s=1.0)
     app.stop()
     assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
 
 
 def test_an_unchanged_position_is_sent_again_when_idle_for_too_long(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """With commit_idle_s=0.3 the same next_offset goes out again, about that far apart."""
     lab.produce("a b c")
-    app = lab.app(recorder, commit_idle_s=0.3)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 3)
+    app = lab.start(recorder, commit_idle_s=0.3)
+    wait_until(lambda: lab.committed() == 3)
     lab.broker.track_requests()
-    wait_for(lambda: len(lab.broker.requests(ApiKey.OFFSET_COMMIT)) == 3)
+    wait_until(lambda: len(lab.broker.requests(ApiKey.OFFSET_COMMIT)) == 3)
     first, second, third = (request.received_at_s for request in lab.broker.requests(ApiKey.OFFSET_COMMIT))
     assert second - first >= 0.28
     assert third - second >= 0.28
@@ -97,23 +88,20 @@ def test_an_unchanged_position_is_sent_again_when_idle_for_too_long(
     assert acknowledged(events)[-3:] == [3, 3, 3]
 
 
-def test_with_slow_commits_one_is_in_flight_and_handlers_go_on(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_with_slow_commits_one_is_in_flight_and_handlers_go_on(lab: Any, recorder: Any) -> None:
     """Each commit takes 1.1 s: at most one waits, handlers never do, the last one has it all."""
-    app = lab.app(recorder, workers=4)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    app = lab.start(recorder, workers=4)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     lab.broker.delay_next(ApiKey.OFFSET_COMMIT, 1.1, times=10)
     handled_after: list[float] = []
     ends_s = time.monotonic() + 3.5
     while time.monotonic() < ends_s:
         before, began_s = recorder.count, time.monotonic()
         lab.produce("a b c d e f g h i j" * 5)
-        wait_for(lambda before=before: recorder.count == before + 46)
+        wait_until(lambda before=before: recorder.count == before + 46)
         handled_after.append(time.monotonic() - began_s)
     total = recorder.count
-    wait_for(lambda: lab.committed() == total)
+    wait_until(lambda: lab.committed() == total)
     history = list(lab.histories[0].events)
     app.stop()
     commits = [e for e in history if isinstance(e, Requested)]
@@ -124,70 +112,49 @@ def test_with_slow_commits_one_is_in_flight_and_handlers_go_on(
     assert len(handled_after) > 10
 
 
-def test_commit_every_records_commits_long_before_the_interval(
-    lab: Any, recorder: Any, wait_for: Any, stays: Any
-) -> None:
+def test_commit_every_records_commits_long_before_the_interval(lab: Any, recorder: Any) -> None:
     """With an interval of a minute, the tenth finished record brings the commit, the ninth does not."""
-    app = lab.app(recorder, commit_interval_s=60.0, commit_every_records=10)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    app = lab.start(recorder, commit_interval_s=60.0, commit_every_records=10)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     lab.produce("a b c")
-    wait_for(lambda: recorder.count == 3)
+    wait_until(lambda: recorder.count == 3)
     # The first commit after the start is due at once; from there on ten are counted.
-    wait_for(lambda: lab.committed() is not None or app.snapshot().finished_records == 3)
+    wait_until(lambda: lab.committed() is not None or app.snapshot().finished_records == 3)
     first = lab.committed() or 0
     lab.produce("d " * (first + 9 - 3))
-    wait_for(lambda: recorder.count == first + 9)
-    stays(lambda: lab.committed() in (None, first))
+    wait_until(lambda: recorder.count == first + 9)
+    must_stay(lambda: lab.committed() in (None, first))
     lab.produce("e")
-    wait_for(lambda: lab.committed() == first + 10, timeout_s=2.0)
-    app.stop()
+    wait_until(lambda: lab.committed() == first + 10, timeout_s=2.0)
 
 
-def test_a_stop_commits_what_no_interval_has_committed(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """With an interval of a minute, everything finished is committed when the app stops."""
-    app = lab.app(recorder, commit_interval_s=60.0)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
-    lab.produce("a b c d e")
-    wait_for(lambda: recorder.count == 5)
-    app.stop()
-    assert lab.committed() == 5
-
-
-def test_the_groups_commit_decides_where_a_new_app_begins(lab: Any, wait_for: Any) -> None:
+def test_the_groups_commit_decides_where_a_new_app_begins(lab: Any) -> None:
     """A second app of the group goes on where the first one stopped, whatever its start position says."""
     lab.produce("a b c d")
     first, second = lab.recorder(), lab.recorder()
-    app = lab.app(first)
-    app.start()
-    wait_for(lambda: first.count == 4)
+    app = lab.start(first)
+    wait_until(lambda: first.count == 4)
     app.stop()
     lab.produce("e f")
-    app = lab.app(second, start=0)
-    app.start()
-    wait_for(lambda: second.count == 2)
+    app = lab.start(second, start=0)
+    wait_until(lambda: second.count == 2)
     app.stop()
     assert second.offsets() == [4, 5]
 
 
-def test_a_named_reset_ignores_the_groups_commit_once(lab: Any, wait_for: Any) -> None:
+def test_a_named_reset_ignores_the_groups_commit_once(lab: Any) -> None:
     """The start position counts although the group has a commit; the name goes on in the next commits."""
     lab.produce("a b c d")
     # The embedded broker takes no commit from outside of a group that ever had a member.
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    consumer.commit(offsets=[TopicPartition("t", 0, 4)], asynchronous=False)
-    consumer.close()
+    commit(lab, 4)
     handled = lab.recorder()
-    app = lab.app(handled, start=2, reset="june")
-    app.start()
-    wait_for(lambda: lab.committed() == 4 and handled.count == 2)
+    app = lab.start(handled, start=2, reset="june")
+    wait_until(lambda: lab.committed() == 4 and handled.count == 2)
     app.stop()
     assert handled.offsets() == [2, 3]
     again = lab.recorder()
-    app = lab.app(again, start=2, reset="june")
-    app.start()
+    app = lab.start(again, start=2, reset="june")
     lab.produce("e")
-    wait_for(lambda: again.count == 1)
+    wait_until(lambda: again.count == 1)
     app.stop()
     assert again.offsets() == [4]

@@ -13,6 +13,7 @@ import ehkafka
 from ehkafka.checks import Target
 from ehkafka.events import SettingAdvice
 from ehkafka.settings import Settings, options_of
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,8 +93,7 @@ def test_what_cannot_work_changes_nothing(changes: dict[str, Any], shown: str) -
 
 def test_a_running_app_is_not_configured(lab: Any, recorder: Any) -> None:
     """Its threads read the settings that they were started with."""
-    app = lab.app(recorder)
-    app.start()
+    app = lab.start(recorder)
     with pytest.raises(ehkafka.errors.ConfigurationError, match="register the settings before the start"):
         app.configure(drain_s=1)
     app.stop()
@@ -102,7 +102,7 @@ def test_a_running_app_is_not_configured(lab: Any, recorder: Any) -> None:
 
 
 def test_an_app_without_an_endpoint_takes_the_environments(
-    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked at when it is needed, so that a module can be imported without it."""
     app = lab.app(recorder, endpoint=None)
@@ -110,7 +110,7 @@ def test_an_app_without_an_endpoint_takes_the_environments(
     monkeypatch.setenv("EHKAFKA_BOOTSTRAP", lab.broker.bootstrap)
     lab.produce("a")
     app.start()
-    wait_for(lambda: app.snapshot().finished_records == 1)
+    wait_until(lambda: app.snapshot().finished_records == 1)
     app.stop()
     assert found(app, "kind").origin == "environment"
 
@@ -197,7 +197,6 @@ def test_no_secret_is_among_the_values() -> None:
 def test_advice_is_reported_once_at_the_start(lab: Any, recorder: Any, events: Any) -> None:
     """Permitted but not recommended is a warning with property, value, limit and source."""
     app = lab.app(recorder, consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 600})
-    app.add_hook(events)
     assert "Set 500 or less" in found(app, "heartbeat.interval.ms").advice
     app.start()
     app.stop()
@@ -225,9 +224,3 @@ def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], shown: str) 
     for asking in (app.start, app.configuration):
         with pytest.raises(ehkafka.errors.ConfigurationError, match=shown):
             asking()
-
-
-def test_a_missing_group_is_refused_before_anything_else() -> None:
-    """The client library would end the process."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"group is missing: name the consumer group"):
-        make(group="")

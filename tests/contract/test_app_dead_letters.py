@@ -13,10 +13,11 @@ import ehkafka
 from ehkafka.events import DeadLetterFailed, HandlerFailed, RecordDeadLettered
 from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, TWICE, dead_lettered, headers_of, offsets_of, rejecting
+from tests.kit.waiting import must_stay, wait_until
 
 
 def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
-    dead: Any, read_topic: Any, wait_for: Any, events: Any
+    dead: Any, read_topic: Any, events: Any
 ) -> None:
     """Key, value and headers as they came, then origin, error, attempts, times, handler and group."""
     own = [("traceparent", b"00-1-2-01"), ("twice", b"1"), ("twice", None), ("binary", b"\x00\xff")]
@@ -26,10 +27,9 @@ def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
         raise PermissionError("forbidden \udcff here")
 
     app = dead.app(fails, retry=TWICE, on_failure=TO_DEAD)
-    app.add_hook(events)
     before_ms = int(time.time() * 1000)
     app.start()
-    wait_for(lambda: dead.committed() == 1)
+    wait_until(lambda: dead.committed() == 1)
     app.stop()
     (letter,) = read_topic("dead", 1)
     assert (letter.key(), letter.value()) == (b"\xffkey", b"\x00value")
@@ -53,36 +53,32 @@ def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
     assert (failed.attempt, failed.decision) == (2, "it goes to dead")
 
 
-def test_nothing_is_committed_before_the_letter_is_acknowledged(dead: Any, wait_for: Any, stays: Any) -> None:
+def test_nothing_is_committed_before_the_letter_is_acknowledged(dead: Any) -> None:
     """While the broker holds the answer back, the record is unfinished and its key waits."""
     handler = rejecting(b"bad")
     dead.produce("x bad bad y")
     dead.broker.delay_next(ApiKey.PRODUCE, 0.8)
-    app = dead.app(handler, on_failure=TO_DEAD)
-    app.start()
-    wait_for(lambda: sorted(handler.done) == [0, 3] and dead.committed() == 1)
-    stays(lambda: dead.committed() == 1 and dead_lettered(app) == 0, for_s=0.2)
-    wait_for(lambda: dead.committed() == 4)
+    app = dead.start(handler, on_failure=TO_DEAD)
+    wait_until(lambda: sorted(handler.done) == [0, 3] and dead.committed() == 1)
+    must_stay(lambda: dead.committed() == 1 and dead_lettered(app) == 0, for_s=0.2)
+    wait_until(lambda: dead.committed() == 4)
     assert dead_lettered(app) == 2
-    app.stop()
 
 
 def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
-    dead: Any, wait_for: Any, events: Any, read_topic: Any
+    dead: Any, events: Any, read_topic: Any
 ) -> None:
     """Rights are missing: reported each time, nothing committed past it, written once that is fixed."""
     handler = rejecting(b"bad")
-    app = dead.app(handler, on_failure=TO_DEAD)
-    app.add_hook(events)
-    app.start()
+    app = dead.start(handler, on_failure=TO_DEAD)
     refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
     # The test's own request passes; then the letter is refused with its batch, and twice alone.
     dead.broker.fail_next(ApiKey.PRODUCE, 0, refused, refused, refused)
     dead.produce("bad x y")
-    wait_for(lambda: len(events.of(DeadLetterFailed)) == 1)
-    wait_for(lambda: sorted(handler.done) == [1, 2])
+    wait_until(lambda: len(events.of(DeadLetterFailed)) == 1)
+    wait_until(lambda: sorted(handler.done) == [1, 2])
     assert dead.committed() in (None, 0)
-    wait_for(lambda: dead.committed() == 3)
+    wait_until(lambda: dead.committed() == 3)
     app.stop()
     assert [e.retry_s for e in events.of(DeadLetterFailed)][:2] == [0.5, 1.0]
     assert "TOPIC_AUTHORIZATION_FAILED" in events.of(DeadLetterFailed)[0].error
@@ -90,117 +86,53 @@ def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
 
 
 @pytest.mark.parametrize("problem", ["leaderless", "down"])
-def test_a_letter_waits_for_its_broker(dead: Any, wait_for: Any, read_topic: Any, problem: str) -> None:
+def test_a_letter_waits_for_its_broker(dead: Any, read_topic: Any, problem: str) -> None:
     """Its partitions have no leader, or nobody listens: uncommitted meanwhile, and written afterwards."""
     handler = rejecting(b"bad")
-    app = dead.app(handler, on_failure=TO_DEAD)
-    app.start()
+    app = dead.start(handler, on_failure=TO_DEAD)
     dead.produce("x")
-    wait_for(lambda: dead.committed() == 1)
+    wait_until(lambda: dead.committed() == 1)
     gate = threading.Event()
     handler.before = lambda: gate.wait(10.0)
     dead.produce("bad")
-    wait_for(lambda: app.snapshot().partitions[0].received_records == 2)
+    wait_until(lambda: app.snapshot().partitions[0].received_records == 2)
     if problem == "down":
         dead.broker.take_down()
     else:
         for partition in range(2):
             dead.broker.move_leader("dead", partition, None)
     gate.set()
-    wait_for(lambda: "its dead letter" in str(app.snapshot().partitions))
+    wait_until(lambda: "its dead letter" in str(app.snapshot().partitions))
     if problem == "down":
         dead.broker.bring_up()
     else:
         dead.produce("y")
-        wait_for(lambda: handler.done == [0, 2])
+        wait_until(lambda: handler.done == [0, 2])
         assert dead.committed() == 1
         for partition in range(2):
             dead.broker.move_leader("dead", partition, 1)
-    wait_for(lambda: dead.committed() == (2 if problem == "down" else 3))
+    wait_until(lambda: dead.committed() == (2 if problem == "down" else 3))
     app.stop()
     assert set(offsets_of(read_topic("dead", 1))) == {1}
 
 
-def test_a_producer_that_lost_its_place_is_replaced(
-    dead: Any, wait_for: Any, read_topic: Any, events: Any
-) -> None:
-    """After a fatal error the idempotent producer sends nothing more; another one writes the letter."""
-    dead.produce("bad")
-    dead.broker.fail_next(ApiKey.PRODUCE, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    app = dead.app(rejecting(b"bad"), on_failure=TO_DEAD)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: dead.committed() == 1)
-    app.stop()
-    assert set(offsets_of(read_topic("dead", 1))) == {0}
-
-
-def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(
-    dead: Any, wait_for: Any, stays: Any, events: Any
-) -> None:
+def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(dead: Any, events: Any) -> None:
     """No broker would ever take it: reported once, the offset held, other keys go on."""
     handler = rejecting(b"bad")
     dead.produce("bad", value=b"x" * 999_880)
     dead.produce("x")
-    app = dead.app(handler, on_failure=TO_DEAD, consumer={"message.max.bytes": 1_000_000})
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: handler.done == [1] and events.of(DeadLetterFailed))
-    stays(lambda: dead.committed() in (None, 0))
+    app = dead.start(handler, on_failure=TO_DEAD, consumer={"message.max.bytes": 1_000_000})
+    wait_until(lambda: handler.done == [1] and events.of(DeadLetterFailed))
+    must_stay(lambda: dead.committed() in (None, 0))
     (failed,) = events.of(DeadLetterFailed)
     assert (failed.offset, failed.retry_s) == (0, None)
     (reason,) = app.health().reasons
     assert "t[0]@0, key bad" in reason
     assert "refused by dead: MSG_SIZE_TOO_LARGE" in reason
     assert "raise the property message.max.bytes: App(consumer=" in reason
-    app.stop()
 
 
-def test_a_message_that_the_handler_spoilt_is_sent_as_it_was_received(
-    dead: Any, wait_for: Any, events: Any, read_topic: Any
-) -> None:
-    """What a handler has put into it cannot keep its letter from being sent."""
-
-    def spoils(message: Any) -> None:
-        if message.offset() == 0:
-            message.set_value({"not": "bytes"})
-        raise ValueError("no")
-
-    dead.produce("a b")
-    app = dead.app(spoils, raw=True, on_failure=TO_DEAD)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: dead.committed() == 2)
-    app.stop()
-    assert events.of(DeadLetterFailed) == []
-    assert sorted(offsets_of(read_topic("dead", 2))) == [0, 1]
-
-
-@pytest.mark.parametrize("kind", ["function", "raw", "class"])
-def test_what_cannot_be_decoded_becomes_a_letter(
-    dead: Any, wait_for: Any, read_topic: Any, kind: str
-) -> None:
-    """The position moves on, whatever kind of handler it is."""
-
-    class Decoder:
-        def process(self, record: Any) -> None:
-            record.json()
-
-    def decode(record: Any) -> None:
-        (ehkafka.Record(record) if kind == "raw" else record).json()
-
-    dead.produce("a", value=b"\xfe{")
-    handler = Decoder if kind == "class" else decode
-    app = dead.app(handler, raw=kind == "raw", on_failure=TO_DEAD)
-    app.start()
-    wait_for(lambda: dead.committed() == 1)
-    app.stop()
-    (letter,) = read_topic("dead", 1)
-    assert letter.value() == b"\xfe{"
-    assert headers_of(letter)["ehkafka-error-type"].endswith("JSONDecodeError")
-
-
-def test_header_names_that_a_handler_sets_are_not_sent(dead: Any, wait_for: Any, read_topic: Any) -> None:
+def test_header_names_that_a_handler_sets_are_not_sent(dead: Any, read_topic: Any) -> None:
     """The producer would end the process for a lone surrogate; the letter has the headers that came."""
 
     def spoils(message: Any) -> None:
@@ -208,26 +140,16 @@ def test_header_names_that_a_handler_sets_are_not_sent(dead: Any, wait_for: Any,
         raise ValueError("no")
 
     dead.produce("a")
-    app = dead.app(spoils, raw=True, on_failure=TO_DEAD)
-    app.start()
-    wait_for(lambda: dead.committed() == 1)
+    app = dead.start(spoils, raw=True, on_failure=TO_DEAD)
+    wait_until(lambda: dead.committed() == 1)
     app.stop()
     (letter,) = read_topic("dead", 1)
     assert {name for name, _ in letter.headers()}.isdisjoint({"fine", "lone \ufffd"})
     assert "ehkafka-header-names-replaced" not in headers_of(letter)
 
 
-def test_a_missing_topic_is_refused_before_anything_runs(lab: Any, recorder: Any) -> None:
-    """The next step is named, and no record was handled."""
-    lab.produce("a")
-    app = lab.app(recorder, on_failure=ehkafka.DeadLetter("t.dead"))
-    with pytest.raises(ehkafka.errors.TopicNotFoundError, match=r"'t\.dead'.*on_failure=DeadLetter"):
-        app.start()
-    assert recorder.started == []
-
-
 def test_a_function_takes_letters_and_is_called_again_while_it_raises(
-    lab: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record is done when it returns; a letter that fails does not keep others waiting."""
     monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 0.05)
@@ -240,10 +162,8 @@ def test_a_function_takes_letters_and_is_called_again_while_it_raises(
         taken.append(letter)
 
     lab.produce("a b")
-    app = lab.app(rejecting(b"a", b"b"), on_failure=ehkafka.DeadLetter(keep))
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 2)
+    app = lab.start(rejecting(b"a", b"b"), on_failure=ehkafka.DeadLetter(keep))
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     assert [(letter.key, letter.offset, letter.value) for letter in taken] == [
         (b"b", 1, b"x"),

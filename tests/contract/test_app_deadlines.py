@@ -8,22 +8,19 @@ import re
 import threading
 from typing import Any
 
-import pytest
-
 import ehkafka
 from ehkafka.events import AttemptOverdue, RecordRetried
+from tests.kit.waiting import must_stay, wait_until
 
 
 def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
-    lab: Any, events: Any, recorder: Any, wait_for: Any, stays: Any
+    lab: Any, events: Any, recorder: Any
 ) -> None:
     """With its stack; the lane is held, other keys go on; what it does late counts."""
     gate = recorder.block(b"slow")
     lab.produce("slow slow a b")
-    app = lab.app(recorder, workers=4, deadline_s=0.2)
-    app.add_hook(events)
-    app.start()
-    (overdue,) = wait_for(lambda: events.of(AttemptOverdue))
+    app = lab.start(recorder, workers=4, deadline_s=0.2)
+    (overdue,) = wait_until(lambda: events.of(AttemptOverdue))
     assert (overdue.partition, overdue.offset, overdue.key) == (("t", 0), 0, "slow")
     assert (overdue.attempt, overdue.handler, overdue.deadline_s) == (1, "Recorder", 0.2)
     assert overdue.running_s >= 0.2
@@ -33,30 +30,27 @@ def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
     assert reason.startswith("t[0]@0, key slow: attempt 1 has run for ")
     assert "in handler 'Recorder' (deadline_s=0.2)" in reason
     assert "ehkafka-Recorder-" in reason
-    stays(lambda: recorder.keys.count(b"slow") == 1 and lab.committed() in (None, 0), for_s=0.8)
+    must_stay(lambda: recorder.keys.count(b"slow") == 1 and lab.committed() in (None, 0), for_s=0.8)
     gate.set()
-    wait_for(lambda: lab.committed() == 4)
+    wait_until(lambda: lab.committed() == 4)
     assert app.health().ok
     assert len(events.of(AttemptOverdue)) == 1
-    app.stop()
 
 
-def test_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: Any) -> None:
     """Health needs no look of the poll thread: it is red as soon as the deadline has passed."""
     gate = recorder.block(b"slow")
     lab.produce("slow")
-    app = lab.app(recorder, deadline_s=0.1)
-    app.start()
-    wait_for(lambda: recorder.started)
-    wait_for(lambda: not app.health(), timeout_s=0.5)
+    app = lab.start(recorder, deadline_s=0.1)
+    wait_until(lambda: recorder.started)
+    wait_until(lambda: not app.health(), timeout_s=0.5)
     ((attempt),) = app.snapshot().overdue
     assert (attempt.handler, attempt.offset, attempt.key, attempt.attempt) == ("Recorder", 0, "slow", 1)
     gate.set()
-    wait_for(lambda: app.health().ok)
-    app.stop()
+    wait_until(lambda: app.health().ok)
 
 
-def test_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any, wait_for: Any) -> None:
+def test_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any) -> None:
     """The outcome of a thread that comes back counts normally, and each attempt has its own deadline."""
     gates = [threading.Event(), threading.Event()]
 
@@ -66,20 +60,15 @@ def test_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any
             raise ValueError("late")
 
     lab.produce("a")
-    app = lab.app(lab.recorder(handle), deadline_s=0.05, retry=ehkafka.Retry(attempts=3, first_s=0.01))
-    app.add_hook(events)
-    app.start()
+    lab.start(lab.recorder(handle), deadline_s=0.05, retry=ehkafka.Retry(attempts=3, first_s=0.01))
     for number, gate in enumerate(gates, 1):
-        wait_for(lambda number=number: len(events.of(AttemptOverdue)) == number)
+        wait_until(lambda number=number: len(events.of(AttemptOverdue)) == number)
         gate.set()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     assert [event.attempt for event in events.of(AttemptOverdue)] == [1, 2]
-    app.stop()
 
 
-def test_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
+def test_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(lab: Any, events: Any) -> None:
     """With a TimeoutError, which the retry policy takes; the next attempt may be quicker."""
     cancelled: list[int] = []
 
@@ -92,12 +81,10 @@ def test_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(
                 raise
 
     lab.produce("slow slow a")
-    app = lab.app(
+    app = lab.start(
         handle, workers=4, deadline_s=0.1, retry=ehkafka.Retry(attempts=2, first_s=0.01, on=TimeoutError)
     )
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
     app.stop()
     assert cancelled == [0, 1]
     assert [(event.offset, "TimeoutError" in event.error) for event in events.of(RecordRetried)] == [
@@ -106,7 +93,7 @@ def test_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(
     ]
 
 
-def test_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, wait_for: Any) -> None:
+def test_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any) -> None:
     """Topic, partition, offset, key, attempts, last error; a retry before its limit is no worry."""
     ok_while_young: list[bool] = []
 
@@ -115,11 +102,12 @@ def test_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, wait
             ok_while_young.append(app.health().ok)
             raise ValueError("no luck today")
 
-    app = lab.app(lab.recorder(work), retry=ehkafka.Retry(attempts=None, first_s=0.1, max_s=0.1), stuck_s=1.0)
-    app.start()
+    app = lab.start(
+        lab.recorder(work), retry=ehkafka.Retry(attempts=None, first_s=0.1, max_s=0.1), stuck_s=1.0
+    )
     lab.produce("a bad")  # not before: an app that starts is not healthy yet
     # One look for both: what a second one sees may be an attempt later.
-    (reason,) = wait_for(lambda: app.health().reasons)
+    (reason,) = wait_until(lambda: app.health().reasons)
     assert re.match(r"t\[0\]@1, key bad has been unfinished for \d+ s \(", reason)
     assert "ValueError: no luck today" in reason
     assert all(ok_while_young[:3])
@@ -130,7 +118,7 @@ def test_a_retried_record_shows_its_last_error_once_it_is_too_old(lab: Any, wait
     app.stop(drain=False)
 
 
-def test_the_error_of_a_running_retry_shows_too(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_the_error_of_a_running_retry_shows_too(lab: Any, recorder: Any) -> None:
     """While attempt 2 runs, the picture says what attempt 1 died of; a fresh record says nothing."""
     blocked = recorder.block(lambda record: record.attempt == 2)
 
@@ -140,37 +128,22 @@ def test_the_error_of_a_running_retry_shows_too(lab: Any, recorder: Any, wait_fo
 
     recorder.work = work
     lab.produce("bad a")
-    app = lab.app(recorder, retry=ehkafka.Retry(attempts=2, first_s=0.01))
-    app.start()
-    wait_for(lambda: any(record.attempt == 2 for record in recorder.records))
+    app = lab.start(recorder, retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    wait_until(lambda: any(record.attempt == 2 for record in recorder.records))
     oldest = app.snapshot().partitions[0].oldest
     assert (oldest.state, oldest.attempts, oldest.last_error) == ("running", 1, "ValueError: no luck")
     assert not oldest.is_on_hold
     blocked.set()
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     again = recorder.block(b"new")
     lab.produce("new")
-    wait_for(lambda: recorder.keys[-1] == b"new")
+    wait_until(lambda: recorder.keys[-1] == b"new")
     oldest = app.snapshot().partitions[0].oldest
     assert (oldest.attempts, oldest.last_error) == (0, "")
     again.set()
-    app.stop()
 
 
-@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), "10", True, 1e9])
-def test_a_deadline_that_cannot_be_is_refused_where_it_stands(wrong: Any) -> None:
-    """Value and fix, at the registration."""
-    app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="earliest")
-    with pytest.raises(
-        ehkafka.errors.ConfigurationError, match="give the seconds that one call may take"
-    ) as caught:
-        app.handler("t", deadline_s=wrong)(lambda _record: None)
-    assert f"deadline_s={wrong!r}" in str(caught.value)
-
-
-def test_a_coroutine_that_swallows_its_cancellation_turns_health_red(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
+def test_a_coroutine_that_swallows_its_cancellation_turns_health_red(lab: Any, events: Any) -> None:
     """Nothing can end it, so it is reported with its stack, and health names it until it returns."""
     may_end = threading.Event()
 
@@ -180,13 +153,11 @@ def test_a_coroutine_that_swallows_its_cancellation_turns_health_red(
                 await asyncio.sleep(0.01)
 
     lab.produce("a")
-    app = lab.app(stubborn, deadline_s=0.2)
-    app.add_hook(events)
-    app.start()
-    reasons = wait_for(lambda: app.health().reasons)
+    app = lab.start(stubborn, deadline_s=0.2)
+    reasons = wait_until(lambda: app.health().reasons)
     assert reasons[0].startswith("t[0]@0, key a: attempt 1 has run for")
-    (reported,) = wait_for(lambda: events.of(AttemptOverdue))
+    (reported,) = wait_until(lambda: events.of(AttemptOverdue))
     assert "in stubborn" in reported.stack
     may_end.set()
-    wait_for(lambda: app.health().ok)
+    wait_until(lambda: app.health().ok)
     app.stop(drain="running")

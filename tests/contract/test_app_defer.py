@@ -11,7 +11,9 @@ import pytest
 import ehkafka
 from ehkafka.events import DeferredAnswerDropped, HandlerFailed, StaleResult, UserCodeFailed
 from ehkafka.records.deferral import DEFERRED
+from tests.contract.conftest import ends_with
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import must_stay, wait_until
 
 
 class Deferring:
@@ -35,122 +37,81 @@ def nothing_stays_registered() -> Any:
     assert not DEFERRED
 
 
-def test_a_deferred_record_holds_its_key_and_the_commit_but_no_worker(
-    lab: Any, wait_for: Any, stays: Any
-) -> None:
+def test_a_deferred_record_holds_its_key_and_the_commit_but_no_worker(lab: Any) -> None:
     """The handler has returned; the lane waits, other keys go on with the one worker, until finish()."""
     work = Deferring(b"slow")
     recorder = lab.recorder(work)
     lab.produce("a slow b slow c")
-    app = lab.app(recorder, workers=1)
-    app.start()
-    wait_for(lambda: recorder.keys == [b"a", b"slow", b"b", b"c"])
-    wait_for(lambda: lab.committed() == 1)
-    stays(lambda: lab.committed() == 1 and len(recorder.keys) == 4)
+    asked: list[int] = []
+    app = lab.start(
+        recorder, workers=1, order_by=lambda record: asked.append(record.offset()) or record.key()
+    )
+    wait_until(lambda: recorder.keys == [b"a", b"slow", b"b", b"c"])
+    wait_until(lambda: lab.committed() == 1)
+    must_stay(lambda: lab.committed() == 1 and len(recorder.keys) == 4)
     (partition,) = app.snapshot().partitions
     assert partition.oldest.offset == 1
     assert "neither finish() nor fail() was called" in partition.oldest.state
     assert app.health()
 
     assert work.tokens[0].finish()
-    wait_for(lambda: lab.committed() == 3)
-    wait_for(lambda: len(work.tokens) == 2)
+    wait_until(lambda: lab.committed() == 3)
+    wait_until(lambda: len(work.tokens) == 2)
     work.tokens[1].finish()
-    wait_for(lambda: lab.committed() == 5)
+    wait_until(lambda: lab.committed() == 5)
     assert app.snapshot().finished_records == 5
-    app.stop()
+    assert sorted(asked) == [0, 1, 2, 3, 4]  # once, it may be slow
 
 
-def test_the_order_function_is_asked_once_for_a_record_that_is_deferred(lab: Any, wait_for: Any) -> None:
-    """It may be slow, and knows the record as it was received."""
-    asked = []
-
-    def order_by(record: Any) -> bytes:
-        asked.append(record.offset())
-        return bytes(record.key())
-
-    work = Deferring(b"slow")
-    lab.produce("slow a slow")
-    app = lab.app(lab.recorder(work), order_by=order_by)
-    app.start()
-    for place in range(2):
-        wait_for(lambda place=place: len(work.tokens) > place)
-        work.tokens[place].finish()
-    wait_for(lambda: lab.committed() == 3)
-    app.stop()
-    assert sorted(asked) == [0, 1, 2]
-
-
-def test_the_first_answer_counts_and_later_ones_are_ignored(lab: Any, events: Any, wait_for: Any) -> None:
+def test_the_first_answer_counts_and_later_ones_are_ignored(lab: Any, events: Any) -> None:
     """Both methods tell whether theirs counted; a late one is nobody's exception."""
     work = Deferring(b"slow")
     lab.produce("slow")
-    app = lab.app(lab.recorder(work))
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: work.tokens)
+    app = lab.start(lab.recorder(work))
+    wait_until(lambda: work.tokens)
     assert [work.tokens[0].finish(), work.tokens[0].finish()] == [True, False]
     assert work.tokens[0].fail(ValueError("too late")) is False
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     app.stop()
     assert not events.of(HandlerFailed)
     assert not events.of(DeferredAnswerDropped)
 
 
-def test_a_failed_token_takes_the_path_of_a_raise(lab: Any, wait_for: Any) -> None:
-    """fail(error) is retried, with the next attempt's number, on the calling thread's decision."""
-    work = Deferring(b"slow")
-    recorder = lab.recorder(work)
-    lab.produce("slow a")
-    app = lab.app(recorder, retry=ehkafka.Retry(attempts=3, first_s=0.01))
-    app.start()
-    for attempt in (1, 2):
-        wait_for(lambda attempt=attempt: len(work.tokens) == attempt)
-        assert work.tokens[-1].fail(ValueError("no luck"))
-    wait_for(lambda: len(work.tokens) == 3)
-    assert [r.attempt for r in recorder.records if r.key() == b"slow"] == [1, 2, 3]
-    work.tokens[-1].finish()
-    wait_for(lambda: lab.committed() == 2)
-    app.stop()
+QUICK = ehkafka.Retry(attempts=3, first_s=0.01)
 
 
+@pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize(
-    ("error", "counter"),
-    [(ehkafka.SkipRecord("not ours"), "skipped_records"), (ValueError("bad"), "dead_lettered_records")],
+    ("error", "options", "attempts", "outcome"),
+    [
+        (None, {}, 1, "finished"),
+        (ValueError("no luck"), {"retry": QUICK, "on_failure": ehkafka.Skip()}, 3, "skipped"),
+        (ehkafka.SkipRecord("not ours"), {"retry": QUICK}, 1, "skipped"),
+        (ValueError("bad"), {"on_failure": ehkafka.DeadLetter("u")}, 1, "dead_lettered"),
+        (SystemExit(3), {"retry": QUICK, "on_failure": ehkafka.Skip()}, 1, "stops"),
+    ],
 )
-def test_a_failed_token_may_skip_or_dead_letter_the_record(
-    lab: Any, wait_for: Any, error: Exception, counter: str
+def test_an_answer_is_what_a_return_or_a_raise_would_be(
+    lab: Any, error: Any, options: dict[str, Any], attempts: int, outcome: str, raw: bool
 ) -> None:
-    """Signals and the failure policy are the same as for a raise."""
-    letters: list[Any] = []
-    work = Deferring(b"slow")
-    lab.produce("slow slow2")
-    app = lab.app(lab.recorder(work), on_failure=ehkafka.DeadLetter(letters.append))
-    app.start()
-    wait_for(lambda: work.tokens)
-    work.tokens[0].fail(error)
-    wait_for(lambda: lab.committed() == 2)
-    assert getattr(app.snapshot(), counter) == 1
-    app.stop()
-    assert len(letters) == (counter == "dead_lettered_records")
-
-
-def test_a_system_exit_as_answer_stops_the_app(lab: Any, wait_for: Any) -> None:
-    """What says nothing about the record is none as an answer either."""
-    work = Deferring(b"slow")
+    """Retries count, signals and the policy decide; `ehkafka.defer(message)` is for raw handlers."""
+    tokens: list[ehkafka.Deferred] = []
     lab.produce("slow")
-    app = lab.app(lab.recorder(work), on_failure=ehkafka.Skip())
-    app.start()
-    wait_for(lambda: work.tokens)
-    work.tokens[0].fail(SystemExit(3))
-    assert app.wait(10.0)
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="SystemExit"):
-        app.stop()
-    assert lab.committed() in (None, 0)
+    app = lab.start(lambda record: tokens.append(ehkafka.defer(record, deadline_s=30.0)), raw=raw, **options)
+    for attempt in range(1, attempts + 1):
+        wait_until(lambda attempt=attempt: len(tokens) == attempt)
+        assert tokens[-1].finish() if error is None else tokens[-1].fail(error)
+    if outcome == "stops":
+        ends_with(app, ehkafka.errors.HandlerFailedError, "SystemExit")
+        assert lab.committed() in (None, 0)
+    else:
+        wait_until(lambda: lab.committed() == 1)
+        assert getattr(app.snapshot(), f"{outcome}_records") == 1
+    assert len(tokens) == attempts
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_an_answer_before_the_handler_returned_counts(lab: Any, wait_for: Any, fails: bool) -> None:
+def test_an_answer_before_the_handler_returned_counts(lab: Any, fails: bool) -> None:
     """Another thread may be quicker than the handler's last line."""
     attempts: list[int] = []
 
@@ -163,42 +124,35 @@ def test_an_answer_before_the_handler_returned_counts(lab: Any, wait_for: Any, f
         thread.join()
 
     lab.produce("a a b")
-    app = lab.app(handle, retry=ehkafka.Retry(attempts=2, first_s=0.01))
-    app.start()
-    wait_for(lambda: lab.committed() == 3)
+    app = lab.start(handle, retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    wait_until(lambda: lab.committed() == 3)
     assert app.snapshot().finished_records == 3
     assert len(attempts) == (6 if fails else 3)
-    app.stop()
 
 
-def test_without_an_answer_the_attempt_fails_with_a_timeout_error(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
+def test_without_an_answer_the_attempt_fails_with_a_timeout_error(lab: Any, events: Any) -> None:
     """Expiry: a failed attempt like any other; a late answer counts for nothing and is reported once."""
     work = Deferring(b"slow", deadline_s=0.05)
     asked_on: list[tuple[str, type]] = []
     lab.produce("slow a")
     app = lab.app(lab.recorder(work), on_failure=ehkafka.Skip())
-    app.add_hook(events)
 
     @app.on_error
     def on_error(_kind: str, _partition: Any, _record: Any, error: BaseException) -> None:
         asked_on.append((threading.current_thread().name, type(error)))
 
     app.start()
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     assert asked_on == [("ehkafka-hooks", TimeoutError)]
     assert [work.tokens[0].finish(), work.tokens[0].finish()] == [False, False]
-    (dropped,) = wait_for(lambda: events.of(DeferredAnswerDropped))
+    (dropped,) = wait_until(lambda: events.of(DeferredAnswerDropped))
     assert (dropped.offset, dropped.key, dropped.attempt) == (0, "slow", 1)
     assert "deadline had passed" in dropped.reason
     app.stop()
     assert app.snapshot().skipped_records == 1
 
 
-def test_when_the_handler_raises_after_deferring_the_raise_counts(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
+def test_when_the_handler_raises_after_deferring_the_raise_counts(lab: Any, events: Any) -> None:
     """The token is void: its answers are ignored and reported once; the next attempt defers anew."""
     work = Deferring(b"slow")
 
@@ -208,40 +162,35 @@ def test_when_the_handler_raises_after_deferring_the_raise_counts(
             raise ValueError("no luck")
 
     lab.produce("slow a")
-    app = lab.app(lab.recorder(raise_first), retry=ehkafka.Retry(attempts=2, first_s=0.01))
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(work.tokens) == 2)
+    lab.start(lab.recorder(raise_first), retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    wait_until(lambda: len(work.tokens) == 2)
     assert [work.tokens[0].finish(), work.tokens[0].finish()] == [False, False]
-    assert len(wait_for(lambda: events.of(DeferredAnswerDropped))) == 1
+    assert len(wait_until(lambda: events.of(DeferredAnswerDropped))) == 1
     work.tokens[1].finish()
-    wait_for(lambda: lab.committed() == 2)
-    app.stop()
+    wait_until(lambda: lab.committed() == 2)
 
 
-def test_a_stop_waits_for_deferred_records_within_its_deadline(lab: Any, wait_for: Any) -> None:
+def test_a_stop_waits_for_deferred_records_within_its_deadline(lab: Any) -> None:
     """The drain ends with the answer, and nothing is repeated."""
     work = Deferring(b"slow")
     lab.produce("slow a")
-    app = lab.app(lab.recorder(work))
-    app.start()
-    wait_for(lambda: work.tokens and app.snapshot().finished_records == 1)
+    app = lab.start(lab.recorder(work))
+    wait_until(lambda: work.tokens and app.snapshot().finished_records == 1)
     stopping = threading.Thread(target=app.stop)
     stopping.start()
-    wait_for(lambda: app.state == "stopping")
+    wait_until(lambda: app.state == "stopping")
     work.tokens[0].finish()
     stopping.join(10.0)
     assert not stopping.is_alive()
     assert lab.committed() == 2
 
 
-def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any, wait_for: Any) -> None:
+def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any) -> None:
     """It leaves in time; the record is redelivered; an answer after the end does nothing."""
     work = Deferring(b"slow")
     lab.produce("slow a")
-    app = lab.app(lab.recorder(work))
-    app.start()
-    wait_for(lambda: work.tokens and app.snapshot().finished_records == 1)
+    app = lab.start(lab.recorder(work))
+    wait_until(lambda: work.tokens and app.snapshot().finished_records == 1)
     with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key slow \(deferred"):
         app.stop(timeout_s=0.2)
     assert work.tokens[0].finish()
@@ -249,66 +198,24 @@ def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any, wait_f
     assert lab.committed() in (None, 0)
 
 
-def test_an_answer_after_the_revoke_is_stale_and_counted(lab: Any, events: Any, wait_for: Any) -> None:
+def test_an_answer_after_the_revoke_is_stale_and_counted(lab: Any, events: Any) -> None:
     """The partition went to another member, which has the record now."""
     work = Deferring(b"slow")
     for partition in range(4):
         lab.produce("slow a", topic="t4", partition=partition)
-    app = lab.app(lab.recorder(work), "t4", drain_s=0.1)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(work.tokens) == 4)
+    app = lab.start(lab.recorder(work), "t4", drain_s=0.1)
+    wait_until(lambda: len(work.tokens) == 4)
     work.keys = ()
-    other = lab.app(lab.recorder(), "t4")
-    other.start()
-    wait_for(lambda: len(other.snapshot().partitions) == len(app.snapshot().partitions) == 2)
+    other = lab.start(lab.recorder(), "t4")
+    wait_until(lambda: len(other.snapshot().partitions) == len(app.snapshot().partitions) == 2)
     assert all(token.finish() for token in work.tokens)
-    wait_for(lambda: sum(event.records for event in events.of(StaleResult)) == 4)
+    wait_until(lambda: sum(event.records for event in events.of(StaleResult)) == 4)
     assert app.snapshot().stale_records == 4
-    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [2] * 4)
-    other.stop()
-    app.stop()
-
-
-def test_raw_handlers_defer_with_the_function(lab: Any, wait_for: Any) -> None:
-    """`ehkafka.defer(message)` is for those who get confluent's Message itself."""
-    tokens: list[ehkafka.Deferred] = []
-    lab.produce("a b")
-    app = lab.app(lambda message: tokens.append(ehkafka.defer(message, deadline_s=30.0)), raw=True)
-    app.start()
-    wait_for(lambda: len(tokens) == 2)
-    for token in tokens:
-        token.finish()
-    wait_for(lambda: lab.committed() == 2)
-    app.stop()
-
-
-def test_tasks_of_an_event_loop_may_answer(lab: Any, wait_for: Any) -> None:
-    """A handler hands records to a loop of the user's own; each key's next record follows its answer."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    async def work(token: ehkafka.Deferred) -> None:
-        await asyncio.sleep(0)
-        token.finish()
-
-    def handle(record: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work(record.defer()), loop)
-
-    for _ in range(100):
-        lab.produce("a b c d e a b c d e")
-    app = lab.app(lab.recorder(handle), workers=4)
-    app.start()
-    wait_for(lambda: lab.committed() == 1000)
-    app.stop()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    wait_until(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [2] * 4)
 
 
 @pytest.mark.parametrize("order_by", [ehkafka.by_key, lambda record: record.key()])
-def test_a_defer_outside_of_the_handler_is_refused_at_once(lab: Any, wait_for: Any, order_by: Any) -> None:
+def test_a_defer_outside_of_the_handler_is_refused_at_once(lab: Any, order_by: Any) -> None:
     """Nothing waits for that record any more, or something does already."""
     kept: list[Any] = []
     tokens: list[Any] = []
@@ -321,33 +228,29 @@ def test_a_defer_outside_of_the_handler_is_refused_at_once(lab: Any, wait_for: A
             helper.start()
             helper.join()
 
-    app = lab.app(work, order_by=order_by)
-    app.start()
-    wait_for(lambda: lab.committed() == 2 and tokens)
+    lab.start(work, order_by=order_by)
+    wait_until(lambda: lab.committed() == 2 and tokens)
     for record in kept:
         with pytest.raises(RuntimeError, match=r"t\[0\]@\d is not with its handler, or deferred already"):
             record.defer()
     assert not DEFERRED
     tokens[0].finish()
-    wait_for(lambda: lab.committed() == 3)
-    app.stop()
+    wait_until(lambda: lab.committed() == 3)
 
 
-def test_a_defer_after_the_last_look_is_reported(lab: Any, events: Any, wait_for: Any) -> None:
+def test_a_defer_after_the_last_look_is_reported(lab: Any, events: Any) -> None:
     """Where nobody could tell at the call: nothing waits for it, and the log says so when its time is up."""
-    app = lab.app(lab.recorder())
-    app.add_hook(events)
-    app.start()
+    app = lab.start(lab.recorder())
     message = SimulatedMessage("another", 0, 0, b"a")
     ehkafka.defer(message, deadline_s=0.01)
-    (reported,) = wait_for(lambda: events.of(UserCodeFailed))
+    (reported,) = wait_until(lambda: events.of(UserCodeFailed))
     assert reported.where == "defer"
     assert "another[0]@0" in reported.error
     app.stop()
     DEFERRED.clear()
 
 
-def test_async_handlers_defer_and_finish_from_their_own_loop(lab: Any, wait_for: Any) -> None:
+def test_async_handlers_defer_and_finish_from_their_own_loop(lab: Any) -> None:
     """A task that outlives the call answers; an early answer, a failure and a raise after it work as well."""
     tasks: set[asyncio.Task[None]] = set()
     calls: list[tuple[int, int]] = []
@@ -373,29 +276,7 @@ def test_async_handlers_defer_and_finish_from_their_own_loop(lab: Any, wait_for:
             raise ValueError("after deferring")
 
     lab.produce("a b c d " * 25)
-    app = lab.app(handle, workers=8, retry=ehkafka.Retry(attempts=2, first_s=0.01))
-    app.start()
-    wait_for(lambda: lab.committed() == 100)
+    app = lab.start(handle, workers=8, retry=ehkafka.Retry(attempts=2, first_s=0.01))
+    wait_until(lambda: lab.committed() == 100)
     assert app.snapshot().finished_records == 100
     assert len(calls) == 150
-    app.stop()
-
-
-def test_an_app_that_has_ended_is_asked_nothing_any_more(lab: Any, wait_for: Any) -> None:
-    """What it would ask may be slow code of the user's, and it would run for each record of other apps."""
-    asked: list[Any] = []
-
-    def key_of(record: Any) -> Any:
-        asked.append(record)
-        return record.key()
-
-    lab.produce("a")
-    app = lab.app(lab.recorder(), order_by=key_of)
-    app.start()
-    wait_for(lambda: lab.committed() == 1)
-    app.stop()
-    asked.clear()
-    message = SimulatedMessage("t", 0, 0, b"a")
-    ehkafka.defer(message)
-    del DEFERRED[id(message)]
-    assert asked == []

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-import time
 from typing import Any
 
 import pytest
 
 import ehkafka
+from tests.kit.waiting import wait_until
 
 
-def test_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder: Any) -> None:
+@pytest.mark.parametrize("loop", ["own", "caller"])
+def test_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder: Any, loop: str) -> None:
     """`async with app`: the loop ticks on while the app starts, works and stops; pools open once."""
     seen: list[str] = []
-    app = lab.app(recorder)
+
+    async def handle(record: Any) -> None:
+        recorder(record)
+
+    app = lab.app(handle, loop=loop)
     app.on_start(lambda: seen.append("open"))
     app.on_stop(lambda: seen.append("close"))
     lab.produce("a b c")
@@ -47,21 +52,7 @@ def test_an_app_lives_in_an_event_loop_and_does_not_block_it(lab: Any, recorder:
     assert longest_s < 0.4
 
 
-def test_an_error_of_the_app_leaves_the_async_context(lab: Any, recorder: Any) -> None:
-    """What ended the app is raised at the end of the block."""
-    recorder.fail_at(0)
-    lab.produce("a")
-    app = lab.app(recorder)
-
-    async def main() -> None:
-        async with app:
-            await asyncio.to_thread(app.wait, 10.0)
-
-    with pytest.raises(ehkafka.errors.HandlerFailedError):
-        asyncio.run(main())
-
-
-def test_an_app_runs_in_a_thread_and_takes_no_signal_handlers(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_an_app_runs_in_a_thread_and_takes_no_signal_handlers(lab: Any, recorder: Any) -> None:
     """`run()` outside the main thread, ended by stop() from another one; a restart repeats nothing."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
@@ -70,7 +61,7 @@ def test_an_app_runs_in_a_thread_and_takes_no_signal_handlers(lab: Any, recorder
         app = lab.app(recorder)
         thread = threading.Thread(target=app.run)
         thread.start()
-        wait_for(lambda expected=expected: recorder.count == expected)
+        wait_until(lambda expected=expected: recorder.count == expected)
         assert [signal.getsignal(number) for number in numbers] == before
         app.stop()
         thread.join(10.0)
@@ -99,22 +90,13 @@ def test_run_gives_the_signal_handlers_back(lab: Any, program: Any) -> None:
     assert started.printed("restored True")
 
 
-def test_start_and_stop_leave_signal_handlers_alone(lab: Any, recorder: Any) -> None:
-    """`start()` in the main thread takes none either: they are the host's."""
-    before = signal.getsignal(signal.SIGTERM)
-    app = lab.app(recorder)
-    with app:
-        assert signal.getsignal(signal.SIGTERM) is before
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_two_threads_may_stop_at_once(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_two_threads_may_stop_at_once(lab: Any, recorder: Any) -> None:
     """Both return when it has ended, and on_stop runs once."""
     seen: list[str] = []
     app = lab.app(recorder)
     app.on_stop(lambda: seen.append("closed"))
     app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    wait_until(lambda: app.snapshot().partitions)
     threads = [threading.Thread(target=app.stop) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -124,29 +106,7 @@ def test_two_threads_may_stop_at_once(lab: Any, recorder: Any, wait_for: Any) ->
     assert seen == ["closed"]
 
 
-def test_a_handler_may_stop_the_app_without_waiting_for_itself(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """stop() inside a handler returns at once; its own record is finished and committed."""
-    app = lab.app(recorder, stop_s=5.0)
-    took_s: list[float] = []
-
-    def stop(_record: Any) -> None:
-        began_s = time.monotonic()
-        app.stop()
-        took_s.append(time.monotonic() - began_s)
-
-    recorder.work = stop
-    lab.produce("a")
-    app.start()
-    assert app.wait(5.0)
-    assert took_s
-    assert took_s[0] < 1.0
-    app.stop()
-    assert lab.committed() == 1
-
-
-def test_two_apps_of_different_groups_share_a_process(lab: Any, wait_for: Any) -> None:
+def test_two_apps_of_different_groups_share_a_process(lab: Any) -> None:
     """Each handles everything and commits for its own group."""
     first, second = lab.recorder(), lab.recorder()
     lab.judged = False  # the checker knows one group
@@ -154,13 +114,13 @@ def test_two_apps_of_different_groups_share_a_process(lab: Any, wait_for: Any) -
     for app in apps:
         app.start()
     lab.produce("a b c")
-    wait_for(lambda: (first.count, second.count) == (3, 3))
+    wait_until(lambda: (first.count, second.count) == (3, 3))
     for app in apps:
         app.stop()
     assert (lab.committed(group="one"), lab.committed(group="two")) == (3, 3)
 
 
-def test_the_embedded_endpoint_makes_its_topics_and_is_shared(wait_for: Any) -> None:
+def test_the_embedded_endpoint_makes_its_topics_and_is_shared() -> None:
     """`Endpoint.embedded()`: no address, no broker to start; an app finds the handler's topic made."""
     handled: list[int] = []
     with ehkafka.Endpoint.embedded(partitions=2) as endpoint:
@@ -170,7 +130,7 @@ def test_the_embedded_endpoint_makes_its_topics_and_is_shared(wait_for: Any) -> 
         from ehkafka.embedded import topics  # noqa: PLC0415
 
         topics.produce(endpoint.client_properties()["bootstrap.servers"], "fresh", [("k", "v")] * 3)
-        wait_for(lambda: len(handled) == 3)
+        wait_until(lambda: len(handled) == 3)
         app.stop()
     assert handled == [0, 1, 2]
 
@@ -203,66 +163,3 @@ def test_a_start_that_is_cancelled_leaves_nothing_running(lab: Any, recorder: An
     asyncio.run(main())
     assert seen == ["opened", "closed"]
     assert app.state == "stopped"
-
-
-def test_a_handler_of_one_app_may_stop_another_and_wait_for_it(lab: Any, wait_for: Any) -> None:
-    """Only an app's own threads must not wait for it: the other one has ended when stop() returns."""
-    lab.judged = False  # the checker knows one group
-    seen: list[str] = []
-    other = lab.app(lab.recorder(), group="other")
-    other.on_stop(lambda: seen.append("closed"))
-
-    def stop_the_other(_record: Any) -> None:
-        other.stop()
-        seen.append(other.state)
-
-    one = lab.app(stop_the_other, group="one", workers=1)
-    other.start()
-    one.start()
-    lab.produce("a")
-    wait_for(lambda: len(seen) == 2)
-    assert seen == ["closed", "stopped"]
-    one.stop()
-
-
-def test_on_start_may_call_the_stop_off_before_it_began(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """stop() inside on_start returns at once, as in a handler; the run ends before its first record."""
-    app = lab.app(recorder)
-    lab.produce("a")
-    app.on_start(app.stop)
-    app.start()
-    assert app.wait(5.0)
-    app.stop()
-    assert recorder.started == []
-
-
-def test_a_failed_start_ends_the_wait_of_other_threads(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """Who calls stop() or wait() while a start fails returns when it has failed; the start tells why."""
-    app = lab.app(recorder)
-    inside, go_on = threading.Event(), threading.Event()
-
-    @app.on_start
-    def fail() -> None:
-        inside.set()
-        assert go_on.wait(10.0)
-        raise ValueError("no pool")
-
-    raised: list[BaseException] = []
-
-    def start() -> None:
-        try:
-            app.start()
-        except ValueError as error:
-            raised.append(error)
-
-    starting = threading.Thread(target=start)
-    others = [threading.Thread(target=app.stop), threading.Thread(target=app.wait)]
-    starting.start()
-    assert inside.wait(10.0)
-    for thread in others:
-        thread.start()
-    go_on.set()
-    for thread in (starting, *others):
-        thread.join(3.0)
-        assert not thread.is_alive()
-    assert [str(error) for error in raised] == ["no pool"]

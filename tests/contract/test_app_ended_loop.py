@@ -16,7 +16,7 @@ from tests.contract.in_loop import until
 @pytest.mark.parametrize("kind", ["handler", "batch_handler"])
 @pytest.mark.parametrize("way", ["closed", "cancelled"])
 def test_a_loop_that_ends_while_the_app_runs_ends_it_and_no_record_is_lost(
-    lab: Any, wait_for: Any, way: str, kind: str
+    lab: Any, way: str, kind: str
 ) -> None:
     """Not even with `Skip()`, nor where a handler makes a failure of its cancellation; the stop is quick."""
     began = threading.Event()

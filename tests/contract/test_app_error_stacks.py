@@ -20,6 +20,7 @@ from ehkafka.events import (
     RecordSkipped,
     UserCodeFailed,
 )
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,15 +83,14 @@ def line_of(function: Any) -> str:
 )
 @pytest.mark.parametrize("handler", [fails, fails_later, Fails])
 def test_whatever_becomes_of_the_record_the_log_says_where_and_shows_the_stack_once(
-    lab: Any, wait_for: Any, events: Any, logged: Any, handler: Any, policy: Any, retry: Any, kind: Any
+    lab: Any, events: Any, logged: Any, handler: Any, policy: Any, retry: Any, kind: Any
 ) -> None:
     """The line names the innermost line of the user's code; the stack comes once, without a value."""
     options = {} if retry is None else {"retry": retry}
     app = lab.app(handler, on_failure=policy, order_by=ehkafka.unordered, workers=1, **options)
-    app.add_hook(events)
     lab.produce("a b c", value=PASSWORD.encode())
     app.start()
-    wait_for(lambda: len(events.of(kind)) == 3)
+    wait_until(lambda: len(events.of(kind)) == 3)
     app.stop()
     place = line_of(connect)
     assert [event.place for event in events.of(kind)] == [place] * 3
@@ -105,19 +105,18 @@ def test_whatever_becomes_of_the_record_the_log_says_where_and_shows_the_stack_o
     assert PASSWORD not in "".join(lines)
 
 
-def test_the_event_has_the_error_itself(lab: Any, wait_for: Any, events: Any) -> None:
+def test_the_event_has_the_error_itself(lab: Any, events: Any) -> None:
     """A hook may send it on, frames included."""
     app = lab.app(fails, on_failure=ehkafka.Hold())
-    app.add_hook(events)
     lab.produce("a")
     app.start()
-    wait_for(lambda: events.of(HandlerFailed))
+    wait_until(lambda: events.of(HandlerFailed))
     (failed,) = events.of(HandlerFailed)
     assert isinstance(failed.exception, ConnectionError)
     assert failed.exception.__traceback__ is not None
 
 
-def test_a_letter_has_the_stack_of_its_error(lab: Any, wait_for: Any, read_topic: Any) -> None:
+def test_a_letter_has_the_stack_of_its_error(lab: Any, read_topic: Any) -> None:
     """Places and source lines, of the cause, too; neither a local value nor the cause's text."""
 
     def handler(record: Any) -> None:
@@ -130,7 +129,7 @@ def test_a_letter_has_the_stack_of_its_error(lab: Any, wait_for: Any, read_topic
     app = lab.app(handler, on_failure=ehkafka.DeadLetter("dead"))
     lab.produce("a", value=PASSWORD.encode())
     app.start()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     app.stop()
     (letter,) = read_topic("dead", 1)
     stack = dict(letter.headers())[STACK].decode()
@@ -151,7 +150,7 @@ def test_a_letter_has_the_stack_of_its_error(lab: Any, wait_for: Any, read_topic
     ],
 )
 def test_a_letter_has_no_stack_where_none_is_wanted_or_known(
-    lab: Any, wait_for: Any, read_topic: Any, policy: Any, handler: Any
+    lab: Any, read_topic: Any, policy: Any, handler: Any
 ) -> None:
     """The option switches it off; an error that was never raised has none."""
     lab.broker.create_topic("dead", 1)
@@ -159,25 +158,25 @@ def test_a_letter_has_no_stack_where_none_is_wanted_or_known(
     (app.handler if handler is fails else app.batch_handler)("t", on_failure=policy)(handler)
     lab.produce("a")
     app.start()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     app.stop()
     (letter,) = read_topic("dead", 1)
     assert STACK not in dict(letter.headers())
 
 
-def test_a_letter_that_follows_its_key_has_no_stack(lab: Any, wait_for: Any, read_topic: Any) -> None:
+def test_a_letter_that_follows_its_key_has_no_stack(lab: Any, read_topic: Any) -> None:
     """It did not fail."""
     lab.broker.create_topic("dead", 1)
     app = lab.app(fails, on_failure=ehkafka.DeadLetter("dead", after="divert_key"))
     lab.produce("a a")
     app.start()
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     assert [STACK in dict(letter.headers()) for letter in read_topic("dead", 2)] == [True, False]
 
 
 def test_a_batch_that_raises_says_where_and_so_does_each_record_that_it_fails(
-    lab: Any, wait_for: Any, events: Any, logged: Any
+    lab: Any, events: Any, logged: Any
 ) -> None:
     """Of a batch that nobody is to blame for yet, too."""
 
@@ -191,23 +190,16 @@ def test_a_batch_that_raises_says_where_and_so_does_each_record_that_it_fails(
 
     app = lab.app()
     app.batch_handler("t", batch_records_max=2, wait_s_max=0.2, on_failure=ehkafka.Hold())(store)
-    app.add_hook(events)
     lab.produce("a b")
     app.start()
-    wait_for(lambda: len(events.of(HandlerFailed)) == 2 and events.of(BatchRaised))
+    wait_until(lambda: len(events.of(HandlerFailed)) == 2 and events.of(BatchRaised))
     app.stop()
     assert {event.place for event in events.of(HandlerFailed)} == {line_of(connect)}
     assert "raise ConnectionError" in logged("BatchRaised")[0]
 
 
 def test_an_error_of_a_worker_process_says_where_it_was_raised_there(
-    lab: Any,
-    wait_for: Any,
-    events: Any,
-    logged: Any,
-    read_topic: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    lab: Any, events: Any, logged: Any, read_topic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its stack travels: in the line, in the letter."""
     monkeypatch.syspath_prepend(str(CODE))
@@ -215,10 +207,9 @@ def test_an_error_of_a_worker_process_says_where_it_was_raised_there(
     monkeypatch.setenv(handlers.DIRECTORY, str(tmp_path))
     lab.broker.create_topic("dead", 1)
     app = lab.app(handlers.handle, workers=ehkafka.Processes(1), on_failure=ehkafka.DeadLetter("dead"))
-    app.add_hook(events)
     lab.produce("a", value=b"odd")
     app.start()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     app.stop()
     (failed,) = events.of(HandlerFailed)
     place = failed.place
@@ -231,9 +222,7 @@ def test_an_error_of_a_worker_process_says_where_it_was_raised_there(
     assert dict(letter.headers())[STACK].decode().startswith(f"at {place}\nTraceback")
 
 
-def test_hooks_and_dead_letter_functions_say_where_they_raise(
-    lab: Any, wait_for: Any, events: Any, logged: Any
-) -> None:
+def test_hooks_and_dead_letter_functions_say_where_they_raise(lab: Any, events: Any, logged: Any) -> None:
     """What the user's code raises elsewhere leaves a stack as well."""
 
     def hook(*_arguments: Any) -> None:
@@ -244,11 +233,12 @@ def test_hooks_and_dead_letter_functions_say_where_they_raise(
 
     app = lab.app(fails, on_failure=ehkafka.DeadLetter(save))
     app.on_error(hook)
-    app.add_hook(events)
     lab.produce("a")
     app.start()
-    wait_for(lambda: events.of(UserCodeFailed) and events.of(DeadLetterFailed))
+    wait_until(lambda: events.of(UserCodeFailed) and events.of(DeadLetterFailed))
     assert events.of(UserCodeFailed)[0].place == line_of(hook)
     assert events.of(DeadLetterFailed)[0].place == line_of(save)
-    wait_for(lambda: logged("DeadLetterFailed"))
+    wait_until(lambda: logged("DeadLetterFailed"))
     assert 'raise OSError("y")' in logged("DeadLetterFailed")[0]
+    with pytest.raises(ehkafka.errors.UnfinishedError):
+        app.stop(timeout_s=0.2)

@@ -2,77 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 import ehkafka
-from ehkafka.events import HandlerFailed, UserCodeFailed
-from tests.kit.unstolen import unstolen_s
-
-
-def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = None) -> Any:
-    """Wait for the app to end by itself; return the error that ended it."""
-    assert app.wait(15.0)
-    with pytest.raises(kind, match=words) as caught:
-        app.stop()
-    return caught.value
-
-
-def test_by_default_a_failing_handler_stops_the_app_and_commits_nothing_past_it(
-    lab: Any, recorder: Any
-) -> None:
-    """Topic, partition, offset, key, attempt, cause and next step; exit code 1; a restart repeats it."""
-    recorder.fail_at(2)
-    lab.produce("a b c d e")
-    app = lab.app(recorder, workers=1)
-    app.start()
-    error = ends_with(
-        app, ehkafka.errors.HandlerFailedError, r"'Recorder' failed at t\[0\]@2, key c, attempt 1"
-    )
-    assert "ValueError: no luck with 2" in str(error)
-    assert "Fix the handler or the record" in str(error)
-    assert isinstance(error.__cause__, ValueError)
-    assert error.exit_code == 1
-    assert lab.committed() in (0, 1, 2)
-    assert not app.health()
-
-    again = lab.recorder()
-    second = lab.app(again)
-    second.start()
-    lab.produce("f")
-    while again.count < 6 - (lab.committed() or 0) and 2 not in again.offsets():
-        time.sleep(0.01)
-    second.stop()
-    assert 2 in again.offsets()
-    assert lab.committed() == 6
-
-
-def test_hold_keeps_the_record_and_its_key_while_others_go_on(
-    lab: Any, events: Any, recorder: Any, wait_for: Any, stays: Any
-) -> None:
-    """Its key waits, nothing at or above it is committed, health is red, other keys go on."""
-    recorder.fail_at(1)
-    lab.produce("a bad b bad c")
-    app = lab.app(recorder, on_failure=ehkafka.Hold())
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: recorder.count == 3)
-    wait_for(lambda: not app.health())
-    lab.produce("d e bad f")
-    wait_for(lambda: recorder.count == 6)
-    stays(lambda: recorder.keys.count(b"bad") == 1)
-    (reason,) = app.health().reasons
-    assert reason == "t[0]@1, key bad is on hold after 1 attempt: ValueError: no luck with 1."
-    assert lab.committed() == 1
-    assert app.snapshot().partitions[0].parked_records == 3
-    (failed,) = events.of(HandlerFailed)
-    assert (failed.offset, failed.key, failed.attempt) == (1, "bad", 1)
-    began_s = unstolen_s()
-    app.stop()
-    assert unstolen_s() - began_s < 1.5
-    assert lab.committed() == 1
+from ehkafka.events import UserCodeFailed
+from tests.contract.conftest import ends_with
+from tests.kit.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -86,7 +23,7 @@ def test_hold_keeps_the_record_and_its_key_while_others_go_on(
     ],
 )
 def test_on_error_may_overrule_the_policy(
-    lab: Any, recorder: Any, wait_for: Any, answer: Any, policy: Any, stops: bool
+    lab: Any, recorder: Any, answer: Any, policy: Any, stops: bool
 ) -> None:
     """`continue` holds the record, `stop` ends the app, anything else leaves it to on_failure."""
     asked: list[Any] = []
@@ -103,7 +40,7 @@ def test_on_error_may_overrule_the_policy(
     if stops:
         ends_with(app, ehkafka.errors.HandlerFailedError)
     else:
-        wait_for(lambda: recorder.count == 2 and not app.health())
+        wait_until(lambda: recorder.count == 2 and not app.health())
         assert app.state == "running"
         app.stop()
     ((kind, partition, record, error),) = asked
@@ -112,40 +49,23 @@ def test_on_error_may_overrule_the_policy(
 
 
 def test_on_error_that_raises_leaves_it_to_the_policy_and_is_reported(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """The app goes on under Hold(); the hook's error is an event."""
     recorder.fail_at(0)
     lab.produce("a b")
     app: ehkafka.App = lab.app(recorder, on_failure=ehkafka.Hold())
-    app.add_hook(events)
 
     @app.on_error
     def on_error(*_arguments: Any) -> None:
         raise LookupError("no answer")
 
     app.start()
-    wait_for(lambda: recorder.count == 1)
-    (failed,) = wait_for(lambda: events.of(UserCodeFailed))
+    wait_until(lambda: recorder.count == 1)
+    (failed,) = wait_until(lambda: events.of(UserCodeFailed))
     assert failed.where == "on_error"
     assert "no answer" in failed.error
     app.stop()
-
-
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
-@pytest.mark.parametrize("policy", [ehkafka.Stop(), ehkafka.Hold()], ids=["stop", "hold"])
-def test_an_exit_in_a_handler_stops_the_app_without_committing_the_record(
-    lab: Any, recorder: Any, error: type[BaseException], policy: Any
-) -> None:
-    """No verdict on the record, whatever the policy and on_error say."""
-    recorder.fail_at(1, error=error)
-    lab.produce("a b c")
-    app = lab.app(recorder, workers=1, on_failure=policy)
-    app.on_error(lambda *_arguments: "continue")
-    app.start()
-    failure = ends_with(app, ehkafka.errors.HandlerFailedError, rf"t\[0\]@1, key b, .*{error.__name__}")
-    assert isinstance(failure.__cause__, error)
-    assert lab.committed() in (0, 1)
 
 
 def test_raising_middleware_is_a_failure_of_its_record(lab: Any, recorder: Any) -> None:
@@ -165,9 +85,7 @@ def test_raising_middleware_is_a_failure_of_its_record(lab: Any, recorder: Any) 
     assert lab.committed() in (0, 1)
 
 
-def test_event_hooks_that_raise_or_block_never_reach_the_data_path(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_event_hooks_that_raise_or_block_never_reach_the_data_path(lab: Any, recorder: Any) -> None:
     """Records are handled and committed while one hook raises and the telemetry thread is blocked."""
 
     class Broken:
@@ -184,15 +102,14 @@ def test_event_hooks_that_raise_or_block_never_reach_the_data_path(
     app.add_hook(Broken())
     app.add_hook(Blocked())
     app.start()
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
     assert app.snapshot().counters["hook_errors"] >= 1
     gate.set()
-    app.stop()
 
 
 @pytest.mark.parametrize("name", ["on_revoked", "on_idle"])
 def test_partition_hooks_that_raise_are_reported_and_stop_nothing(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, name: str
+    lab: Any, recorder: Any, events: Any, name: str
 ) -> None:
     """on_revoked and on_idle: the error is an event, records and commits go on."""
 
@@ -201,14 +118,13 @@ def test_partition_hooks_that_raise_are_reported_and_stop_nothing(
 
     lab.produce("a b c")
     app = lab.app(recorder, idle_s=0.2)
-    app.add_hook(events)
     getattr(app, name)(broken)
     app.start()
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
     if name == "on_idle":
-        wait_for(lambda: events.of(UserCodeFailed))
+        wait_until(lambda: events.of(UserCodeFailed))
         lab.produce("d")
-        wait_for(lambda: lab.committed() == 4)
+        wait_until(lambda: lab.committed() == 4)
     app.stop()
     assert "broken hook" in events.of(UserCodeFailed)[0].error
 

@@ -5,125 +5,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import (
-    checkpoint_body,
-    checkpoint_metadata,
-    read_checkpoint,
     read_ownership,
 )
-from ehkafka.checkpoints.store_mirror import StoreMirror
-from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.events import MirrorForeign, MirrorUsed, ProgressRestored
+from tests.contract.conftest import ends_with
+from tests.contract.mirrored import LAYOUT, Mirrored, commit, timestamp_ms
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from ehkafka.checkpoints.stores.store import StoredBlob
 
-NAME = Layout("ns", "g").name("t", 0)
-OWNER = Layout("ns", "g").name("t", 0, "ehkafka/owner")
+NAME, OWNER = LAYOUT.name("t", 0), LAYOUT.name("t", 0, "ehkafka/owner")
 SDK = {"sequencenumber": "99999", "offset": "8589934592"}
 
 
-class Container:
-    """A store that apps of several groups mirror into, and SDKs checkpoint into."""
-
-    def __init__(self, lab: Any, events: Any) -> None:
-        self.lab = lab
-        self.events = events
-        self.store = MemoryStore()
-
-    def app(self, handler: Any, *topics: str, **options: Any) -> Any:
-        """Return an app with a mirror; its events are kept."""
-        mirror = StoreMirror(store=self.store, interval_s=0.1, namespace="ns")
-        app = self.lab.app(handler, *topics, mirror=mirror, **options)
-        app.add_hook(self.events)
-        return app
-
-    def blob(self, name: str = NAME) -> StoredBlob:
-        """What lies there."""
-        found = self.store.read(name)
-        assert found is not None
-        return found
-
-    def next_offset(self) -> int | None:
-        """How far the mirror is, whoever's it is."""
-        found = self.store.read(NAME)
-        checkpoint = read_checkpoint(found.body) if found is not None else None
-        return checkpoint.next_offset if checkpoint is not None else None
-
-    def put(self, checkpoint: Checkpoint, metadata: Mapping[str, str] | None = None) -> None:
-        """Write what an earlier run has left, and the metadata that somebody has set since."""
-        there = self.store.read(NAME)
-        self.store.write(
-            NAME,
-            metadata=checkpoint_metadata(checkpoint) if metadata is None else metadata,
-            body=checkpoint_body(checkpoint),
-            expected=there.version if there else None,
-        )
-
-    def set_metadata(self, metadata: Mapping[str, str]) -> None:
-        """Do what an SDK does where a blob is there: set its metadata and leave its body."""
-        there = self.blob()
-        self.store.write(NAME, metadata=metadata, body=there.body, expected=there.version)
-
-
-def timestamp_ms(lab: Any, offset: int) -> int:
-    """Return the timestamp of a record in the log."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "reads"})
-    try:
-        consumer.assign([KafkaPartition("t", 0, offset)])
-        message = consumer.poll(10.0)
-        assert message is not None
-        return message.timestamp()[1]
-    finally:
-        consumer.close()
-
-
-def commit(lab: Any, next_offset: int) -> None:
-    """Let the group `G` have a commit."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "G"})
-    try:
-        consumer.commit(offsets=[KafkaPartition("t", 0, next_offset)], asynchronous=False)
-    finally:
-        consumer.close()
-
-
 @pytest.fixture
-def container(lab: Any, events: Any) -> Container:
+def container(lab: Any) -> Mirrored:
     """Return an empty container."""
-    return Container(lab, events)
+    return Mirrored(lab)
 
 
-def test_a_group_that_differs_in_case_alone_takes_over_nothing(
-    container: Container, recorder: Any, wait_for: Callable[..., Any]
-) -> None:
+def test_a_group_that_differs_in_case_alone_takes_over_nothing(container: Mirrored, recorder: Any) -> None:
     """`G` has handled nothing when `g` is done: it begins at start=, and leaves what `g` wrote alone."""
     lab = container.lab
     lab.judged = False  # two groups handle the same records
     lab.produce("a b c d e")
-    first = container.app(recorder)
-    first.start()
-    wait_for(lambda: container.next_offset() == 5)
+    first = container.start(recorder)
+    wait_until(lambda: container.next_offset() == 5)
     first.stop()
-    checkpoint, owner = container.blob(), container.blob(OWNER)
+    checkpoint, owner = container.blob(), container.store.read(OWNER)
     other = lab.recorder()
-    second = container.app(other, group="G")
-    second.start()
-    wait_for(lambda: lab.committed(group="G") == 5 or container.events.of(MirrorUsed))
+    second = container.start(other, group="G")
+    wait_until(lambda: lab.committed(group="G") == 5 or container.events.of(MirrorUsed))
     assert other.count == 5
     lab.produce("f")
-    wait_for(lambda: lab.committed(group="G") == 6)
+    wait_until(lambda: lab.committed(group="G") == 6)
     second.stop()
     assert sorted(other.offsets()) == [0, 1, 2, 3, 4, 5]  # each key at its own pace
     assert container.events.of(MirrorUsed) == []
-    assert (container.blob(), container.blob(OWNER)) == (checkpoint, owner)
+    assert (container.blob(), container.store.read(OWNER)) == (checkpoint, owner)
     [reported] = container.events.of(MirrorForeign)
     assert reported.blob == f"memory/{NAME}"
     assert "'g'" in reported.reason
@@ -131,34 +56,32 @@ def test_a_group_that_differs_in_case_alone_takes_over_nothing(
 
 
 def test_a_group_that_differs_in_case_alone_restores_nothing(
-    container: Container, recorder: Any, wait_for: Callable[..., Any], metadata_room: Callable[[int], None]
+    container: Mirrored, recorder: Any, metadata_room: Callable[[int], None]
 ) -> None:
     """What `g` has finished above its commit is not finished for `G`, which stands at the same offset."""
     lab = container.lab
     lab.produce("a b c d")
     container.put(Checkpoint(next_offset=1, finished=((2, 4),), group="g", topic="t"))
-    commit(lab, 1)
+    commit(lab, 1, "G")
     metadata_room(0)
-    app = container.app(recorder, group="G")
-    app.start()
-    wait_for(lambda: lab.committed(group="G") == 4)
+    app = container.start(recorder, group="G")
+    wait_until(lambda: lab.committed(group="G") == 4)
     app.stop()
     assert recorder.offsets() == [1, 2, 3]
     assert container.events.of(ProgressRestored) == []
 
 
-def test_an_sdk_s_later_checkpoint_is_not_overwritten(
-    container: Container, recorder: Any, wait_for: Callable[..., Any]
-) -> None:
+def test_an_sdk_s_later_checkpoint_is_not_overwritten(container: Mirrored, recorder: Any) -> None:
     """It set the metadata of our blob and left our body: its position and its own offset stay."""
     lab = container.lab
     lab.produce("a b")
-    app = container.app(recorder)
-    app.start()
-    wait_for(lambda: container.next_offset() == 2)
-    container.set_metadata(SDK)
+    app = container.start(recorder)
+    wait_until(lambda: container.next_offset() == 2)
+    # What an SDK does where a blob is there: it leaves the body.
+    there = container.blob()
+    container.store.write(NAME, metadata=SDK, body=there.body, expected=there.version)
     lab.produce("c")
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
     app.stop()
     assert dict(container.blob().metadata) == SDK
     [reported] = container.events.of(MirrorForeign)
@@ -166,7 +89,7 @@ def test_an_sdk_s_later_checkpoint_is_not_overwritten(
     assert "2" in reported.reason
 
 
-def contested(container: Container, **options: Any) -> Any:
+def contested(container: Mirrored, **options: Any) -> Any:
     """Return an app whose group has no commit, and whose mirror an SDK has written over."""
     container.lab.produce("a b c d e")
     anchor = (1, timestamp_ms(container.lab, 1))
@@ -176,36 +99,31 @@ def contested(container: Container, **options: Any) -> Any:
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 def test_a_start_without_a_commit_does_not_choose_between_the_sdk_and_us(
-    container: Container, start: str
+    container: Mirrored, start: str
 ) -> None:
     """Both positions are named, and start= does not decide: whichever it took could skip records."""
     app = contested(container, start=start)
     app.start()
-    assert app.wait(15.0)
-    with pytest.raises(ehkafka.errors.EndpointError, match="100000") as found:
-        app.stop()
-    assert "over ours, 2" in str(found.value)
-    assert "ehkafka offsets import" in str(found.value)
+    found = ends_with(app, ehkafka.errors.EndpointError, "100000")
+    assert "over ours, 2" in str(found)
+    assert "ehkafka offsets import" in str(found)
     assert container.lab.committed() is None
     assert dict(container.blob().metadata) == SDK
 
 
-def test_who_says_where_to_begin_is_not_asked_again(
-    container: Container, wait_for: Callable[..., Any]
-) -> None:
+def test_who_says_where_to_begin_is_not_asked_again(container: Mirrored) -> None:
     """`on_no_group_offsets="start"` is a decision; the SDK's checkpoint stays all the same."""
     app = contested(container, on_no_group_offsets="start")
     app.start()
-    wait_for(lambda: container.lab.committed() == 5)
+    wait_until(lambda: container.lab.committed() == 5)
     app.stop()
     assert dict(container.blob().metadata) == SDK
 
 
-def test_owners_of_another_spelling_are_left_alone(container: Container, recorder: Any) -> None:
+def test_owners_of_another_spelling_are_left_alone(container: Mirrored, recorder: Any) -> None:
     """The owners' table of `g` shows its own members alone."""
-    app = container.app(recorder)
-    app.start()
+    app = container.start(recorder)
     app.stop()
-    found = read_ownership(container.blob(OWNER).metadata)
+    found = read_ownership(container.store.read(OWNER).metadata)
     assert found is not None
     assert (found.group, found.topic) == ("g", "t")

@@ -10,12 +10,13 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 import ehkafka
-from ehkafka.events import DeadLetterFailed, ProducerPlain, ProducerReplaced
+from ehkafka.events import DeadLetterFailed, DeadLetterProducerPlain, DeadLetterProducerReplaced
 from ehkafka.recovery.letters import target
 from ehkafka.testing import ApiKey, EmbeddedBroker
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 TO_DEAD = ehkafka.DeadLetter("dead")
 
@@ -72,17 +73,15 @@ def fails_on_bad(record: Any) -> None:
 
 @pytest.mark.parametrize("code", [47, 49, 59])
 def test_a_forgotten_producer_id_is_replaced_and_every_letter_is_written(
-    lab: Any, forgetful: ForgetfulBroker, code: int, events: Any, wait_for: Any, read_topic: Any
+    lab: Any, forgetful: ForgetfulBroker, code: int, events: Any, read_topic: Any
 ) -> None:
     """The service answers so for ever to the old id: each letter is safe by a new one, in its key's order."""
-    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
-    app.add_hook(events)
-    app.start()
+    app = lab.start(fails_on_bad, on_failure=TO_DEAD)
     lab.produce("bad0 a bad1")
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
     lab.produce("bad0 b bad1 bad0 c")
     forgetful.forget(code)
-    wait_for(lambda: lab.committed() == 8)
+    wait_until(lambda: lab.committed() == 8)
     app.stop()
     letters = read_topic("dead", 5)
     assert [m.key() for m in letters if m.key() == b"bad0"] == [b"bad0"] * 3
@@ -90,36 +89,29 @@ def test_a_forgotten_producer_id_is_replaced_and_every_letter_is_written(
     assert offsets == [0, 3, 6]
     # The new producer's, and one more where librdkafka raised the old one's epoch before it was given up.
     assert 1 <= forgetful.ids_asked <= 2
-    assert len(events.of(ProducerReplaced)) == 1
+    assert len(events.of(DeadLetterProducerReplaced)) == 1
 
 
 def test_letters_that_nobody_acknowledges_turn_health_red_until_they_are_safe(
-    lab: Any,
-    forgetful: ForgetfulBroker,
-    events: Any,
-    wait_for: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    lab: Any, forgetful: ForgetfulBroker, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A silent broker is reported like a refusal, with the reason; the acknowledgement ends it."""
     monkeypatch.setattr(target, "LATE_S", 0.3)
-    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
-    app.add_hook(events)
-    app.start()
+    app = lab.start(fails_on_bad, on_failure=TO_DEAD)
     forgetful.broker.move_leader("dead", 0, None)
     lab.produce("bad a")
-    wait_for(lambda: not app.health().ok and events.of(DeadLetterFailed))
+    wait_until(lambda: not app.health().ok and events.of(DeadLetterFailed))
     (reason,) = app.health().reasons
     assert "The dead letter of t[0]@0 has not been acknowledged by dead" in reason
     assert "the broker has not answered" in reason
     (late,) = events.of(DeadLetterFailed)
     assert (late.offset, late.key, late.to, late.retry_s) == (0, "bad", "dead", 0.0)
     forgetful.broker.move_leader("dead", 0, 1)
-    wait_for(lambda: app.health().ok and lab.committed() == 2)
-    app.stop()
+    wait_until(lambda: app.health().ok and lab.committed() == 2)
 
 
 def test_a_letter_function_that_does_not_return_turns_health_red(
-    lab: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody else would tell: its thread is inside it."""
     monkeypatch.setattr(target, "LATE_S", 0.3)
@@ -128,17 +120,14 @@ def test_a_letter_function_that_does_not_return_turns_health_red(
     def keep(_letter: Any) -> None:
         go_on.wait(20.0)
 
-    app = lab.app(fails_on_bad, on_failure=ehkafka.DeadLetter(keep))
-    app.add_hook(events)
-    app.start()
+    app = lab.start(fails_on_bad, on_failure=ehkafka.DeadLetter(keep))
     lab.produce("bad")
-    wait_for(lambda: not app.health().ok and events.of(DeadLetterFailed))
+    wait_until(lambda: not app.health().ok and events.of(DeadLetterFailed))
     assert "acknowledged by keep" in app.health().reasons[0]
     assert "the function has not returned" in app.health().reasons[0]
     assert len(events.of(DeadLetterFailed)) == 1
     go_on.set()
-    wait_for(lambda: app.health().ok and lab.committed() == 1)
-    app.stop()
+    wait_until(lambda: app.health().ok and lab.committed() == 1)
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -156,53 +145,46 @@ def test_the_start_waits_for_the_id(lab: Any, forgetful: ForgetfulBroker) -> Non
     """A producer that has none yet would take its first letter and keep it."""
     forgetful.broker.track_requests()
     forgetful.broker.fail_next(ApiKey.INIT_PRODUCER_ID, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
-    app.start()
+    lab.start(fails_on_bad, on_failure=TO_DEAD)
     assert forgetful.ids_asked == 2
-    app.stop()
 
 
 def test_a_broker_without_producer_ids_is_written_to_all_the_same(
-    lab: Any, forgetful: ForgetfulBroker, events: Any, wait_for: Any, read_topic: Any
+    lab: Any, forgetful: ForgetfulBroker, events: Any, read_topic: Any
 ) -> None:
     """The emulator's old front end may be one: letters are written by a plain producer, and it is said."""
     forgetful.broker.disable(ApiKey.INIT_PRODUCER_ID)
-    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
-    app.add_hook(events)
-    app.start()
+    app = lab.start(fails_on_bad, on_failure=TO_DEAD)
     lab.produce("bad bad a bad")
-    wait_for(lambda: lab.committed() == 4)
+    wait_until(lambda: lab.committed() == 4)
     assert app.health().ok
     app.stop()
     offsets = [int(dict(m.headers())["ehkafka-origin-offset"]) for m in read_topic("dead", 3)]
     assert offsets == [0, 1, 3]
-    (plain,) = events.of(ProducerPlain)
+    (plain,) = events.of(DeadLetterProducerPlain)
     assert "Idempotent producer not supported" in plain.reason
 
 
-def test_a_record_of_the_largest_size_is_copied(lab: Any, wait_for: Any, read_topic: Any) -> None:
+def test_a_record_of_the_largest_size_is_copied(lab: Any, read_topic: Any) -> None:
     """What was received may be larger than librdkafka's own limit for what it sends."""
     lab.broker.create_topic("dead", 1)
     producer = Producer({"bootstrap.servers": lab.broker.bootstrap, "message.max.bytes": 2_000_000})
     producer.produce("t", b"x" * 1_045_000, b"bad", partition=0)
     assert producer.flush(10.0) == 0
-    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
-    app.start()
-    wait_for(lambda: lab.committed() == 1)
+    app = lab.start(fails_on_bad, on_failure=TO_DEAD)
+    wait_until(lambda: lab.committed() == 1)
     app.stop()
     assert [len(m.value()) for m in read_topic("dead", 1)] == [1_045_000]
 
 
 def test_a_stop_while_the_producer_is_replaced_ends_in_time(
-    lab: Any, forgetful: ForgetfulBroker, events: Any, wait_for: Callable[..., Any]
+    lab: Any, forgetful: ForgetfulBroker, events: Any
 ) -> None:
     """The letter's record is not committed, so its next owner writes it."""
-    app = lab.app(fails_on_bad, on_failure=TO_DEAD)
-    app.add_hook(events)
-    app.start()
+    app = lab.start(fails_on_bad, on_failure=TO_DEAD)
     forgetful.broker.fail_next(ApiKey.PRODUCE, 0, *[49] * 10_000)  # the test's own request passes
     lab.produce("bad")
-    wait_for(lambda: events.of(ProducerReplaced))
+    wait_until(lambda: events.of(DeadLetterProducerReplaced))
     began_s = time.monotonic()
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.5)

@@ -10,16 +10,16 @@ import confluent_kafka
 import pytest
 
 import ehkafka
+from ehkafka.events import UserCodeFailed
+from tests.contract.conftest import ends_with
+from tests.kit.waiting import wait_until
 
 
-def test_a_handler_gets_a_record_with_the_messages_own_methods(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_a_handler_gets_a_record_with_the_messages_own_methods(lab: Any, recorder: Any) -> None:
     """Key, value, headers, place and time are those produced; the attempt is 1."""
     lab.broker.produce("t", [(b"k", b'{"a": 1}')], partition=0, headers={"trace": b"7"})
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: recorder.count == 1)
+    app = lab.start(recorder)
+    wait_until(lambda: recorder.count == 1)
     app.stop()
     (record,) = recorder.records
     assert isinstance(record, ehkafka.Record)
@@ -28,7 +28,7 @@ def test_a_handler_gets_a_record_with_the_messages_own_methods(
     assert record.time is not None
 
 
-def test_raw_hands_over_confluents_message_itself(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_raw_hands_over_confluents_message_itself(lab: Any, recorder: Any) -> None:
     """No wrapper, for the handler and for a user's order function alike."""
     ordered: list[Any] = []
 
@@ -37,14 +37,13 @@ def test_raw_hands_over_confluents_message_itself(lab: Any, recorder: Any, wait_
         return bytes(message.key())
 
     lab.produce("a b")
-    app = lab.app(recorder, raw=True, order_by=order_by)
-    app.start()
-    wait_for(lambda: recorder.count == 2)
+    app = lab.start(recorder, raw=True, order_by=order_by)
+    wait_until(lambda: recorder.count == 2)
     app.stop()
     assert all(type(record) is confluent_kafka.Message for record in [*recorder.records, *ordered])
 
 
-def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any, wait_for: Any) -> None:
+def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any) -> None:
     """Order of entries and exits, once per record, around functions and classes."""
     seen: list[str] = []
 
@@ -72,15 +71,15 @@ def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any, wait_f
     app.handler("u", workers=1)(Classy)
     app.start()
     lab.produce("a")
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     lab.produce("a", topic="u")
-    wait_for(lambda: lab.committed(topic="u") == 1)
+    wait_until(lambda: lab.committed(topic="u") == 1)
     app.stop()
     around = ["outer in", "inner in", "inner out", "outer out"]
     assert seen == [*around[:2], "function 0", *around[2:], *around[:2], "class 0", *around[2:]]
 
 
-def test_start_and_stop_hooks_run_once_around_all_records(lab: Any, wait_for: Any) -> None:
+def test_start_and_stop_hooks_run_once_around_all_records(lab: Any) -> None:
     """on_start in order before the first record, on_stop in reverse after the last."""
     seen: list[str] = []
     app = lab.app(lambda _record: seen.append("record"))
@@ -90,7 +89,7 @@ def test_start_and_stop_hooks_run_once_around_all_records(lab: Any, wait_for: An
     app.on_stop(lambda: seen.append("stop 2"))
     lab.produce("a")
     app.start()
-    wait_for(lambda: "record" in seen)
+    wait_until(lambda: "record" in seen)
     app.stop()
     app.stop()
     assert seen == ["start 1", "start 2", "record", "stop 2", "stop 1"]
@@ -107,42 +106,11 @@ def test_on_stop_runs_also_when_the_app_failed(lab: Any) -> None:
     app.on_stop(lambda: seen.append("closed"))
     lab.produce("a")
     app.start()
-    assert app.wait(10.0)
-    with pytest.raises(ehkafka.errors.HandlerFailedError):
-        app.stop()
+    ends_with(app, ehkafka.errors.HandlerFailedError)
     assert seen == ["closed"]
 
 
-def test_an_on_start_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any) -> None:
-    """Its error reaches the caller as it is; no thread runs; the app may be started again."""
-    app: ehkafka.App = lab.app(recorder)
-    broken = True
-
-    @app.on_start
-    def connect() -> None:
-        if broken:
-            raise ConnectionError("no database")
-
-    with pytest.raises(ConnectionError, match="no database"):
-        app.start()
-    assert app.state == "stopped"
-    broken = False
-    app.start()
-    app.stop()
-
-
-def test_no_pool_is_opened_for_a_topic_that_is_missing(lab: Any, recorder: Any) -> None:
-    """on_start runs when the broker has been reached and has the topics, so nothing is left to close."""
-    seen: list[str] = []
-    app = lab.app(recorder, "missing")
-    app.on_start(lambda: seen.append("open"))
-    app.on_stop(lambda: seen.append("closed"))
-    with pytest.raises(ehkafka.errors.TopicNotFoundError):
-        app.start()
-    assert seen == []
-
-
-def test_worker_hooks_run_once_in_each_worker_thread(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_worker_hooks_run_once_in_each_worker_thread(lab: Any, recorder: Any) -> None:
     """Set-up before the first record, tear-down after the last, in the threads that handle."""
     starts: Counter[str] = Counter()
     stops: Counter[str] = Counter()
@@ -153,49 +121,41 @@ def test_worker_hooks_run_once_in_each_worker_thread(lab: Any, recorder: Any, wa
     lab.produce("a b c d")
     app.start()
     assert sorted(starts.values()) == [1, 1, 1]
-    wait_for(lambda: recorder.running["all"] == 3)
+    wait_until(lambda: recorder.running["all"] == 3)
     gate.set()
-    wait_for(lambda: recorder.count == 4)
+    wait_until(lambda: recorder.count == 4)
     assert not stops
     app.stop()
     assert starts == stops
     assert recorder.threads == set(starts)
 
 
-def test_a_worker_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any) -> None:
-    """Its error reaches the caller as it is, and no record is handled."""
-    app: ehkafka.App = lab.app(recorder, workers=3)
-
-    @app.on_worker_start
-    def broken() -> None:
-        raise ConnectionError("no pool")
-
-    with pytest.raises(ConnectionError, match="no pool"):
-        app.start()
-    assert recorder.started == []
-
-
+@pytest.mark.parametrize("error", [ConnectionError("cannot close"), SystemExit(3)])
+@pytest.mark.parametrize("is_async", [False, True])
 def test_a_worker_stop_hook_that_raises_is_reported_and_the_stop_ends(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any, error: BaseException, is_async: bool
 ) -> None:
-    """The other workers' hooks still run; the error is an event, not a dead thread's traceback."""
-    from ehkafka.events import UserCodeFailed  # noqa: PLC0415
+    """Each worker's hook is an event, not a dead thread's traceback."""
 
-    app: ehkafka.App = lab.app(recorder, workers=2)
-    app.add_hook(events)
-
-    @app.on_worker_stop
     def broken() -> None:
-        raise ConnectionError("cannot close")
+        raise error
 
+    async def broken_async() -> None:
+        raise error
+
+    async def handle(_record: Any) -> None:
+        """Handle nothing."""
+
+    app = lab.app(handle if is_async else recorder, workers=2)
+    app.on_worker_stop(broken_async if is_async else broken)
     app.start()
     app.stop()
-    assert len(events.of(UserCodeFailed)) == 2
+    assert [one.error for one in events.of(UserCodeFailed)] == [f"{type(error).__name__}: {error}"] * (
+        2 - is_async
+    )
 
 
-def test_partition_hooks_tell_assignment_idleness_and_revocation(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_partition_hooks_tell_assignment_idleness_and_revocation(lab: Any, recorder: Any) -> None:
     """on_assigned before the first record; on_idle once after the last; on_revoked at the stop."""
     seen: list[tuple[Any, ...]] = []
     recorder.work = lambda record: seen.append(("record", record.offset()))
@@ -206,9 +166,9 @@ def test_partition_hooks_tell_assignment_idleness_and_revocation(
     app.on_lost(lambda partition: seen.append(("lost", str(partition))))
     lab.produce("a b")
     app.start()
-    wait_for(lambda: ("idle", "t[0]") in seen)
+    wait_until(lambda: ("idle", "t[0]") in seen)
     lab.produce("c")
-    wait_for(lambda: seen.count(("idle", "t[0]")) == 2)
+    wait_until(lambda: seen.count(("idle", "t[0]")) == 2)
     app.stop()
     assert seen == [
         ("assigned", "t[0]"),
@@ -221,7 +181,7 @@ def test_partition_hooks_tell_assignment_idleness_and_revocation(
     ]
 
 
-def test_a_handler_may_have_a_start_position_of_its_own(lab: Any, wait_for: Any) -> None:
+def test_a_handler_may_have_a_start_position_of_its_own(lab: Any) -> None:
     """The app's start is for the other topics only; a callable decides per partition."""
     mine, others = lab.recorder(), lab.recorder()
     for topic in ("t", "u"):
@@ -229,56 +189,14 @@ def test_a_handler_may_have_a_start_position_of_its_own(lab: Any, wait_for: Any)
     app = lab.app(others, "u")
     app.handler("t", start=lambda _topic, partition: partition + 2)(mine)
     app.start()
-    wait_for(lambda: (mine.count, others.count) == (2, 4))
+    wait_until(lambda: (mine.count, others.count) == (2, 4))
     app.stop()
     assert mine.offsets() == [2, 3]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"workers": 0}, "workers=0"),
-        ({"workers": True}, "workers=True"),
-        ({"workers": 100_000}, "workers=100000"),
-        ({"scope": "topic"}, "scope='topic'"),
-        ({"null_key": "drop"}, "null_key='drop'"),
-        ({"order_by": "key"}, "order_by='key'"),
-        ({"on_failure": "stop"}, "on_failure='stop'"),
-        ({"on_failure": ehkafka.Stop}, "on_failure="),
-        ({"start": "newest"}, "start='newest'"),
-    ],
-    ids=str,
-)
-def test_handler_options_that_cannot_work_are_refused(lab: Any, options: dict[str, Any], words: str) -> None:
-    """The message names the handler's option and what it may be."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
-        lab.app().handler("t", **options)(lambda record: None)
-
-
-def test_handlers_that_cannot_be_called_are_refused(lab: Any) -> None:
-    """No topic, nothing callable, a class without process, middleware that is none."""
-
-    class Empty:
-        pass
-
-    app = lab.app()
-    for topics, function in [
-        ((), print),
-        (("t",), "print"),
-        (("t",), Empty),
-        (("",), print),
-    ]:
-        with pytest.raises(ehkafka.errors.ConfigurationError):
-            app.handler(*topics)(function)
-    with pytest.raises(ehkafka.errors.ConfigurationError):
-        app.use(3)
-
-
 def test_nothing_is_registered_while_the_app_runs(lab: Any, recorder: Any) -> None:
     """Handlers, middleware and hooks are fixed at the start."""
-    app = lab.app(recorder)
-    app.start()
+    app = lab.start(recorder)
     for register in (app.handler("u"), app.use, app.on_start, app.on_error, app.on_assigned):
         with pytest.raises(ehkafka.errors.ConfigurationError, match="before the start"):
             register(print)
-    app.stop()

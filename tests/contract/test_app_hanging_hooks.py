@@ -11,6 +11,7 @@ import pytest
 import ehkafka
 from ehkafka.events import PartitionAssigned, RecordRetried, UserCodeHangs
 from ehkafka.intake import hook_threads
+from tests.kit.waiting import wait_until
 
 
 @pytest.fixture
@@ -37,9 +38,7 @@ class Hangs:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("kind", ["on_assigned", "open"])
-def test_another_partitions_records_are_handled_while_a_hook_hangs(
-    lab: Any, events: Any, wait_for: Any, kind: str
-) -> None:
+def test_another_partitions_records_are_handled_while_a_hook_hangs(lab: Any, events: Any, kind: str) -> None:
     """Its own wait, health names it and where; with its return all is well."""
     hook = Hangs()
     done: list[int] = []
@@ -55,22 +54,20 @@ def test_another_partitions_records_are_handled_while_a_hook_hangs(
     app = lab.app(Mine, "t4")
     if kind == "on_assigned":
         app.on_assigned(hook)
-    app.add_hook(events)
     for partition in range(4):
         lab.produce("a", topic="t4", partition=partition)
     app.start()
-    wait_for(lambda: sorted(done) == [1, 2, 3])
-    wait_for(lambda: not app.health().ok and events.of(UserCodeHangs))
+    wait_until(lambda: sorted(done) == [1, 2, 3])
+    wait_until(lambda: not app.health().ok and events.of(UserCodeHangs))
     (reason,) = app.health().reasons
     assert reason.startswith(f"{kind} (opening t4[0]) has not returned for")
     assert [event.where for event in events.of(UserCodeHangs)] == [f"{kind} (opening t4[0])"]
     hook.gate.set()
-    wait_for(lambda: sorted(done) == [0, 1, 2, 3] and app.health().ok)
-    app.stop()
+    wait_until(lambda: sorted(done) == [0, 1, 2, 3] and app.health().ok)
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_deferred_records_deadline_comes_while_a_hook_hangs(lab: Any, events: Any, wait_for: Any) -> None:
+def test_a_deferred_records_deadline_comes_while_a_hook_hangs(lab: Any, events: Any) -> None:
     """Else its key, and the commit of its partition, would wait for another partition's hook."""
     hook = Hangs()
     kept: list[Any] = []
@@ -81,18 +78,16 @@ def test_a_deferred_records_deadline_comes_while_a_hook_hangs(lab: Any, events: 
 
     app = lab.app(handle, "t4", retry=ehkafka.Retry(attempts=3, first_s=0.01))
     app.on_assigned(hook)
-    app.add_hook(events)
     lab.produce("late", topic="t4", partition=1)
     app.start()
-    wait_for(lambda: lab.committed(1, topic="t4") == 1)
+    wait_until(lambda: lab.committed(1, topic="t4") == 1)
     assert [event.attempt for event in events.of(RecordRetried)] == [1]
     hook.gate.set()
-    app.stop()
 
 
 @pytest.mark.usefixtures("quick")
 def test_no_later_rebalance_waits_for_a_hook_that_hangs(
-    lab: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A revoke waits for hooks that can return: each one would else hold up polling for the whole drain."""
     monkeypatch.setattr("ehkafka.intake.membership.HOOKS_S", 20.0)
@@ -101,31 +96,28 @@ def test_no_later_rebalance_waits_for_a_hook_that_hangs(
     app.on_assigned(hook)
     revoked: list[int] = []
     app.on_revoked(lambda partition, _reason: revoked.append(partition.partition))
-    app.add_hook(events)
     app.start()
-    wait_for(lambda: not app.health().ok)
+    wait_until(lambda: not app.health().ok)
     began_s = time.monotonic()
-    second = lab.app(lambda _record: None, "t4")
-    second.start()
-    wait_for(lambda: len(events.of(PartitionAssigned)) > 4)
+    second = lab.start(lambda _record: None, "t4")
+    wait_until(lambda: len(events.of(PartitionAssigned)) > 4)
     second.stop()
-    wait_for(lambda: len(events.of(PartitionAssigned)) >= 10)
+    wait_until(lambda: len(events.of(PartitionAssigned)) >= 10)
     assert time.monotonic() - began_s < 18.0, "FACT: no revoke waited for it"
     assert set(revoked) == {1, 2, 3}
     hook.gate.set()
-    wait_for(lambda: 0 in revoked)
-    app.stop()
+    wait_until(lambda: 0 in revoked)
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_stop_ends_in_time_while_a_hook_hangs(lab: Any, wait_for: Any) -> None:
+def test_a_stop_ends_in_time_while_a_hook_hangs(lab: Any) -> None:
     """What others have finished is committed; the hook is left behind."""
     hook = Hangs()
     app = lab.app(lambda _record: None, "t4")
     app.on_assigned(hook)
     lab.produce("a", topic="t4", partition=2)
     app.start()
-    wait_for(lambda: lab.committed(2, topic="t4") == 1)
+    wait_until(lambda: lab.committed(2, topic="t4") == 1)
     began_s = time.monotonic()
     app.stop(timeout_s=1.0)
     assert time.monotonic() - began_s < 10.0

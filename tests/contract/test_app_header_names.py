@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import cimpl
 
+from tests.kit.waiting import wait_until
+
 # librdkafka's rd_kafka_vtype_t, for rd_kafka_produceva.
 TOPIC, PARTITION, VALUE, KEY, HEADER = 1, 3, 4, 5, 9
 PRODUCER = 0
@@ -73,13 +75,7 @@ def _produce(bootstrap: str, key: bytes | None, *headers: tuple[bytes, bytes]) -
     ids=["one", "two"],
 )
 def test_a_header_name_that_is_no_utf_8_stops_nothing(
-    lab: Any,
-    program: Any,
-    wait_for: Any,
-    names: list[bytes],
-    readable: dict[str, str],
-    key: bytes | None,
-    raw: bool,
+    lab: Any, program: Any, names: list[bytes], readable: dict[str, str], key: bytes | None, raw: bool
 ) -> None:
     """Neither the poll loop, which looks for a partition key, nor the handler, nor the process."""
     lab.judged = False
@@ -100,7 +96,7 @@ def test_a_header_name_that_is_no_utf_8_stops_nothing(
         run()
         """
     )
-    wait_for(lambda: running.printed("END"))
+    wait_until(lambda: running.printed("END"))
     assert running.wait() == 0
     assert running.lines.count(f"0 home {readable}") == 2
     assert running.printed("('x-opt-partition-key', b'home')")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 import ehkafka
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.kit.waiting import must_stay, wait_until
 
 PARTITION_KEY = "x-opt-partition-key"
 
@@ -36,41 +34,35 @@ def _by_partition_key(record: ehkafka.Record) -> str | bytes | None:
 
 
 @pytest.mark.parametrize("order_by", [ehkafka.by_key, _by_partition_key])
-def test_records_of_one_partition_key_never_overlap_though_they_have_no_key(
-    lab: Any, wait_for: Any, stays: Any, order_by: Any
-) -> None:
+def test_records_of_one_partition_key_never_overlap_though_they_have_no_key(lab: Any, order_by: Any) -> None:
     """The lane is that of `x-opt-partition-key`, AMQP string or plain text; other keys run beside it."""
     for number in range(30):
         home = f"home-{number % 3}"
         _produce(lab, (PARTITION_KEY, _amqp(home) if number % 2 else home.encode()))
     recorder = lab.recorder()
     gate = recorder.block(lambda record: record.partition_key == "home-0")
-    app = lab.app(recorder, workers=8, order_by=order_by)
-    app.start()
-    wait_for(lambda: recorder.count == 20 and recorder.running["all"] == 1)
-    stays(lambda: recorder.running["all"] == 1)
+    app = lab.start(recorder, workers=8, order_by=order_by)
+    wait_until(lambda: recorder.count == 20 and recorder.running["all"] == 1)
+    must_stay(lambda: recorder.running["all"] == 1)
     gate.set()
-    wait_for(lambda: recorder.count == 30)
+    wait_until(lambda: recorder.count == 30)
     app.stop()
     offsets = {f"home-{n}": list(range(n, 30, 3)) for n in range(3)}
     for home, expected in offsets.items():
         assert [r.offset() for r in recorder.records if r.partition_key == home] == expected
 
 
-def test_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_the_scope(
-    lab: Any, wait_for: Any, stays: Any
-) -> None:
+def test_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_the_scope(lab: Any) -> None:
     """As with any key."""
     for partition in range(4):
         _produce(lab, (PARTITION_KEY, _amqp("home")), topic="t4", partition=partition)
     recorder = lab.recorder()
     gate = recorder.block()
-    app = lab.app(recorder, "t4", workers=8, scope="handler")
-    app.start()
-    wait_for(lambda: recorder.running["all"] == 1 and app.snapshot().received_records == 4)
-    stays(lambda: recorder.running["all"] == 1)
+    app = lab.start(recorder, "t4", workers=8, scope="handler")
+    wait_until(lambda: recorder.running["all"] == 1 and app.snapshot().received_records == 4)
+    must_stay(lambda: recorder.running["all"] == 1)
     gate.set()
-    wait_for(lambda: recorder.count == 4)
+    wait_until(lambda: recorder.count == 4)
     assert recorder.running_max == 1
 
 
@@ -85,7 +77,7 @@ def test_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_the_
     ],
 )
 def test_a_handler_reads_the_properties_in_its_mode(
-    lab: Any, wait_for: Any, headers: Any, service: bool, expected: dict[str, Any]
+    lab: Any, headers: Any, service: bool, expected: dict[str, Any]
 ) -> None:
     """What an AMQP producer set is a value, unless the handler wants bytes or the broker is Kafka."""
     _produce(
@@ -114,18 +106,17 @@ def test_a_handler_reads_the_properties_in_its_mode(
     app.on_error(lambda _kind, _partition, record, _error: seen.append(("on_error", record.properties)))
     app.use(lambda record, call_next: (seen.append(("middleware", record.properties)), call_next(record)))
     app.start()
-    wait_for(lambda: len(seen) == 4)
+    wait_until(lambda: len(seen) == 4)
     app.stop(drain=False)
     assert seen == [(who, expected) for who in ("order_by", "middleware", "handler", "on_error")]
 
 
-def test_a_raw_handler_has_the_same_as_functions(lab: Any, wait_for: Any) -> None:
+def test_a_raw_handler_has_the_same_as_functions(lab: Any) -> None:
     """Confluent's own message and `ehkafka.headers`."""
     _produce(lab, (PARTITION_KEY, _amqp("home")), ("content-type", b"avro/binary+0f1e"), ("n", b"T\x03"))
     recorder = lab.recorder()
-    app = lab.app(recorder, raw=True)
-    app.start()
-    wait_for(lambda: recorder.count == 1)
+    lab.start(recorder, raw=True)
+    wait_until(lambda: recorder.count == 1)
     [message] = recorder.records
     assert type(message) is confluent_kafka.Message
     assert ehkafka.headers.properties(message) == {"content-type": "avro/binary+0f1e", "n": 3}
@@ -134,9 +125,7 @@ def test_a_raw_handler_has_the_same_as_functions(lab: Any, wait_for: Any) -> Non
 
 
 @pytest.mark.parametrize("null_key", ["spread", "partition"])
-def test_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(
-    lab: Any, wait_for: Any, null_key: Any
-) -> None:
+def test_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(lab: Any, null_key: Any) -> None:
     """Truncated, contradicting or huge headers are bytes, and each record is handled once."""
     hostile = [
         b"",
@@ -153,28 +142,19 @@ def test_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(
     recorder = lab.recorder(
         lambda record: (record.properties, record.system_properties, record.partition_key, record.schema_id)
     )
-    app = lab.app(recorder, null_key=null_key, **_event_hubs(lab))
-    app.start()
-    wait_for(lambda: recorder.count == len(hostile))
+    app = lab.start(recorder, null_key=null_key, **_event_hubs(lab))
+    wait_until(lambda: recorder.count == len(hostile))
     app.stop()
     assert sorted(recorder.offsets()) == list(range(len(hostile)))
     assert recorder.records[0].header("") == b""
 
 
-@pytest.mark.parametrize("headers", ["AMQP", "utf8", None, True, []])
-def test_an_unknown_mode_is_refused_where_the_handler_is_registered(lab: Any, headers: Any) -> None:
-    """The message names the handler and the modes."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"headers=.*'auto', 'amqp' or 'raw'"):
-        lab.app(lambda _record: None, headers=headers)
-
-
-def test_a_record_is_made_as_before(lab: Any, wait_for: Callable[..., Any]) -> None:
+def test_a_record_is_made_as_before(lab: Any) -> None:
     """No handler pays for headers that it does not read: a record has its two slots and no more."""
     lab.produce("k")
     recorder = lab.recorder()
-    app = lab.app(recorder, **_event_hubs(lab))
-    app.start()
-    wait_for(lambda: recorder.count == 1)
+    lab.start(recorder, **_event_hubs(lab))
+    wait_until(lambda: recorder.count == 1)
     [record] = recorder.records
     assert isinstance(record, ehkafka.Record)
     assert type(record).__slots__ == ()

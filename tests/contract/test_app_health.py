@@ -10,17 +10,18 @@ import pytest
 import ehkafka
 from ehkafka.events import AttemptOverdue, StuckReport
 from ehkafka.intake.membership import Membership
+from tests.contract.conftest import ends_with
 from tests.kit.inside import inside
+from tests.kit.waiting import must_stay, wait_until
 
 
 def test_a_dead_poll_thread_fails_the_app_visibly(
-    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unknown error in the poll loop: health red, EngineError with its cause, exit code 70."""
-    app = lab.app(recorder)
-    app.start()
+    app = lab.start(recorder)
     lab.produce("a")
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
 
     def broken(_consumer: Any) -> None:
         raise RuntimeError("out of luck")
@@ -56,20 +57,17 @@ def test_a_failing_rebalance_callback_fails_the_app_visibly(
     monkeypatch.setattr("ehkafka.intake.owned.OwnedPartitions.begin", broken)
     monkeypatch.setattr(Membership, "on_assign", called_back)
     app.start()
-    assert app.wait(10.0)
-    with pytest.raises(ehkafka.errors.EngineError, match="no epoch"):
-        app.stop()
+    ends_with(app, ehkafka.errors.EngineError, "no epoch")
     assert escaped == []
 
 
 def test_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
-    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A defect below the handler must not leave a pool that silently shrank."""
     lab.judged = False
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    app = lab.start(recorder)
+    wait_until(lambda: app.snapshot().partitions)
     hub = inside(app).hub
 
     def broken(*_arguments: Any) -> None:
@@ -78,85 +76,72 @@ def test_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     monkeypatch.setattr(threading, "excepthook", lambda _hooked: None)
     monkeypatch.setattr(hub, "note_idle", broken)
     lab.produce("a")
-    assert app.wait(2.0)
-    with pytest.raises(ehkafka.errors.EngineError, match="broken bookkeeping"):
-        app.stop()
+    ends_with(app, ehkafka.errors.EngineError, "broken bookkeeping")
 
 
-def test_an_unfinished_record_older_than_its_limit_turns_health_red(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_an_unfinished_record_older_than_its_limit_turns_health_red(lab: Any, recorder: Any) -> None:
     """Topic, partition, offset, key, age and limit; green again when it ends."""
     gate = recorder.block(b"slow")
     lab.produce("a slow b")
-    app = lab.app(recorder, stuck_s=0.4)
-    app.start()
-    wait_for(lambda: recorder.count == 2)
-    wait_for(lambda: not app.health())
+    app = lab.start(recorder, stuck_s=0.4)
+    wait_until(lambda: recorder.count == 2)
+    wait_until(lambda: not app.health())
     (reason,) = app.health().reasons
     assert reason.startswith("t[0]@1, key slow has been unfinished for")
     gate.set()
-    wait_for(lambda: app.health().ok)
-    app.stop()
+    wait_until(lambda: app.health().ok)
 
 
-def test_a_call_within_its_deadline_is_not_stuck(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
+def test_a_call_within_its_deadline_is_not_stuck(lab: Any, recorder: Any) -> None:
     """Until then its handler is slow, however short `stuck_s` is."""
     gate = recorder.block(b"slow")
     lab.produce("slow")
-    app = lab.app(recorder, stuck_s=0.1, deadline_s=30.0)
-    app.start()
-    wait_for(lambda: recorder.started)
-    stays(lambda: app.health().ok, for_s=0.4)
+    app = lab.start(recorder, stuck_s=0.1, deadline_s=30.0)
+    wait_until(lambda: recorder.started)
+    must_stay(lambda: app.health().ok, for_s=0.4)
     gate.set()
-    app.stop()
 
 
-def test_no_progress_is_reported_with_the_workers_stacks(
-    lab: Any, events: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_no_progress_is_reported_with_the_workers_stacks(lab: Any, events: Any, recorder: Any) -> None:
     """Once, with the running record and the line of code where its worker stands."""
     gate = recorder.block(b"slow")
     lab.produce("slow slow")
-    app = lab.app(recorder, stuck_s=0.4)
-    app.add_hook(events)
-    app.start()
-    (report,) = wait_for(lambda: events.of(StuckReport))
+    app = lab.start(recorder, stuck_s=0.4, workers=8)
+    (report,) = wait_until(lambda: events.of(StuckReport))
     assert report.running == ("t[0]@0 key slow",)
     assert "gate.wait(" in report.stacks
+    assert report.stacks.count("ehkafka-Recorder-") == 1, report.stacks  # not seven waits for work
     assert report.idle_s >= 0.4
     gate.set()
-    wait_for(lambda: recorder.count == 2)
+    wait_until(lambda: recorder.count == 2)
     app.stop()
     assert len(events.of(StuckReport)) == 1
 
 
-def test_without_any_broker_health_turns_red_and_lag_is_unknown(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_without_any_broker_health_turns_red_and_lag_is_unknown(lab: Any, recorder: Any) -> None:
     """Seconds after the broker died, not when its session is over; green again with its next answer."""
-    app = lab.app(recorder, unreachable_s=1.0)
-    app.start()
+    app = lab.start(recorder, unreachable_s=1.0)
     lab.produce("a")
-    wait_for(lambda: app.snapshot().lag_records == 0)
+    wait_until(lambda: app.snapshot().lag_records == 0)
     assert app.health().ok
     lab.broker.take_down()
-    wait_for(lambda: app.snapshot().lag_records is None)
-    reasons = wait_for(lambda: app.health().reasons)
+    wait_until(lambda: app.snapshot().lag_records is None)
+    reasons = wait_until(lambda: app.health().reasons)
     assert any(reason.startswith("No broker of 127.0.0.1 has answered since") for reason in reasons), reasons
     lab.broker.bring_up()
-    wait_for(lambda: app.health().ok)
-    app.stop()
+    wait_until(lambda: app.health().ok)
 
 
-def test_a_member_that_owns_nothing_is_a_healthy_standby(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_member_that_owns_nothing_is_a_healthy_standby(lab: Any, recorder: Any) -> None:
     """Two members, one partition: one of them says that it is a standby, and its lag is 0."""
     apps = [lab.app(recorder) for _ in range(2)]
     for app in apps:
         app.start()
     # Both are in: before, the partition may still change hands.
     seen = [(0, True), (1, False)]
-    wait_for(lambda: sorted((len(s.partitions), s.is_standby) for s in (a.snapshot() for a in apps)) == seen)
+    wait_until(
+        lambda: sorted((len(s.partitions), s.is_standby) for s in (a.snapshot() for a in apps)) == seen
+    )
     (standby,) = [app for app in apps if app.snapshot().is_standby]
     health = standby.health()
     assert health.ok
@@ -164,32 +149,14 @@ def test_a_member_that_owns_nothing_is_a_healthy_standby(lab: Any, recorder: Any
     assert standby.snapshot().lag_records == 0
 
 
-def test_a_call_past_its_deadline_shows_its_stack_once(
-    lab: Any, events: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_a_call_past_its_deadline_shows_its_stack_once(lab: Any, events: Any, recorder: Any) -> None:
     """At its deadline; the report that nothing finishes names the record, and repeats nothing."""
     gate = recorder.block(b"slow")
     lab.produce("slow slow")
-    app = lab.app(recorder, stuck_s=1.0, deadline_s=0.1)
-    app.add_hook(events)
-    app.start()
-    (report,) = wait_for(lambda: events.of(StuckReport))
+    lab.start(recorder, stuck_s=1.0, deadline_s=0.1)
+    (report,) = wait_until(lambda: events.of(StuckReport))
     (overdue,) = events.of(AttemptOverdue)
     assert "gate.wait(" in overdue.stack
     assert (report.running, report.stacks) == (("t[0]@0 key slow",), "")
     assert report.sentence().endswith("Their stacks were logged at their deadlines.")
     gate.set()
-    app.stop()
-
-
-def test_a_stuck_report_shows_busy_threads_only(lab: Any, events: Any, recorder: Any, wait_for: Any) -> None:
-    """One of eight workers runs a handler: its stack is the report, not seven waits for work."""
-    gate = recorder.block(b"slow")
-    lab.produce("slow")
-    app = lab.app(recorder, stuck_s=0.4, workers=8)
-    app.add_hook(events)
-    app.start()
-    (report,) = wait_for(lambda: events.of(StuckReport))
-    assert report.stacks.count("ehkafka-Recorder-") == 1, report.stacks
-    gate.set()
-    app.stop()

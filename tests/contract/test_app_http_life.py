@@ -19,6 +19,8 @@ import pytest
 import ehkafka
 from ehkafka.http import Http
 from tests.contract import contract_handlers
+from tests.kit.inside import port_of
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +62,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     assert not listens(found), "the port is still taken"
 
 
-def test_an_app_serves_again_on_its_port(lab: Any, port: int, wait_for: Any) -> None:
+def test_an_app_serves_again_on_its_port(lab: Any, port: int) -> None:
     """However it is started; metrics are scraped many at a time in each run."""
     app = lab.app(lab.recorder(), http=f"127.0.0.1:{port}")
 
@@ -73,7 +75,7 @@ def test_an_app_serves_again_on_its_port(lab: Any, port: int, wait_for: Any) -> 
     def check() -> None:
         assert ask(port, "/live")[0] == 200
         assert asyncio.run(scrape()) == [200] * 8
-        wait_for(lambda: ask(port, "/ready")[0] == 200)
+        wait_until(lambda: ask(port, "/ready")[0] == 200)
         with socket.create_connection(("127.0.0.1", port)) as reading:
             reading.sendall(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
             seen = b""
@@ -114,19 +116,19 @@ def test_a_start_that_fails_lets_go_of_the_port(lab: Any, port: int) -> None:
         other.start()
 
 
-def test_two_apps_have_a_server_each(lab: Any, port: int, wait_for: Any) -> None:
+def test_two_apps_have_a_server_each(lab: Any, port: int) -> None:
     """With sessions and streams of their own."""
     one = lab.app(lab.recorder(), http=f"127.0.0.1:{port}", group="one")
     # Of another topic: the commits of a history are taken as those of one group.
     two = lab.app(lab.recorder(), "u", http="127.0.0.1:0", group="two")
     with one, two:
-        other = two._life.web.site._server.port
+        other = port_of(two)
         groups = [json.loads(ask(which, "/snapshot")[1])["group"] for which in (port, other)]
         assert groups == ["one", "two"]
     assert not listens(other)
 
 
-def test_clients_that_do_not_read_hold_nothing_up(lab: Any, recorder: Any, port: int, wait_for: Any) -> None:
+def test_clients_that_do_not_read_hold_nothing_up(lab: Any, recorder: Any, port: int) -> None:
     """Records are handled and committed, and the stop is quick, with as many as may be."""
     app = lab.app(recorder, http=f"127.0.0.1:{port}")
     deaf = []
@@ -137,7 +139,7 @@ def test_clients_that_do_not_read_hold_nothing_up(lab: Any, recorder: Any, port:
             one.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode() * 20)
             deaf.append(one)
         lab.produce("a b c d " * 50)
-        wait_for(lambda: lab.committed() == 200)
+        wait_until(lambda: lab.committed() == 200)
         assert ask(port, "/live")[0] == 200
         app.keys.pause_partition("t/0")
     for one in deaf:
@@ -173,7 +175,7 @@ def test_the_token_is_said_nowhere(lab: Any, recorder: Any, port: int, caplog: A
 
 
 def test_worker_processes_have_nothing_of_the_socket(
-    lab: Any, port: int, wait_for: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Any, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the port would stay taken by them, and clients would wait for nobody."""
     monkeypatch.setenv(contract_handlers.DIRECTORY, str(tmp_path))
@@ -181,7 +183,7 @@ def test_worker_processes_have_nothing_of_the_socket(
     with app:
         ours = Path(f"/proc/self/fd/{app._life.web.site._server._socket.fileno()}").readlink()
         lab.produce("a b", value=b"sleep 0")
-        wait_for(lambda: lab.committed() == 2)
+        wait_until(lambda: lab.committed() == 2)
         children = [
             pid
             for task in Path("/proc/self/task").iterdir()

@@ -11,6 +11,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ActionRefusedError
+from tests.kit.waiting import wait_until
 
 ACT_S = 3.0
 RECORDS = 240
@@ -67,9 +68,7 @@ def heal(app: Any) -> None:
         ("shared", "divert_key"),
     ],
 )
-def test_whatever_is_done_by_hand_no_promise_is_broken(
-    dead: Any, wait_for: Any, kind: str, after: Any
-) -> None:
+def test_whatever_is_done_by_hand_no_promise_is_broken(dead: Any, kind: str, after: Any) -> None:
     """In the end all is committed and nothing is parked."""
     rng = random.Random(f"{kind} {after}")
     failing = threading.Event()
@@ -127,7 +126,7 @@ def test_whatever_is_done_by_hand_no_promise_is_broken(
         heal(app)
         return all(dead.committed(partition, topic="t4") == RECORDS // 4 for partition in range(4))
 
-    wait_for(is_all_committed, timeout_s=40.0)
-    wait_for(lambda: app.snapshot().backlog_records == 0)
+    wait_until(is_all_committed, timeout_s=40.0)
+    wait_until(lambda: app.snapshot().backlog_records == 0)
     assert sum(one.parked_records for one in app.snapshot().partitions) == 0
     assert app.keys.waiting() == []

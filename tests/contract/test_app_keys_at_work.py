@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import pytest
 
 import ehkafka
 from ehkafka.errors import ActionRefusedError
+from tests.contract.conftest import refusal
 from tests.kit.checker.history import MemoryHistory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def refusal(action: Callable[[], object]) -> ActionRefusedError:
-    """Return how an action is refused."""
-    with pytest.raises(ActionRefusedError) as refused:
-        action()
-    return refused.value
+from tests.kit.waiting import must_stay, wait_until
 
 
 class SlowHistory(MemoryHistory):
@@ -33,88 +26,83 @@ class SlowHistory(MemoryHistory):
         super().finished(*what)
 
 
-def test_a_skip_is_in_the_history_before_the_next_record_starts(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_a_skip_is_in_the_history_before_the_next_record_starts(lab: Any, recorder: Any) -> None:
     """Else the next one of its key has overtaken it, for whoever reads the history."""
     recorder.fail_at(0)
     history = SlowHistory()
     lab.histories.append(history)
-    app = lab.app(recorder, history=history, on_failure=ehkafka.Hold())
-    app.start()
+    app = lab.start(recorder, history=history, on_failure=ehkafka.Hold())
     lab.produce("a a a")
-    wait_for(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "held")
+    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "held")
     app.keys.skip("a")
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
 
 
-@pytest.mark.parametrize(
-    "name", ["[{}]", '[[{"a": 1}]]', '[["x", {}]]', "[" * 450 + "]" * 450, "\ud800", "nul\x00l"]
-)
-@pytest.mark.parametrize("do", ["pause", "resume", "retry", "skip"])
-def test_a_name_that_no_key_can_have_is_unknown(lab: Any, recorder: Any, do: str, name: str) -> None:
+def test_a_name_that_no_key_can_have_is_unknown(lab: Any, recorder: Any) -> None:
     """Names come from people and from the network."""
-    app = lab.app(recorder)
-    app.start()
-    assert refusal(lambda: getattr(app.keys, do)(name)).reason == "unknown"
+    app = lab.start(recorder)
+    for name in ("[{}]", '[[{"a": 1}]]', '[["x", {}]]', "[" * 450 + "]" * 450, "\ud800", "nul\x00l"):
+        for do in ("pause", "resume", "retry", "skip"):
+            action = partial(getattr(app.keys, do), name)
+            assert refusal(action).reason == "unknown"
 
 
-def test_a_stopped_handler_receives_nothing_when_a_pause_is_over(
-    lab: Any, recorder: Any, wait_for: Any, stays: Any
-) -> None:
+def test_a_retry_of_a_held_head_whose_key_is_paused_is_refused(held: Any, lab: Any, recorder: Any) -> None:
+    """It could not start."""
+    held.keys.pause("a")
+    assert refusal(lambda: held.keys.retry("a")).reason == "paused"
+    assert held.keys.blocking()[0].status == "held"
+    held.keys.resume("a")
+    recorder.work = None
+    assert held.keys.retry("a").changed
+    wait_until(lambda: lab.committed() == 4)
+
+
+def test_a_stopped_handler_receives_nothing_when_a_pause_is_over(lab: Any, recorder: Any) -> None:
     """The pause of one of its partitions ends, the stop does not."""
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    app = lab.start(recorder)
+    wait_until(lambda: app.snapshot().partitions)
     app.keys.pause_partition("t/0", for_s=0.2)
     app.keys.stop_handler("Recorder")
     lab.produce("a b")
-    stays(lambda: app.snapshot().received_records == 0, for_s=1.5)
+    must_stay(lambda: app.snapshot().received_records == 0, for_s=1.5)
     app.keys.start_handler("Recorder")
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
 
 
-def test_a_pause_that_went_with_its_partition_keeps_no_handler_stopped(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_a_pause_that_went_with_its_partition_keeps_no_handler_stopped(lab: Any, recorder: Any) -> None:
     """A stop and a start later find the partition as the rebalance left it."""
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    app = lab.start(recorder)
+    wait_until(lambda: app.snapshot().partitions)
     app.keys.pause_partition("t/0")
     before = app.snapshot().partitions[0].epoch
     with lab.app(lab.recorder()) as second:
-        wait_for(lambda: second.snapshot().partitions or second.snapshot().is_standby)
-    wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].epoch > before)
+        wait_until(lambda: second.snapshot().partitions or second.snapshot().is_standby)
+    wait_until(lambda: app.snapshot().partitions and app.snapshot().partitions[0].epoch > before)
     app.keys.stop_handler("Recorder")
     app.keys.start_handler("Recorder")
     lab.produce("a")
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
 
 
-def test_a_paused_key_without_records_is_resumed_though_another_has_its_text(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_a_paused_key_without_records_is_resumed_though_another_has_its_text(lab: Any, recorder: Any) -> None:
     """Only what is paused can be meant."""
     recorder.work = lambda _record: (_ for _ in ()).throw(ValueError("no"))
-    app = lab.app(recorder, "t4", on_failure=ehkafka.Hold())
-    app.start()
+    app = lab.start(recorder, "t4", on_failure=ehkafka.Hold())
     lab.produce("a", topic="t4", partition=0)
-    wait_for(lambda: len(app.keys.blocking()) == 1)
+    wait_until(lambda: len(app.keys.blocking()) == 1)
     app.keys.pause("a")
     app.keys.skip("a")
     lab.produce("a", topic="t4", partition=1)
-    wait_for(lambda: [one.name for one in app.keys.blocking()] == ["t4/1@0"])
+    wait_until(lambda: [one.name for one in app.keys.blocking()] == ["t4/1@0"])
     assert app.keys.resume("a").changed
     recorder.work = None
     lab.produce("a", topic="t4", partition=0)
-    wait_for(lambda: lab.committed(0, topic="t4") == 2)
+    wait_until(lambda: lab.committed(0, topic="t4") == 2)
 
 
 @pytest.mark.parametrize("action", ["stop", "dead_letter"])
-def test_what_is_paused_by_hand_is_no_reason_for_the_budgets_action(
-    dead: Any, wait_for: Any, stays: Any, action: str
-) -> None:
+def test_what_is_paused_by_hand_is_no_reason_for_the_budgets_action(dead: Any, action: str) -> None:
     """It pauses its partition when the budget is full: nobody's retry is given up, and the app goes on."""
     failing = threading.Event()
 
@@ -123,7 +111,7 @@ def test_what_is_paused_by_hand_is_no_reason_for_the_budgets_action(
             raise ValueError("not yet")
 
     recorder = dead.recorder(work)
-    app = dead.app(
+    app = dead.start(
         recorder,
         retry=ehkafka.Retry(attempts=10, first_s=600.0, max_s=600.0),
         on_failure=ehkafka.DeadLetter("dead"),
@@ -131,49 +119,29 @@ def test_what_is_paused_by_hand_is_no_reason_for_the_budgets_action(
         consume_records_max=5,
         on_parked_full=action,
     )
-    app.start()
     dead.produce("poison a a")
-    wait_for(lambda: recorder.count == 2)
+    wait_until(lambda: recorder.count == 2)
     gate = recorder.block(b"a")
     dead.produce("a")
-    wait_for(lambda: len(recorder.started) == 4)
+    wait_until(lambda: len(recorder.started) == 4)
     app.keys.pause("a")
     gate.set()
     dead.produce(" ".join("a" * 60))
-    wait_for(lambda: app.snapshot().partitions[0].parked_records >= 20)
-    stays(lambda: app.state == "running" and app.snapshot().dead_lettered_records == 0, for_s=1.0)
+    wait_until(lambda: app.snapshot().partitions[0].parked_records >= 20)
+    must_stay(lambda: app.state == "running" and app.snapshot().dead_lettered_records == 0, for_s=1.0)
     app.keys.resume("a")
     failing.set()
     app.keys.retry("poison")
-    wait_for(lambda: dead.committed() == 64)
+    wait_until(lambda: dead.committed() == 64)
     assert app.snapshot().dead_lettered_records == 0
 
 
-def test_a_retry_of_a_held_head_whose_key_is_paused_is_refused(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """It could not start."""
-    recorder.fail_at(0)
-    app = lab.app(recorder, on_failure=ehkafka.Hold())
-    app.start()
-    lab.produce("a")
-    wait_for(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "held")
-    app.keys.pause("a")
-    assert refusal(lambda: app.keys.retry("a")).reason == "paused"
-    assert app.keys.blocking()[0].status == "held"
-    app.keys.resume("a")
-    recorder.work = None
-    assert app.keys.retry("a").changed
-    wait_for(lambda: lab.committed() == 1)
-
-
-def test_actions_that_wait_while_the_app_ends_are_answered(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_actions_that_wait_while_the_app_ends_are_answered(lab: Any, recorder: Any) -> None:
     """At once, in one sentence, and not when their time is over."""
     gate = recorder.block(b"a")
-    app = lab.app(recorder, stop_s=1.0)
-    app.start()
+    app = lab.start(recorder, stop_s=1.0)
     lab.produce("a a")
-    wait_for(lambda: recorder.started)
+    wait_until(lambda: recorder.started)
     answers: list[object] = []
 
     def ask() -> None:

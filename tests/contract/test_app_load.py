@@ -15,6 +15,7 @@ from ehkafka.lanes.routing import OWNERS_MIN
 from tests.kit.checker.checking_history import CheckingHistory
 from tests.kit.checker.history_event import Finished, Started
 from tests.kit.inside import inside
+from tests.kit.waiting import wait_until
 
 DISTINCT_KEYS = 1_000_000
 RSS_GROWTH_MAX_BYTES = 60_000_000
@@ -27,7 +28,7 @@ def rss_bytes() -> int:
 
 
 @pytest.mark.slow
-def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) -> None:
+def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any) -> None:
     """1 000 000 distinct keys in 8 rounds over 4 partitions: nothing is kept, memory flat after round 3."""
     handled = 0
     lock = threading.Lock()
@@ -44,23 +45,22 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
         lanes_max = max(lanes_max, app.snapshot().lanes)
         time.sleep(0.02)
 
-    app = lab.app(count, "t4", workers=8, history=history)
-    app.start()
+    app = lab.start(count, "t4", workers=8, history=history)
     rss: list[int] = []
     per_round = DISTINCT_KEYS // 8
     for number in range(8):
         first = number * per_round
         records = [(b"key-%d" % n, b"x" * 20) for n in range(first, first + per_round)]
         lab.broker.produce("t4", records)
-        wait_for(lambda end=first + per_round: handled >= end, timeout_s=60.0, meanwhile=check)
+        wait_until(lambda end=first + per_round: handled >= end, timeout_s=60.0, meanwhile=check)
         # What the broker keeps is not the engine's memory.
         for partition in range(4):
             lab.broker.delete_records("t4", partition, app.snapshot().partitions[partition].watermark)
         rss.append(rss_bytes())
-    wait_for(lambda: app.snapshot().lanes == 0)
+    wait_until(lambda: app.snapshot().lanes == 0)
     epochs = inside(app).inboxes.router.epochs.values()
     # Owners of keys that are done are purged at the next check, where they are many.
-    wait_for(lambda: all(len(epoch.owners) <= 2 * OWNERS_MIN for epoch in epochs))
+    wait_until(lambda: all(len(epoch.owners) <= 2 * OWNERS_MIN for epoch in epochs))
     assert all(len(epoch.received.marks) < 200 for epoch in epochs)
     app.stop()
     assert handled == DISTINCT_KEYS
@@ -70,21 +70,17 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
     assert verdict.ok, verdict.report()
 
 
-def test_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
+def test_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(lab: Any, events: Any) -> None:
     """Only its partition is paused, not before the backlog is half full, and the log names the key."""
     recorder = lab.recorder(lambda record: time.sleep(0.02) if record.key() == b"hot" else None)
-    app = lab.app(recorder, "t4", workers=8, backlog_records_max=400, consume_records_max=20)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 4)
+    app = lab.start(recorder, "t4", workers=8, backlog_records_max=400, consume_records_max=20)
+    wait_until(lambda: len(app.snapshot().partitions) == 4)
     for _ in range(10):
         lab.broker.produce("t4", [(b"hot", b"")] * 40 + [(b"cool", b"")] * 5, partition=1)
         for partition in (0, 2, 3):
             lab.broker.produce("t4", [(b"k%d" % n, b"") for n in range(25)], partition=partition)
-    wait_for(lambda: events.of(PartitionPaused))
-    wait_for(lambda: len([key for key in recorder.finished_keys if key != b"hot"]) >= 750)
+    wait_until(lambda: events.of(PartitionPaused))
+    wait_until(lambda: len([key for key in recorder.finished_keys if key != b"hot"]) >= 750)
     paused = events.of(PartitionPaused)
     assert {event.partition.partition for event in paused} == {1}
     assert paused[0].largest_key == "hot"
@@ -92,20 +88,19 @@ def test_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(
     app.stop(drain=False)
 
 
-def test_a_busy_early_key_does_not_keep_late_ones_waiting(lab: Any, wait_for: Any) -> None:
+def test_a_busy_early_key_does_not_keep_late_ones_waiting(lab: Any) -> None:
     """One worker is busy with 3000 records of an early key: the other one has ten late keys at once."""
     recorder = lab.recorder(lambda record: time.sleep(0.0002) if record.key() == b"busy" else None)
     lab.broker.produce("t", [(b"busy", b"")] * 3000 + [(b"late%d" % n, b"") for n in range(10)], partition=0)
-    app = lab.app(recorder, workers=2, history=CheckingHistory())
-    app.start()
-    wait_for(lambda: recorder.count == 3010)
+    app = lab.start(recorder, workers=2, history=CheckingHistory())
+    wait_until(lambda: recorder.count == 3010)
     app.stop()
     late = [n for n, key in enumerate(recorder.finished_keys) if key != b"busy"]
     assert len(late) == 10
     assert max(late) < 2_500
 
 
-def test_the_history_of_a_run_brackets_each_call(lab: Any, wait_for: Any) -> None:
+def test_the_history_of_a_run_brackets_each_call(lab: Any) -> None:
     """What its judge believes: a call begins after its `started`, and ends before its end."""
     calls: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -118,7 +113,7 @@ def test_the_history_of_a_run_brackets_each_call(lab: Any, wait_for: Any) -> Non
     app = lab.app(handle, workers=4, retry=ehkafka.Retry(attempts=2, first_s=0.005))
     lab.broker.produce("t", [(b"k%d" % (n % 100), b"") for n in range(3_000)], partition=0)
     app.start()
-    wait_for(lambda: lab.committed() == 3_000)
+    wait_until(lambda: lab.committed() == 3_000)
     ends: dict[type, dict[tuple[int, int], int]] = {Started: {}, Finished: {}}
     for event in lab.histories[0].events:
         if isinstance(event, Started | Finished):

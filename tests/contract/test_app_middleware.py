@@ -13,6 +13,7 @@ import pytest
 import ehkafka
 from ehkafka.middleware import log_attempts, time_attempts, trace_attempts, trace_context
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ def raises(error: BaseException) -> Callable[[Any], Any]:
 
 
 def test_every_attempt_gets_a_line_with_where_outcome_and_duration_but_no_values(
-    lab: Any, wait_for: Any, caplog: pytest.LogCaptureFixture
+    lab: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One line for each call, retries included, on the logger and level that were given."""
     caplog.set_level(logging.DEBUG, logger="mine")
@@ -67,7 +68,7 @@ def test_every_attempt_gets_a_line_with_where_outcome_and_duration_but_no_values
     app = lab.app(lab.recorder(work), workers=1, retry=ehkafka.Retry(attempts=2, first_s=0.01))
     app.use(log_attempts("mine", logging.DEBUG))
     app.start()
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     lines = [line for line in caplog.records if line.name == "mine"]
     ends = [(line.offset, line.attempt, line.outcome) for line in lines]  # type: ignore[attr-defined]
@@ -96,9 +97,7 @@ def test_the_line_tells_signals_from_failures(
     assert caplog.records[0].outcome == outcome  # type: ignore[attr-defined]
 
 
-def test_a_deferred_record_ends_as_deferred(
-    lab: Any, wait_for: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_deferred_record_ends_as_deferred(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Its line comes when the handler returns, not with the answer."""
     caplog.set_level(logging.INFO, logger="ehkafka.attempts")
     lab.produce("a")
@@ -106,9 +105,9 @@ def test_a_deferred_record_ends_as_deferred(
     app = lab.app(lambda record: tokens.append(record.defer()))
     app.use(log_attempts())
     app.start()
-    wait_for(lambda: tokens)
+    wait_until(lambda: tokens)
     tokens[0].finish()
-    wait_for(lambda: lab.committed() == 1)
+    wait_until(lambda: lab.committed() == 1)
     app.stop()
     assert [r.outcome for r in caplog.records if r.name == "ehkafka.attempts"] == ["deferred"]  # type: ignore[attr-defined]
 
@@ -226,7 +225,7 @@ def test_the_older_diagnostic_id_of_the_azure_sdks_counts() -> None:
     assert trace_context(SimulatedMessage("t", 0, 7, b"a")) == {}
 
 
-def test_it_goes_around_async_handlers_as_well(lab: Any, wait_for: Any) -> None:
+def test_it_goes_around_async_handlers_as_well(lab: Any) -> None:
     """The same object is used for plain and for `async def` handlers."""
     seen: list[Any] = []
     spans = Spans()
@@ -241,16 +240,14 @@ def test_it_goes_around_async_handlers_as_well(lab: Any, wait_for: Any) -> None:
     app.use(time_attempts(lambda record, took_s, ok: seen.append((record.key(), took_s >= 0.01, ok))))
     app.use(trace_attempts(spans))
     app.start()
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     assert sorted(seen) == [(b"a", True, True), (b"bad", True, False)]
     assert len(spans.seen) == 3
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_it_goes_around_batches_as_well(
-    lab: Any, wait_for: Any, caplog: pytest.LogCaptureFixture, is_async: bool
-) -> None:
+def test_it_goes_around_batches_as_well(lab: Any, caplog: pytest.LogCaptureFixture, is_async: bool) -> None:
     """A line for each call with its first record and how many there are; the functions get the batch."""
     caplog.set_level(logging.INFO)
     observed: list[Any] = []
@@ -274,7 +271,7 @@ def test_it_goes_around_batches_as_well(
     app.use(trace_attempts(span))
     app.batch_handler("t", batch_records_max=3, wait_s_max=30)(store_async if is_async else store)
     app.start()
-    wait_for(lambda: lab.committed() == 3)
+    wait_until(lambda: lab.committed() == 3)
     app.stop()
     assert (observed, spans) == ([(3, True)], [(3, {})])
     (line,) = [line for line in caplog.records if line.name == "ehkafka.attempts"]

@@ -8,49 +8,27 @@ import dataclasses
 import logging
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
 import ehkafka
 from ehkafka.events import AppStarted, AppStopped, AppStopping, PartitionAssigned, PartitionRevoked
+from tests.contract.conftest import ends_with
 from tests.kit.inside import inside
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
 
-def test_a_snapshot_names_what_holds_the_commit_back(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """Lag, backlog, watermark, committed and the oldest unfinished record of a partition, all at once."""
-    gate = recorder.block(b"slow")
-    lab.produce("a b slow c slow d")
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: recorder.count == 4)
-    wait_for(lambda: app.snapshot().partitions[0].committed == 2)
-    wait_for(lambda: app.snapshot().lag_records is not None)
-    (partition,) = app.snapshot().partitions
-    assert (partition.watermark, partition.committed) == (2, 2)
-    # Two values of one byte, and the key twice.
-    assert (partition.backlog_records, partition.backlog_bytes, partition.lanes) == (2, 2 + 2 * 4, 1)
-    assert (partition.received_records, partition.finished_records) == (6, 4)
-    assert (partition.lag_records, partition.paused, partition.epoch) == (2, False, 1)
-    assert (partition.oldest.offset, partition.oldest.key, partition.oldest.state) == (2, "slow", "running")
-    assert 0.0 <= partition.oldest.age_s < 15.0
-    gate.set()
-    wait_for(lambda: app.snapshot().lag_records == 0)
-    assert app.snapshot().partitions[0].oldest is None
-    app.stop()
-
-
-def test_a_snapshot_is_immutable_and_taken_from_any_state(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_snapshot_is_immutable_and_taken_from_any_state(lab: Any, recorder: Any) -> None:
     """Before the start, while running, after the stop: state and health say which."""
     app = lab.app(recorder)
     assert (app.snapshot().state, app.health().reasons) == ("new", ("The app is new.",))
     app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    wait_until(lambda: app.snapshot().partitions)
     snapshot = app.snapshot()
     assert (snapshot.state, snapshot.group) == ("running", "g")
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -63,13 +41,11 @@ def test_a_snapshot_is_immutable_and_taken_from_any_state(lab: Any, recorder: An
     assert app.health().reasons == ("The app is stopped.",)
 
 
-def test_events_tell_a_life_in_order(lab: Any, recorder: Any, events: Any, wait_for: Any) -> None:
+def test_events_tell_a_life_in_order(lab: Any, recorder: Any, events: Any) -> None:
     """Started, assigned, stopping, given back with what was committed, stopped with its exit code."""
     lab.produce("a b c")
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 3)
+    app = lab.start(recorder)
+    wait_until(lambda: lab.committed() == 3)
     app.stop()
     life = [AppStarted, PartitionAssigned, AppStopping, PartitionRevoked, AppStopped]
     assert [type(event) for event in events if type(event) in life] == life
@@ -78,13 +54,11 @@ def test_events_tell_a_life_in_order(lab: Any, recorder: Any, events: Any, wait_
     assert events.of(AppStopped)[0].exit_code == 0
 
 
-def test_counters_agree_with_the_events(lab: Any, recorder: Any, events: Any, wait_for: Any) -> None:
+def test_counters_agree_with_the_events(lab: Any, recorder: Any, events: Any) -> None:
     """One count for each kind of event, whether anybody listens or not."""
     lab.produce("a", topic="t4")
-    app = lab.app(recorder, "t4")
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 4)
+    app = lab.start(recorder, "t4")
+    wait_until(lambda: len(app.snapshot().partitions) == 4)
     app.stop()
     counters = app.snapshot().counters
     for kind in (AppStarted, PartitionAssigned, PartitionRevoked, AppStopped):
@@ -101,31 +75,12 @@ def test_a_failing_handler_is_logged_with_place_key_and_decision(
     app = lab.app(recorder)
     with caplog.at_level(logging.INFO, logger="ehkafka"):
         app.start()
-        assert app.wait(10.0)
-        with pytest.raises(Exception, match="customer-7"):
-            app.stop()
+        ends_with(app, Exception, "customer-7")
     (line,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert "t[0]@0" in line
     assert "customer-7" in line
     assert "the app stops" in line
     assert "secret" not in caplog.text
-
-
-def test_a_snapshot_of_a_large_backlog_does_not_hold_the_handlers_up(lab: Any, wait_for: Any) -> None:
-    """Thousands of live lanes and snapshots without a pause: records go on being handled."""
-    recorder = lab.recorder()
-    gate = recorder.block(b"slow")
-    lab.produce("slow " + " ".join(f"k{n}" for n in range(5_000)))
-    app = lab.app(recorder, workers=2)
-    app.start()
-    wait_for(lambda: recorder.started)
-    began_s = time.monotonic()
-    while recorder.count < 5_000:
-        app.snapshot()
-        assert time.monotonic() - began_s < 10.0
-    gate.set()
-    wait_for(lambda: recorder.count == 5_001)
-    app.stop()
 
 
 class Steps:
@@ -160,7 +115,7 @@ class Steps:
     ],
 )
 def test_a_snapshot_of_many_partitions_holds_nobody_up(
-    embedded_broker_factory: Any, wait_for: Any, workers: int, keys: int, steps_max: int, hold_max: int
+    embedded_broker_factory: Any, workers: int, keys: int, steps_max: int, hold_max: int
 ) -> None:
     """Of 500 partitions with thousands of keys: the steps of a look and of its longest hold of a lock."""
     done = asyncio.Event()
@@ -177,8 +132,8 @@ def test_a_snapshot_of_many_partitions_holds_nobody_up(
         broker.produce("many", [(f"k{number}".encode(), b"x") for number in range(10)], partition=partition)
     try:
         app.start()
-        wait_for(lambda: app.snapshot().lanes >= keys)
-        wait_for(lambda: sum(one.in_flight_records for one in app.snapshot().partitions) == workers)
+        wait_until(lambda: app.snapshot().lanes >= keys)
+        wait_until(lambda: sum(one.in_flight_records for one in app.snapshot().partitions) == workers)
         (route,) = inside(app).routes
         # Others hold it, too, while this thread goes on.
         holds, ours = [], threading.current_thread()

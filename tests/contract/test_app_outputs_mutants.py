@@ -17,6 +17,7 @@ from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.testing import ApiKey
 from tests.contract.outputs_order import problems
+from tests.kit.waiting import wait_until
 
 INPUTS = {key: [b"%s%d" % (key, number) for number in range(30)] for key in (b"a", b"b", b"c")}
 
@@ -66,44 +67,44 @@ def found(lab: Any) -> list[str]:
     return problems(INPUTS, outputs)
 
 
-def handle_all(lab: Any, wait_for: Any, *codes: int, **options: Any) -> list[str]:
+def handle_all(lab: Any, *codes: int, **options: Any) -> list[str]:
     """Let the broker answer the first requests with these codes; return what is wrong in the end."""
     gated = Gated(lab, **options)
     if codes:
         lab.broker.fail_next(ApiKey.PRODUCE, *codes)
     gated.gate.set()
-    wait_for(lambda: lab.committed() == 90, timeout_s=30.0)
+    wait_until(lambda: lab.committed() == 90, timeout_s=30.0)
     gated.app.stop()
     return found(lab)
 
 
-def crash_before_any_answer(lab: Any, wait_for: Any) -> list[str]:
+def crash_before_any_answer(lab: Any) -> list[str]:
     """Commit what may be while no output gets through, and go on with another member afterwards."""
     lab.broker.fail_next(ApiKey.PRODUCE, *[6] * 100_000)
     gated = Gated(lab, drain_s=0.1)
     gated.gate.set()
-    wait_for(lambda: gated.app.snapshot().finished_records == 90)
+    wait_until(lambda: gated.app.snapshot().finished_records == 90)
     time.sleep(0.5)  # more than a commit's interval
     with pytest.raises(Exception, match="not acknowledged"):
         gated.app.stop(timeout_s=0.2)
     lab.broker.clear_failures(ApiKey.PRODUCE)
-    return handle_all(lab, wait_for)
+    return handle_all(lab)
 
 
-def test_without_a_mutant_nothing_is_wrong(out: Any, wait_for: Any) -> None:
+def test_without_a_mutant_nothing_is_wrong(out: Any) -> None:
     """No output gets through to the first member; the next one sends all, in order."""
-    assert crash_before_any_answer(out, wait_for) == []
+    assert crash_before_any_answer(out) == []
 
 
-def test_mutant_the_watermark_does_not_wait(out: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_the_watermark_does_not_wait(out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are committed whose outputs are nowhere."""
     monkeypatch.setattr(Unacknowledged, "lowest", lambda _self: {})
-    assert any("are missing" in one for one in crash_before_any_answer(out, wait_for))
+    assert any("are missing" in one for one in crash_before_any_answer(out))
 
 
 @pytest.mark.parametrize("mutant", [False, True])
 def test_mutant_a_new_producer_sends_in_another_order(
-    out: Any, mutant: bool, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    out: Any, mutant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it, but the last one first."""
     in_order = OutputSender._renew
@@ -116,12 +117,12 @@ def test_mutant_a_new_producer_sends_in_another_order(
 
     if mutant:
         monkeypatch.setattr(OutputSender, "_renew", backwards)
-    assert bool(handle_all(out, wait_for, 47)) is mutant
+    assert bool(handle_all(out, 47)) is mutant
 
 
 @pytest.mark.parametrize("mutant", [False, True])
 def test_mutant_the_later_ones_of_a_refused_outputs_key_do_not_wait(
-    out: Any, mutant: bool, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    out: Any, mutant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They pass it."""
     if mutant:
@@ -129,12 +130,12 @@ def test_mutant_the_later_ones_of_a_refused_outputs_key_do_not_wait(
         monkeypatch.setattr(Output, "group", each_its_own)
     # With its batch and then alone: it waits for its next try.
     retry = ehkafka.Retry(attempts=5, first_s=0.5)
-    assert bool(handle_all(out, wait_for, 87, 87, 87, 87, retry=retry)) is mutant
+    assert bool(handle_all(out, 87, 87, 87, 87, retry=retry)) is mutant
 
 
 @pytest.mark.parametrize("mutant", [False, True])
 def test_mutant_the_keys_next_record_does_not_wait(
-    out: Any, mutant: bool, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    out: Any, mutant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `acknowledged="before_next"` no second record of a key starts before the first answer."""
     if mutant:
@@ -142,9 +143,9 @@ def test_mutant_the_keys_next_record_does_not_wait(
     gated = Gated(out, acknowledged="before_next")
     out.broker.delay_next(ApiKey.PRODUCE, 2.0)
     gated.gate.set()
-    wait_for(lambda: len(gated.calls) >= 3)
+    wait_until(lambda: len(gated.calls) >= 3)
     time.sleep(0.3)
     started = len(gated.calls)
     assert (started > 3) is mutant
-    wait_for(lambda: out.committed() == 90, timeout_s=30.0)
+    wait_until(lambda: out.committed() == 90, timeout_s=30.0)
     gated.app.stop()

@@ -8,55 +8,26 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.embedded.topics import produce
 from ehkafka.events import OffsetGap, PartitionAssigned, RecordsTooOld
-from ehkafka.progress.metadata import LogFacts, encode, facts_of
+from ehkafka.progress.metadata import facts_of
+from tests.contract.conftest import ends_with
+from tests.contract.mirrored import commit, commit_of, text_of
+from tests.kit.waiting import wait_until
 
 ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
 
 
-def commit(
-    lab: Any, next_offset: int, *, partition: int = 0, topic: str = "t", metadata: str | None = ""
-) -> None:
-    """Let the group have a commit before it ever had a member."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    try:
-        place = KafkaPartition(topic, partition, next_offset, metadata=metadata or "")
-        consumer.commit(offsets=[place], asynchronous=False)
-    finally:
-        consumer.close()
-
-
-def carried(lab: Any, partition: int, *, topic: str) -> LogFacts:
-    """Return the facts that the group's commit carries."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    try:
-        (found,) = consumer.committed([KafkaPartition(topic, partition)], timeout=5.0)
-        return facts_of(found.offset, found.metadata)
-    finally:
-        consumer.close()
-
-
-def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str) -> None:
-    """Wait for the app to end by itself with that error."""
-    assert app.wait(15.0)
-    with pytest.raises(kind, match=words):
-        app.stop()
-
-
-def test_each_partition_begins_where_the_mapping_says(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_each_partition_begins_where_the_mapping_says(lab: Any, recorder: Any) -> None:
     """An offset, `earliest`, `latest` and the rest by `*`, in one start."""
     for partition in range(4):
         lab.produce("a b c d", topic="t4", partition=partition)
     start = {0: 1, ("t4", 1): "earliest", 2: "latest", "*": 3}
-    app = lab.app(recorder, "t4", start=start)
-    app.start()
-    wait_for(lambda: recorder.count == 8)
-    wait_for(lambda: lab.committed(2, topic="t4") == 4)
+    app = lab.start(recorder, "t4", start=start)
+    wait_until(lambda: recorder.count == 8)
+    wait_until(lambda: lab.committed(2, topic="t4") == 4)
     app.stop()
     starts = {p: sorted(recorder.offsets(p, "t4")) for p in range(4)}
     assert starts == {0: [1, 2, 3], 1: [0, 1, 2, 3], 2: [], 3: [3]}
@@ -64,45 +35,36 @@ def test_each_partition_begins_where_the_mapping_says(lab: Any, recorder: Any, w
 
 @pytest.mark.parametrize("start", ["latest", timedelta(0), 1, lambda _topic, _partition: "latest"])
 def test_a_partition_that_is_new_begins_with_its_log(
-    lab: Any, recorder: Any, wait_for: Any, caplog: pytest.LogCaptureFixture, start: Any
+    lab: Any, recorder: Any, caplog: pytest.LogCaptureFixture, start: Any
 ) -> None:
     """The group's commits say that the topic had two partitions: 2 and 3 are handled whole."""
     for partition in range(4):
         lab.produce("a b", topic="t4", partition=partition)
-    commit(lab, 2, topic="t4", metadata=encode(2, LogFacts(2), (), None, 1_023).text)
+    commit(lab, 2, topic="t4", metadata=text_of(2, first_partitions=2))
     caplog.set_level(logging.INFO, "ehkafka")
-    app = lab.app(recorder, "t4", start=start)
-    app.start()
-    wait_for(lambda: [lab.committed(number, topic="t4") for number in range(4)] == [2] * 4)
+    app = lab.start(recorder, "t4", start=start)
+    wait_until(lambda: [lab.committed(number, topic="t4") for number in range(4)] == [2] * 4)
     app.stop()
-    assert [recorder.offsets(number, "t4") for number in (0, 2, 3)] == [[], [0, 1], [0, 1]]
+    assert [sorted(recorder.offsets(number, "t4")) for number in (0, 2, 3)] == [[], [0, 1], [0, 1]]
     assert len(recorder.offsets(1, "t4")) == (1 if start == 1 else 0)
     assert (
         "t4[3] from 0 (new in its topic, so it is read from its beginning, whatever start= says)"
         in caplog.text
     )
-    assert carried(lab, 3, topic="t4").first_partitions == 2
+    assert facts_of(*commit_of(lab, 3, "t4")).first_partitions == 2
 
 
 def test_a_partition_that_the_mapping_leaves_out_ends_the_app(lab: Any, recorder: Any) -> None:
     """It is refused by name, and nothing is committed for it."""
     lab.produce("a", topic="t4", partition=0)
-    app = lab.app(recorder, "t4", start={0: 0, 1: 0, 3: 0})
-    app.start()
+    app = lab.start(recorder, "t4", start={0: 0, 1: 0, 3: 0})
     ends_with(app, ehkafka.errors.ConfigurationError, r"where t4\[2\] begins")
     assert lab.committed(2, topic="t4") is None
 
 
-def test_a_mapping_of_an_unknown_topic_is_refused_at_the_start(lab: Any, recorder: Any) -> None:
-    """Nothing has been reached by then."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="'tt'"):
-        lab.app(recorder, start={("tt", 0): 1}).start()
-
-
 def test_the_start_callables_error_ends_the_app_with_the_partitions_name(lab: Any, recorder: Any) -> None:
     """It runs inside the assignment; its error is no engine error."""
-    app = lab.app(recorder, start=lambda _topic, partition: {}[partition])
-    app.start()
+    app = lab.start(recorder, start=lambda _topic, partition: {}[partition])
     ends_with(app, ehkafka.errors.ConfigurationError, r"start callable failed for t\[0\]: KeyError")
 
 
@@ -117,7 +79,7 @@ def test_the_start_callables_error_ends_the_app_with_the_partitions_name(lab: An
 )
 @pytest.mark.parametrize("given", ["committed", "start"])
 def test_a_position_outside_of_the_log_follows_the_policy(
-    lab: Any, events: Any, wait_for: Any, given: str, wanted: int, action: str, lost: int, handled: list[int]
+    lab: Any, events: Any, given: str, wanted: int, action: str, lost: int, handled: list[int]
 ) -> None:
     """Of a log of 10 to 12: the gap is reported with its size, and committed, so it is reported once."""
     lab.produce("a " * 12)
@@ -127,16 +89,14 @@ def test_a_position_outside_of_the_log_follows_the_policy(
     start = wanted if given == "start" else "earliest"
     for end in (12, 13):
         recorder = lab.recorder()
-        app = lab.app(recorder, start=start, on_out_of_range=action)
-        app.add_hook(events)
-        app.start()
+        app = lab.start(recorder, start=start, on_out_of_range=action)
         if end == 12:
-            wait_for(lambda: lab.committed() == 12)
+            wait_until(lambda: lab.committed() == 12)
             assert recorder.offsets() == handled
             assert app.snapshot().counters["OffsetGap"] == 1
             assert app.snapshot().counters["records_lost"] == lost
         lab.produce("z")
-        wait_for(lambda recorder=recorder, end=end: recorder.finished_offsets()[-1:] == [end])
+        wait_until(lambda recorder=recorder, end=end: recorder.finished_offsets()[-1:] == [end])
         assert app.health().ok
         app.stop()
     (gap,) = events.of(OffsetGap)
@@ -152,9 +112,7 @@ def test_a_start_offset_outside_of_the_log_is_refused_and_never_committed(
     """It would be committed before the first fetch, and a group's commit wins over any later start."""
     lab.produce("a " * 12)
     lab.broker.delete_records("t", 0, 10)
-    app = lab.app(recorder, start=start)
-    app.add_hook(events)
-    app.start()
+    app = lab.start(recorder, start=start)
     ends_with(app, ehkafka.errors.OffsetGapError, words)
     assert lab.committed() is None
     assert [(gap.action, gap.resumed_at) for gap in events.of(OffsetGap)] == [("stop", None)]
@@ -162,23 +120,21 @@ def test_a_start_offset_outside_of_the_log_is_refused_and_never_committed(
 
 @ASSIGNORS
 def test_retention_that_overtakes_a_paused_partition_is_jumped_over(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, assignor: str
+    lab: Any, recorder: Any, events: Any, assignor: str
 ) -> None:
     """What was received is handled and committed, the gap is exact, other partitions lose nothing."""
     gate = recorder.block(lambda record: record.partition() == 0)
     for partition in (0, 1):
         lab.produce(" ".join(f"k{n % 7}" for n in range(300)), topic="t4", partition=partition)
-    app = lab.app(
+    app = lab.start(
         recorder, "t4", workers=4, backlog_records_max=80, consume_records_max=20, assignor=assignor,
         on_out_of_range="earliest",
     )  # fmt: skip
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: any(p.paused for p in app.snapshot().partitions))
+    wait_until(lambda: any(p.paused for p in app.snapshot().partitions))
     lab.broker.delete_records("t4", 0, 200)
     gate.set()
-    wait_for(lambda: recorder.count >= 400 and lab.committed(0, topic="t4") == 300)
-    wait_for(lambda: lab.committed(1, topic="t4") == 300)
+    wait_until(lambda: recorder.count >= 400 and lab.committed(0, topic="t4") == 300)
+    wait_until(lambda: lab.committed(1, topic="t4") == 300)
     (gap,) = events.of(OffsetGap)
     before_gap = [offset for offset in recorder.offsets(0, "t4") if offset < 200]
     assert gap.wanted_offset == max(before_gap) + 1 == len(before_gap)
@@ -187,26 +143,21 @@ def test_retention_that_overtakes_a_paused_partition_is_jumped_over(
     assert sorted(recorder.offsets(1, "t4")) == list(range(300))
     assert len(events.of(PartitionAssigned)) == 4
     assert not any(p.paused for p in app.snapshot().partitions)
-    app.stop()
 
 
-def test_row_12_ten_deletions_under_load_are_reported_to_the_record(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
+def test_row_12_ten_deletions_under_load_are_reported_to_the_record(lab: Any, events: Any) -> None:
     """Row 12: handled and lost together are what was produced, and nothing is lost without a word."""
     recorder = lab.recorder(lambda _record: time.sleep(0.001))
-    app = lab.app(
+    app = lab.start(
         recorder, workers=2, backlog_records_max=40, consume_records_max=10, on_out_of_range="earliest"
     )
-    app.add_hook(events)
-    app.start()
     produced = 0
     for _ in range(10):
         lab.produce(" ".join(f"k{n % 5}" for n in range(200)))
         produced += 200
-        wait_for(lambda: app.snapshot().partitions and recorder.count > 0)
+        wait_until(lambda: app.snapshot().partitions and recorder.count > 0)
         lab.broker.delete_records("t", 0, produced - 20)
-        wait_for(lambda produced=produced: lab.committed() == produced)
+        wait_until(lambda produced=produced: lab.committed() == produced)
     app.stop()
     lost = [offset for gap in events.of(OffsetGap) for offset in range(gap.wanted_offset, gap.resumed_at)]
     assert len(lost) == sum(gap.lost_records for gap in events.of(OffsetGap)) > 0
@@ -214,9 +165,7 @@ def test_row_12_ten_deletions_under_load_are_reported_to_the_record(
     assert app.snapshot().counters["records_lost"] == len(lost)
 
 
-def test_a_class_handler_gets_a_new_instance_for_a_log_that_begins_anew(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
+def test_a_class_handler_gets_a_new_instance_for_a_log_that_begins_anew(lab: Any, events: Any) -> None:
     """A position that goes back is a new epoch: closed, opened, and committed below the old one."""
     lives: list[str] = []
 
@@ -237,10 +186,8 @@ def test_a_class_handler_gets_a_new_instance_for_a_log_that_begins_anew(
 
     lab.produce("a b")
     commit(lab, 50)
-    app = lab.app(Handler, on_out_of_range="earliest")
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: lab.committed() == 2)
+    app = lab.start(Handler, on_out_of_range="earliest")
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     assert lives == ["open t[0]", "close revoked", "open t[0]", "0", "1", "close stopped"]
     assert [event.epoch for event in events.of(PartitionAssigned)] == [1, 2]
@@ -254,7 +201,7 @@ def too_old(lab: Any, count: int, age_s: float, **options: Any) -> None:
 
 @pytest.mark.parametrize("where", ["app", "handler"])
 def test_events_older_than_max_age_are_skipped_counted_reported_and_passed(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, where: str
+    lab: Any, recorder: Any, events: Any, where: str
 ) -> None:
     """Old and new ones mixed: the new are handled in order, the commit passes all, one event tells."""
     too_old(lab, 5, 7_200)
@@ -263,9 +210,8 @@ def test_events_older_than_max_age_are_skipped_counted_reported_and_passed(
     limit = {"max_age": timedelta(hours=1)}
     app = lab.app(**(limit if where == "app" else {}))
     app.handler("t", **(limit if where == "handler" else {}))(recorder)
-    app.add_hook(events)
     app.start()
-    wait_for(lambda: lab.committed() == 10)
+    wait_until(lambda: lab.committed() == 10)
     snapshot = app.snapshot()
     assert (snapshot.received_records, snapshot.finished_records, snapshot.skipped_records) == (10, 2, 8)
     assert snapshot.counters["records_too_old"] == 8
@@ -277,7 +223,7 @@ def test_events_older_than_max_age_are_skipped_counted_reported_and_passed(
     assert max(event.oldest_age_s for event in reported) == pytest.approx(90_000, abs=60)
 
 
-def test_order_by_is_not_asked_for_events_that_are_too_old(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_order_by_is_not_asked_for_events_that_are_too_old(lab: Any, recorder: Any) -> None:
     """What is not handled needs no key; a whole batch may be too old."""
     too_old(lab, 4, 7_200)
     asked: list[int] = []
@@ -286,25 +232,9 @@ def test_order_by_is_not_asked_for_events_that_are_too_old(lab: Any, recorder: A
         asked.append(record.offset())
         return b"k"
 
-    app = lab.app(recorder, order_by=order, max_age=timedelta(hours=1))
-    app.start()
-    wait_for(lambda: lab.committed() == 4)
+    app = lab.start(recorder, order_by=order, max_age=timedelta(hours=1))
+    wait_until(lambda: lab.committed() == 4)
     lab.produce("a")
-    wait_for(lambda: recorder.count == 1)
+    wait_until(lambda: recorder.count == 1)
     app.stop()
     assert asked == [4]
-
-
-@pytest.mark.parametrize("max_age", [timedelta(0), timedelta(seconds=-1), 3_600, "1h"])
-def test_what_is_no_age_is_refused(lab: Any, max_age: Any) -> None:
-    """A number would leave its unit open."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="max_age="):
-        lab.app(max_age=max_age)
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="max_age="):
-        lab.app().handler("t", max_age=max_age)(print)
-
-
-def test_an_unknown_policy_is_refused(lab: Any) -> None:
-    """`reset` or `error` are other clients' words."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="on_out_of_range='reset' is unknown"):
-        lab.app(on_out_of_range="reset")

@@ -13,16 +13,14 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import ehkafka
 from ehkafka.events import WorkerProcessDied
 from tests.kit.inside import inside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.kit.waiting import wait_until
 
 CODE = Path(__file__).parents[1] / "workers" / "processes" / "process_code"
 # More by hand: each costs an interpreter's start.
@@ -77,19 +75,15 @@ def test_middleware_that_cannot_be_pickled_is_refused_by_the_start(lab: Any, han
         app.start()
 
 
-def test_kills_under_load_lose_nothing_and_keep_every_order(
-    lab: Any, handlers: Any, events: Any, wait_for: Callable[..., Any]
-) -> None:
+def test_kills_under_load_lose_nothing_and_keep_every_order(lab: Any, handlers: Any, events: Any) -> None:
     """Random SIGKILLs; the checker finds nothing lost, nothing premature, no order broken."""
     rng = random.Random(7)
-    app = lab.app(
+    app = lab.start(
         handlers.handle,
         "t4",
         workers=ehkafka.Processes(2),
         retry=ehkafka.Retry(attempts=50, first_s=0.01, max_s=0.05),
     )
-    app.add_hook(events)
-    app.start()
     [route] = inside(app).routes
     killed = 0
     produced = 0
@@ -104,7 +98,7 @@ def test_kills_under_load_lose_nothing_and_keep_every_order(
             with suppress(ProcessLookupError):  # the one before was buried in between
                 os.kill(rng.choice(pids), signal.SIGKILL)
                 killed += 1
-    wait_for(lambda: app.snapshot().finished_records == produced, timeout_s=60.0)
+    wait_until(lambda: app.snapshot().finished_records == produced, timeout_s=60.0)
     app.stop()
 
     deaths = events.of(WorkerProcessDied)
@@ -184,11 +178,11 @@ def script(lab: Any, tmp_path: Path) -> Any:
             one.end()
 
 
-def test_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any, wait_for: Any) -> None:
+def test_a_terminals_ctrl_c_lets_the_children_finish(lab: Any, script: Any) -> None:
     """SIGINT to the whole group, as a terminal sends it: what runs ends, is committed, exit code 0."""
     lab.produce("a b c d")
     running = script('if __name__ == "__main__":\n    app.run()\n')
-    wait_for(lambda: running.printed("start 1"))
+    wait_until(lambda: running.printed("start 1"))
     os.killpg(running.process.pid, signal.SIGINT)
 
     assert running.end() == 0

@@ -12,12 +12,13 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError, NotDeliveredError
-from ehkafka.events import MessageNotDelivered, ProducerReplaced
+from ehkafka.events import MessageNotDelivered, MessageProducerReplaced
 from ehkafka.metrics import Collector
 from ehkafka.outputs.own_producer import Delivered
 from ehkafka.testing import ApiKey
+from tests.contract.conftest import ends_with
 from tests.kit.metrics import Shown
-from tests.kit.waiting import must_stay
+from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -48,21 +49,18 @@ def producer_threads() -> list[str]:
 
 def test_a_message_is_written_and_its_future_says_where(out: Any, read_topic: Any) -> None:
     """With key, headers and partition; typed values are encoded as outputs are."""
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     sent = app.producer.send("audit", {"a": 1}, key="k", headers={"h": "v"}, partition=1)
     assert sent.result(LIMIT_S) == Delivered("audit", 1, 0)
     (message,) = read_topic("audit", 1)
     assert (message.key(), message.value()) == (b"k", b'{"a":1}')
     assert ("h", b"v") in message.headers()
     assert app.producer.send("audit", None, partition=1).result(LIMIT_S).offset == 1
-    app.stop()
 
 
 def test_an_app_that_sends_nothing_has_no_client_and_no_thread_for_it(out: Any) -> None:
     """It is opened at the first message."""
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     out.broker.track_requests()
     assert app.producer is app.producer
     assert app.snapshot().unacknowledged_messages is None
@@ -99,7 +97,6 @@ def test_before_the_start_and_after_the_end_it_is_refused(out: Any) -> None:
         producer.flush()
     app.start()
     assert producer.send("audit", b"x").result(LIMIT_S).offset == 0
-    app.stop()
 
 
 def test_a_start_that_fails_after_a_message_delivers_it(out: Any, read_topic: Any) -> None:
@@ -119,8 +116,7 @@ def test_a_start_that_fails_after_a_message_delivers_it(out: Any, read_topic: An
 
 def test_what_cannot_be_sent_is_refused_at_once(out: Any) -> None:
     """Too large with both sizes; a value, a key, a topic or a partition that is none."""
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     send = app.producer.send
     with pytest.raises(ValueError, match=r"to 'audit' has 2000000 bytes; the limit is 999872"):
         send("audit", b"x" * 2_000_000)
@@ -135,16 +131,11 @@ def test_what_cannot_be_sent_is_refused_at_once(out: Any) -> None:
     with pytest.raises(TypeError, match="header 'h' of an output is a int"):
         send("audit", b"", headers={"h": 1})
     assert app.snapshot().unacknowledged_messages is None
-    app.stop()
 
 
-def test_a_message_that_is_refused_fails_its_future_and_is_counted(
-    out: Any, events: Any, wait_for: Any
-) -> None:
+def test_a_message_that_is_refused_fails_its_future_and_is_counted(out: Any, events: Any) -> None:
     """The others are written, by the same producer: refusals say nothing of it."""
-    app = out.app(idle)
-    app.add_hook(events)
-    app.start()
+    app = out.start(idle)
     app.producer.send("audit", b"1", partition=0).result(LIMIT_S)
     for _ in range(3):
         out.broker.fail_next(ApiKey.PRODUCE, 87, 87)  # alone, too
@@ -152,11 +143,10 @@ def test_a_message_that_is_refused_fails_its_future_and_is_counted(
         with pytest.raises(NotDeliveredError, match="to 'audit' was not delivered: INVALID_RECORD"):
             refused.result(LIMIT_S)
     assert app.health().ok
-    must_stay(lambda: not events.of(ProducerReplaced), for_s=0.6)
+    must_stay(lambda: not events.of(MessageProducerReplaced), for_s=0.6)
     assert app.producer.send("audit", b"3", partition=0).result(LIMIT_S).offset == 1
-    wait_for(lambda: len(events.of(MessageNotDelivered)) == 3)
+    wait_until(lambda: len(events.of(MessageNotDelivered)) == 3)
     assert app.snapshot().counters["MessageNotDelivered"] == 3
-    app.stop()
 
 
 @pytest.mark.parametrize("code", [45, 47, 89])
@@ -164,9 +154,7 @@ def test_a_producer_that_is_lost_or_throttled_is_replaced_and_costs_no_message(
     out: Any, events: Any, read_topic: Any, code: int
 ) -> None:
     """What has no answer goes out again, in its order, by the code that does so for outputs."""
-    app = out.app(idle)
-    app.add_hook(events)
-    app.start()
+    app = out.start(idle)
     app.producer.send("audit", b"first", partition=0).result(LIMIT_S)
     out.broker.fail_next(ApiKey.PRODUCE, code)
     sent = [app.producer.send("audit", b"%d" % number, partition=0) for number in range(100)]
@@ -174,8 +162,7 @@ def test_a_producer_that_is_lost_or_throttled_is_replaced_and_costs_no_message(
     assert all(isinstance(one.result(0.0), Delivered) for one in sent)
     found = [int(value) for value in values(read_topic("audit", 101))[1:]]
     assert found == list(range(100))
-    assert len(events.of(ProducerReplaced)) == 1
-    app.stop()
+    assert len(events.of(MessageProducerReplaced)) == 1
 
 
 def test_a_death_of_its_thread_fails_the_futures_and_ends_the_app(out: Any, monkeypatch: Any) -> None:
@@ -184,8 +171,7 @@ def test_a_death_of_its_thread_fails_the_futures_and_ends_the_app(out: Any, monk
     def die(_producer: Any, _timeout_s: float) -> None:
         raise RuntimeError("a defect")
 
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     app.producer.send("audit", b"1").result(LIMIT_S)
     monkeypatch.setattr("ehkafka.outputs.one_producer.OneProducer.serve", die)
     lost = app.producer.send("audit", b"2")
@@ -221,16 +207,13 @@ def test_what_the_end_cannot_deliver_is_said(out: Any, caplog: Any) -> None:
 
 def test_a_message_that_finds_no_broker_times_out(out: Any, events: Any) -> None:
     """After `message.timeout.ms`, whatever the producer does meanwhile."""
-    app = out.app(idle, producer={"message.timeout.ms": 1_000, "linger.ms": 1})
-    app.add_hook(events)
-    app.start()
+    app = out.start(idle, producer={"message.timeout.ms": 1_000, "linger.ms": 1})
     out.broker.fail_next(ApiKey.INIT_PRODUCER_ID, *[14] * 20)
     with pytest.raises(NotDeliveredError, match=r"not delivered: .*(time|TIME)"):
         app.producer.send("audit", b"1").result(LIMIT_S)
-    app.stop()
 
 
-def test_while_messages_wait_they_are_counted_and_flush_says_how_many(out: Any, wait_for: Any) -> None:
+def test_while_messages_wait_they_are_counted_and_flush_says_how_many(out: Any) -> None:
     """In the snapshot and in the metric."""
     app = out.app(idle)
     shown = Shown(Collector(app))
@@ -245,10 +228,9 @@ def test_while_messages_wait_they_are_counted_and_flush_says_how_many(out: Any, 
     assert app.producer.flush() == 0
     assert sent.done()
     assert shown.value("ehkafka_unacknowledged_messages") == 0
-    app.stop()
 
 
-def test_coroutines_await_what_they_send(out: Any, wait_for: Any) -> None:
+def test_coroutines_await_what_they_send(out: Any) -> None:
     """One by `asend`, or many futures at once."""
     found: list[Any] = []
     app = out.app(None)
@@ -261,15 +243,13 @@ def test_coroutines_await_what_they_send(out: Any, wait_for: Any) -> None:
 
     app.start()
     out.produce("a")
-    wait_for(lambda: len(found) == 4)
+    wait_until(lambda: len(found) == 4)
     assert [one.offset for one in found] == [0, 1, 2, 3]
-    app.stop()
 
 
 def test_a_full_queue_waits_on_a_thread_and_is_an_error_on_a_loop(out: Any, monkeypatch: Any) -> None:
     """A loop must not be held up; `asend` waits there."""
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     app.producer.send("audit", b"0").result(LIMIT_S)
     monkeypatch.setattr(app.current_run.sending.messages._outputs, "_outputs_max", 2)
     out.broker.delay_next(ApiKey.PRODUCE, 0.7)
@@ -288,13 +268,11 @@ def test_a_full_queue_waits_on_a_thread_and_is_an_error_on_a_loop(out: Any, monk
     must_stay(sending.is_alive)
     sending.join(LIMIT_S)
     assert not sending.is_alive()
-    app.stop()
 
 
-def test_what_waits_for_a_future_may_send_and_stop_the_app(out: Any, read_topic: Any, wait_for: Any) -> None:
+def test_what_waits_for_a_future_may_send_and_stop_the_app(out: Any, read_topic: Any) -> None:
     """On the thread that sends, which never waits for itself."""
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     sent = app.producer.send("audit", b"1", partition=0)
 
     def go_on(_future: Any) -> None:
@@ -310,8 +288,7 @@ def test_what_waits_for_a_future_may_send_and_stop_the_app(out: Any, read_topic:
 
 def test_flush_returns_behind_what_the_futures_call(out: Any) -> None:
     """So what such a function has counted is whole then."""
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     found: list[Delivered] = []
     called = threading.Event()
 
@@ -325,13 +302,11 @@ def test_flush_returns_behind_what_the_futures_call(out: Any) -> None:
     assert called.wait(LIMIT_S)
     assert app.producer.flush() == 0
     assert len(found) == 1
-    app.stop()
 
 
 def test_asend_waits_for_room_that_another_thread_takes_first(out: Any, monkeypatch: Any) -> None:
     """There is room when it looks, and none any more when it sends."""
-    app = out.app(idle)
-    app.start()
+    app = out.start(idle)
     app.producer.send("audit", b"0").result(LIMIT_S)
     monkeypatch.setattr(app.current_run.sending.messages._outputs, "_outputs_max", 1)
     out.broker.delay_next(ApiKey.PRODUCE, 0.3)
@@ -343,18 +318,13 @@ def test_asend_waits_for_room_that_another_thread_takes_first(out: Any, monkeypa
 
     monkeypatch.setattr(ehkafka.Endpoint, "prepare_topics", take_the_room)
     assert asyncio.run(app.producer.asend("t", b"2")) == Delivered("t", 0, 0)
-    app.stop()
 
 
 def test_in_a_worker_process_it_says_what_to_do(out: Any) -> None:
     """There nothing of the app runs."""
     out.produce("a")
-    app = out.app(None)
-    app.handler("t", workers=ehkafka.Processes(1))(send_from_child)
-    app.start()
-    assert app.wait(30.0)
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="not there in a worker process: return what"):
-        app.stop()
+    app = out.start(send_from_child, workers=ehkafka.Processes(1))
+    ends_with(app, ehkafka.errors.HandlerFailedError, "not there in a worker process: return what")
 
 
 child_app = ehkafka.App(group="g", start="earliest")
@@ -394,8 +364,7 @@ def test_keys_go_where_the_chosen_partitioner_says(out: Any, read_topic: Any) ->
     lab.broker.create_topic("wide", 16)
     where: dict[str, list[int]] = {}
     for partitioner in ("murmur2_random", "fnv1a"):
-        app = lab.app(idle, producer={"partitioner": partitioner} if partitioner == "fnv1a" else {})
-        app.start()
+        app = lab.start(idle, producer={"partitioner": partitioner} if partitioner == "fnv1a" else {})
         sent = [app.producer.send("wide", b"", key=f"key-{n}") for n in range(5)]
         where[partitioner] = [one.result(LIMIT_S).partition for one in sent]
         app.stop()

@@ -27,8 +27,7 @@ def test_what_is_refused_for_now_is_not_passed_by_others_of_its_key(
     out: Any, read_topic: Any, codes: tuple[int, ...]
 ) -> None:
     """The client has more of the key ready by then. Of a refused batch each message is sent alone."""
-    app = out.app(idle, producer={"batch.num.messages": 5})
-    app.start()
+    app = out.start(idle, producer={"batch.num.messages": 5})
     app.producer.send("audit", b"-1", key="k", partition=0).result(LIMIT_S)
     out.broker.fail_next(ApiKey.PRODUCE, *codes)
     sent = [app.producer.send("audit", b"%d" % number, key="k", partition=0) for number in range(100)]
@@ -36,7 +35,6 @@ def test_what_is_refused_for_now_is_not_passed_by_others_of_its_key(
     written = [-1, *(number for number, one in enumerate(sent) if one.exception(0.0) is None)]
     assert 101 - len(written) == (codes.count(87) == 2)
     assert [int(value) for value in values(read_topic("audit", len(written)))] == written
-    app.stop()
 
 
 def test_a_message_for_a_partition_without_a_leader_times_out_and_the_others_go_on(
@@ -45,8 +43,7 @@ def test_a_message_for_a_partition_without_a_leader_times_out_and_the_others_go_
     """What has failed is not written later."""
     for leader in (None, 1):  # the first time cuts all connections
         out.broker.move_leader("audit", 1, leader)
-    app = out.app(idle, producer={"message.timeout.ms": 2_000})
-    app.start()
+    app = out.start(idle, producer={"message.timeout.ms": 2_000})
     app.producer.send("audit", b"0", partition=1).result(LIMIT_S)
     out.broker.move_leader("audit", 1, None)
     lost = app.producer.send("audit", b"lost", partition=1)

@@ -22,7 +22,7 @@ from ehkafka.testing import ApiKey
 from tests.kit.checker.history_event import CommitRequested, Revoked
 from tests.kit.events import Events
 from tests.kit.inside import inside
-from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 T0 = ehkafka.TopicPartition("t", 0)
 
@@ -50,7 +50,7 @@ def refused_in_a_revoke(keeper: Events) -> bool:
     return False
 
 
-def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], bool]:
+def join_and_leave(lab: Any, scope: str) -> tuple[Counter[Any], bool]:
     """Work 3200 records off while a second member comes and goes.
 
     Return how often each of them ended, and whether a revoke's commit was refused.
@@ -66,18 +66,18 @@ def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], b
     one.add_hook(keeper)
     two.add_hook(keeper)
     one.start()
-    wait_for(lambda: first.count > 50)
+    wait_until(lambda: first.count > 50)
     two.start()
-    wait_for(lambda: second.count > 100, timeout_s=30.0)
+    wait_until(lambda: second.count > 100, timeout_s=30.0)
     two.stop()
-    wait_for(lambda: len({*first.finished, *second.finished}) == 3200, timeout_s=30.0)
+    wait_until(lambda: len({*first.finished, *second.finished}) == 3200, timeout_s=30.0)
     one.stop()
     assert [lab.committed(p, topic="t4") for p in range(4)] == [800] * 4
     return Counter(first.finished + second.finished), refused_in_a_revoke(keeper)
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, scope: str) -> None:
+def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, scope: str) -> None:
     """A second member joins a busy first one and leaves again: every record is handled once.
 
     Cooperative only: unlike Kafka, the embedded broker takes no commit of a member that all are asked to
@@ -89,7 +89,7 @@ def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, sco
         with labs() as lab:
             if scope == "handler":
                 lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
-            times, refused = join_and_leave(lab, wait_for, scope)
+            times, refused = join_and_leave(lab, scope)
         assert len(times) == 3200
         if not refused:
             assert set(times.values()) == {1}
@@ -97,9 +97,7 @@ def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, sco
     pytest.fail("in none of five tries did the broker take every commit of a revoke")
 
 
-def test_a_handler_longer_than_the_drain_budget_is_returned(
-    lab: Any, wait_for: Any, metadata_room: Any
-) -> None:
+def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, metadata_room: Any) -> None:
     """The revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
     first, second, keeper = lab.recorder(), lab.recorder(), Events()
     gate = first.block(b"slow")
@@ -111,7 +109,7 @@ def test_a_handler_longer_than_the_drain_budget_is_returned(
     one.add_hook(keeper)
     two = lab.app(second, "t4", consumer=UNHURRIED)
     one.start()
-    wait_for(lambda: first.count == 8)
+    wait_until(lambda: first.count == 8)
     silences_s: list[float] = []
 
     def taken_over() -> bool:
@@ -119,57 +117,40 @@ def test_a_handler_longer_than_the_drain_budget_is_returned(
         return bool(second.count >= 6)
 
     two.start()
-    wait_for(taken_over)
+    wait_until(taken_over)
     # The poll loop was away for the budget and the commit, not for the handler.
     assert 0.3 < max(silences_s) < 2.5
     # Eager: the first member lost all four and got two back, where the slow records run again and wait.
     assert {e.returned_records for e in keeper.of(PartitionRevoked) if e.epoch == 1} == {1}
     assert one.snapshot().stale_records == 0
     gate.set()
-    wait_for(lambda: one.snapshot().stale_records >= 4)
-    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [3] * 4)
-    two.stop()
-    one.stop()
+    wait_until(lambda: one.snapshot().stale_records >= 4)
+    wait_until(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [3] * 4)
 
 
-def test_a_late_result_that_is_dropped_is_reported(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """The event names the partition and its old epoch."""
-    keeper = Events()
-    gate = recorder.block(lambda _record: len(recorder.started) < 2)
-    lab.produce("a")
-    app = lab.app(recorder)
-    app.add_hook(keeper)
-    app.start()
-    wait_for(lambda: recorder.started)
-    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: keeper.of(PartitionLost))
-    gate.set()
-    wait_for(lambda: app.snapshot().stale_records == 1)
-    app.stop()
-    (stale,) = keeper.of(StaleResult)
-    assert (stale.partition, stale.epoch, stale.records) == (("t", 0), 1, 1)
-
-
-def test_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: Any) -> None:
+def test_nothing_is_committed_for_partitions_that_were_lost(lab: Any) -> None:
     """Finished and uncommitted work of a lost partition brings no commit request of its epoch."""
     recorder, keeper = lab.recorder(), Events()
     app = lab.app(recorder, commit_interval_s=60.0)
     app.add_hook(keeper)
     app.start()
     # The first look for what to commit waits for no interval: it must be over before anything finishes.
-    wait_for(lambda: inside(app).ledger.next_due_s() > 0)
+    wait_until(lambda: inside(app).ledger.next_due_s() > 0)
     gate = recorder.block(b"slow")
     lab.produce("a b slow c")
-    wait_for(lambda: recorder.count == 3)
+    wait_until(lambda: recorder.count == 3)
     lab.broker.track_requests()
     lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
+    wait_until(lambda: len(keeper.of(PartitionAssigned)) == 2)
     assert [(lost.epoch, lost.returned_records) for lost in keeper.of(PartitionLost)] == [(1, 1)]
+    assert [(one.epoch, one.position) for one in keeper.of(PartitionAssigned)] == [(1, "0"), (2, "0")]
     assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
     gate.set()
-    wait_for(lambda: app.snapshot().stale_records == 1)
-    wait_for(lambda: recorder.count == 8)
+    wait_until(lambda: app.snapshot().stale_records == 1)
+    wait_until(lambda: recorder.count == 8)
     app.stop()
+    (stale,) = keeper.of(StaleResult)
+    assert (stale.partition, stale.epoch, stale.records) == (("t", 0), 1, 1)
     events = lab.histories[0].events
     ended = next(n for n, event in enumerate(events) if isinstance(event, Revoked))
     assert events[ended].reason == "lost"
@@ -181,85 +162,81 @@ def test_nothing_is_committed_for_partitions_that_were_lost(lab: Any, wait_for: 
     assert not [offset for offset in before if offset]
 
 
-def test_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: Any, wait_for: Any) -> None:
+def test_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: Any) -> None:
     """The second member gets some; the others keep their epoch and their running handler."""
     first, second, keeper = lab.recorder(), lab.recorder(), Events()
     one = lab.app(first, "t4", assignor="cooperative-sticky", consumer=UNHURRIED)
     one.add_hook(keeper)
     two = lab.app(second, "t4", assignor="cooperative-sticky", consumer=UNHURRIED)
     one.start()
-    wait_for(lambda: len(one.snapshot().partitions) == 4)
+    wait_until(lambda: len(one.snapshot().partitions) == 4)
     for partition in range(4):
         lab.produce("a b", topic="t4", partition=partition)
     # The mock refuses commits in mid-rebalance: what is to move is committed before.
-    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [2] * 4)
+    wait_until(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [2] * 4)
     two.start()
-    wait_for(lambda: len(owned(one)) == len(owned(two)) == 2)
+    wait_until(lambda: len(owned(one)) == len(owned(two)) == 2)
     assert owned(one) | owned(two) == {0, 1, 2, 3}
     for partition in range(4):
         lab.produce("c d", topic="t4", partition=partition)
-    wait_for(lambda: first.count + second.count == 16)
+    wait_until(lambda: first.count + second.count == 16)
     assert {p.epoch for p in one.snapshot().partitions} == {1}
     assert len(keeper.of(PartitionAssigned)) == 4
     assert len(keeper.of(PartitionRevoked)) == 2
     assert keeper.of(PartitionPaused) == []
     two.stop()
-    wait_for(lambda: len(owned(one)) == 4)
+    wait_until(lambda: len(owned(one)) == 4)
     one.stop()
     assert max(Counter(first.started + second.started).values()) == 1
 
 
-def test_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: Any, wait_for: Any) -> None:
+def test_a_running_handler_of_a_partition_that_stays_is_not_disturbed(lab: Any) -> None:
     """It runs through the whole rebalance and its result counts, although the drain budget is short."""
     first, second = lab.recorder(), lab.recorder()
     options = {"assignor": "cooperative-sticky", "drain_s": 0.2, "consumer": UNHURRIED}
     one = lab.app(first, "t4", **options)
     two = lab.app(second, "t4", **options)
     one.start()
-    wait_for(lambda: len(owned(one)) == 4)
+    wait_until(lambda: len(owned(one)) == 4)
     gate = first.block(b"slow")
     for partition in range(4):
         lab.produce("slow", topic="t4", partition=partition)
-    wait_for(lambda: first.running["all"] == 4)
+    wait_until(lambda: first.running["all"] == 4)
     two.start()
-    wait_for(lambda: len(owned(one)) == len(owned(two)) == 2)
+    wait_until(lambda: len(owned(one)) == len(owned(two)) == 2)
     gate.set()
-    wait_for(lambda: one.snapshot().finished_records == 2)
-    assert one.snapshot().stale_records == 2
-    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [1] * 4)
+    wait_until(lambda: one.snapshot().finished_records == 2)
+    wait_until(lambda: one.snapshot().stale_records == 2)
+    wait_until(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [1] * 4)
     repeated = [where for where, n in Counter(first.started + second.started).items() if n > 1]
     assert {partition for _, partition, _ in repeated} == owned(two)
-    two.stop()
-    one.stop()
 
 
-def test_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any, wait_for: Any) -> None:
+def test_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any) -> None:
     """The poll thread survives; what was handled again or not is committed once the group is whole."""
     first, second, keeper = lab.recorder(), lab.recorder(), Events()
     one = lab.app(first, "t4", commit_interval_s=2.0)
     one.add_hook(keeper)
     two = lab.app(second, "t4")
     one.start()
-    wait_for(lambda: len(owned(one)) == 4)
+    wait_until(lambda: len(owned(one)) == 4)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[27] * 2)
     for partition in range(4):
         lab.produce("a b c", topic="t4", partition=partition)
-    wait_for(lambda: first.count == 12)
+    wait_until(lambda: first.count == 12)
     two.start()
-    wait_for(lambda: owned(one) and owned(two))
+    wait_until(lambda: owned(one) and owned(two))
     assert keeper.of(CommitFailed)
     assert all(failed.retriable for failed in keeper.of(CommitFailed))
     for partition in range(4):
         lab.produce("d", topic="t4", partition=partition)
-    wait_for(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [4] * 4)
+    wait_until(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [4] * 4)
     assert len(set(first.finished + second.finished)) == 16
     assert one.state == two.state == "running"
-    two.stop()
-    one.stop()
 
 
 def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
-    lab: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll thread hangs beyond max.poll.interval.ms: lost, joined again, late results dropped."""
     recorder, keeper = lab.recorder(), Events()
@@ -267,11 +244,11 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
     app = lab.app(recorder, consumer={"max.poll.interval.ms": 1_600})
     app.add_hook(keeper)
     app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    wait_until(lambda: app.snapshot().partitions)
     lab.produce("a slow b")
-    wait_for(lambda: recorder.count == 2)
-    wait_for(lambda: inside(app).ledger.acknowledged(T0) is not None)
-    wait_for(lambda: inside(app).ledger.acknowledged(T0).finished == ((2, 3),))
+    wait_until(lambda: recorder.count == 2)
+    wait_until(lambda: inside(app).ledger.acknowledged(T0) is not None)
+    wait_until(lambda: inside(app).ledger.acknowledged(T0).finished == ((2, 3),))
     hung: list[float] = []
     watch = inside(app).loop.watch
 
@@ -282,48 +259,13 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
         return bool(watch())
 
     monkeypatch.setattr(inside(app).loop, "watch", hang)
-    wait_for(lambda: keeper.of(PartitionLost))
-    wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
+    wait_until(lambda: keeper.of(PartitionLost))
+    wait_until(lambda: len(keeper.of(PartitionAssigned)) == 2)
     assert keeper.of(PartitionAssigned)[1].position == "1"
     gate.set()
-    wait_for(lambda: lab.committed() == 3)
-    wait_for(lambda: app.snapshot().stale_records == 1)
+    wait_until(lambda: lab.committed() == 3)
+    wait_until(lambda: app.snapshot().stale_records == 1)
     app.stop()
     assert sorted(recorder.offsets()[:3]) == [0, 1, 2]
     # That 2 had ended was saved with the last commit.
     assert recorder.offsets()[3:] == [1]
-
-
-def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """Nobody answers the last commit: the stop ends in its time and a second, and says so."""
-    app = lab.app(recorder, commit_interval_s=60.0)
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    wait_for(lambda: inside(app).ledger.next_due_s() > 0)  # the next commit is a minute away
-    lab.produce("a b c")
-    wait_for(lambda: recorder.count == 3)
-    lab.broker.take_down()
-    began_s = unstolen_s()
-    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"last commit of t\[0\] failed \(_TIMED_OUT"):
-        app.stop(timeout_s=1.0)
-    took_s = unstolen_s() - began_s
-    lab.broker.bring_up()  # lets a close end that was left behind
-    assert took_s < 3.5
-
-
-def test_epochs_count_the_assignments_of_a_partition(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """A partition that is lost and comes back has the next epoch; the position says where it begins."""
-    keeper = Events()
-    app = lab.app(recorder)
-    app.add_hook(keeper)
-    app.start()
-    lab.produce("a b")
-    wait_for(lambda: lab.committed() == 2)
-    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: len(keeper.of(PartitionAssigned)) == 2)
-    first, second = keeper.of(PartitionAssigned)
-    assert (first.epoch, second.epoch, second.position) == (1, 2, "2")
-    assert app.snapshot().partitions[0].partition == ehkafka.TopicPartition("t", 0)
-    app.stop()

@@ -12,19 +12,15 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.layout import Layout
-from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, read_checkpoint
-from ehkafka.checkpoints.store_mirror import StoreMirror
-from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.embedded.by_time import ReadingConsumer
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.progress.metadata import Unusable, decode
+from tests.contract.mirrored import Mirrored, commit_of
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAME = Layout("ns", "g").name("t", 0)
 RECORDS = 400
 # The first record is done, the second one is stuck with all records of its key, and the others are finished.
 STUCK = 1
@@ -58,16 +54,6 @@ def commit(lab: Any, next_offset: int, metadata: str = "") -> None:
         consumer.close()
 
 
-def committed(lab: Any) -> KafkaPartition:
-    """Return the group's commit."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    try:
-        [found] = consumer.committed([KafkaPartition("t", 0)], timeout=10.0)
-        return found
-    finally:
-        consumer.close()
-
-
 class Forgetful(ReadingConsumer):
     """A client of a service that gives back no metadata."""
 
@@ -77,67 +63,41 @@ class Forgetful(ReadingConsumer):
         return [KafkaPartition(one.topic, one.partition, one.offset) for one in answers]
 
 
-class Place:
-    """A store, and apps that mirror into it."""
+class Place(Mirrored):
+    """Apps that are killed, and those that come after them."""
 
-    def __init__(self, lab: Any, events: Any) -> None:
-        self.lab = lab
-        self.events = events
-        self.store = MemoryStore()
-
-    def app(self, handler: Any, **options: Any) -> Any:
-        """Return an app with a mirror; its events are kept."""
-        mirror = StoreMirror(store=self.store, interval_s=0.1, namespace="ns")
-        app = self.lab.app(handler, mirror=mirror, workers=4, **options)
-        app.add_hook(self.events)
-        return app
-
-    def checkpoint(self) -> Checkpoint:
+    def known(self) -> Checkpoint:
         """What the mirror has."""
-        found = self.store.read(NAME)
-        checkpoint = read_checkpoint(found.body) if found is not None else None
-        return checkpoint or Checkpoint(next_offset=0)
+        return self.checkpoint() or Checkpoint(next_offset=0)
 
-    def put(self, checkpoint: Checkpoint) -> None:
-        """Put the mirror back to what it was."""
-        there = self.store.read(NAME)
-        self.store.write(
-            NAME,
-            metadata=checkpoint_metadata(checkpoint),
-            body=checkpoint_body(checkpoint),
-            expected=there.version if there else None,
-        )
-
-    def killed(self, wait_for: Callable[..., Any]) -> None:
+    def killed(self) -> None:
         """Let an app finish all above the stuck record, mirror that, and die."""
         produce(self.lab)
         recorder = self.lab.recorder()
         recorder.block(b"stuck")
-        app = self.app(recorder)
-        app.start()
-        wait_for(lambda: finished(self.checkpoint()) == DONE)
+        app = self.start(recorder, workers=4)
+        wait_until(lambda: finished(self.known()) == DONE)
         with pytest.raises(ehkafka.errors.UnfinishedError):
             app.stop(drain=False, timeout_s=0.1)
-        assert self.checkpoint().next_offset == STUCK
-        decoded = decode(committed(self.lab).metadata or "", STUCK)
+        assert self.known().next_offset == STUCK
+        decoded = decode(commit_of(self.lab)[1], STUCK)
         assert isinstance(decoded, Unusable) or not decoded.ranges.is_complete
 
-    def again(self, wait_for: Callable[..., Any]) -> set[int]:
+    def again(self) -> set[int]:
         """Start the next one; return what it handled, each once."""
         recorder = self.lab.recorder()
-        app = self.app(recorder)
-        app.start()
-        wait_for(lambda: self.lab.committed() == RECORDS)
+        app = self.start(recorder, workers=4)
+        wait_until(lambda: self.lab.committed() == RECORDS)
         app.stop()
         assert len(recorder.offsets()) == len(set(recorder.offsets()))
         return set(recorder.offsets())
 
 
 @pytest.fixture
-def place(lab: Any, events: Any) -> Place:
+def place(lab: Any) -> Place:
     """Return an empty store."""
     lab.judged = False  # what is rewound on purpose is handled again
-    return Place(lab, events)
+    return Place(lab)
 
 
 @pytest.fixture(autouse=True)
@@ -148,89 +108,80 @@ def few_ranges(metadata_room: Callable[[int], None]) -> None:
 
 @pytest.mark.parametrize("metadata", ["", "another tool's words"], ids=["empty", "a tool's"])
 def test_a_rewind_to_the_very_offset_of_the_commit_is_not_undone_by_the_mirror(
-    place: Place, wait_for: Callable[..., Any], metadata: str
+    place: Place, metadata: str
 ) -> None:
     """Whoever commits there without our metadata wants all from there on, whatever was finished above."""
-    place.killed(wait_for)
+    place.killed()
     commit(place.lab, STUCK, metadata)
-    assert place.again(wait_for) == AGAIN
+    assert place.again() == AGAIN
     assert place.events.of(ProgressRestored) == []
     assert "somebody else" in place.events.of(ProgressIgnored)[-1].reason or metadata
 
 
-def test_without_a_rewind_the_mirror_spares_what_the_commit_had_no_room_for(
-    place: Place, wait_for: Callable[..., Any]
-) -> None:
+def test_without_a_rewind_the_mirror_spares_what_the_commit_had_no_room_for(place: Place) -> None:
     """The same start, had nobody committed meanwhile."""
-    place.killed(wait_for)
-    assert place.again(wait_for) == WAITING
+    place.killed()
+    assert place.again() == WAITING
 
 
-def test_what_somebody_else_rewound_stays_rewound_after_another_kill(
-    place: Place, wait_for: Callable[..., Any]
-) -> None:
+def test_what_somebody_else_rewound_stays_rewound_after_another_kill(place: Place) -> None:
     """Our own commits stand at that offset again by then: the mirror must not bring the old ranges back."""
-    place.killed(wait_for)
+    place.killed()
     commit(place.lab, STUCK)
     recorder = place.lab.recorder()
     recorder.block()  # nothing is finished, so our commits stay at that offset
-    app = place.app(recorder)
-    app.start()
-    wait_for(lambda: recorder.started)
-    wait_for(lambda: place.checkpoint().finished == ())
+    app = place.start(recorder, workers=4)
+    wait_until(lambda: recorder.started)
+    wait_until(lambda: place.known().finished == ())
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(drain=False, timeout_s=0.1)
-    assert place.checkpoint().next_offset == STUCK
-    assert place.again(wait_for) == AGAIN
+    assert place.known().next_offset == STUCK
+    assert place.again() == AGAIN
 
 
 def test_commits_with_nothing_to_say_keep_the_ranges_of_their_mirror(
-    place: Place, wait_for: Callable[..., Any], metadata_room: Callable[[int], None]
+    place: Place, metadata_room: Callable[[int], None]
 ) -> None:
     """Without metadata nothing tells our commits from others: the mirror is believed."""
     metadata_room(0)
-    place.killed(wait_for)
-    assert place.checkpoint().commit_metadata == "none"
-    assert place.again(wait_for) == WAITING
+    place.killed()
+    assert place.known().commit_metadata == "none"
+    assert place.again() == WAITING
     assert place.events.of(ProgressRestored)[-1].source == "the mirror"
 
 
-def test_a_mirror_that_is_one_write_behind_is_believed_for_what_it_says(
-    place: Place, wait_for: Callable[..., Any]
-) -> None:
+def test_a_mirror_that_is_one_write_behind_is_believed_for_what_it_says(place: Place) -> None:
     """It copies an earlier commit of ours at that offset: what it knows is finished, the rest runs again."""
-    place.killed(wait_for)
-    known = place.checkpoint()
+    place.killed()
+    known = place.known()
     earlier = tuple((start, end) for start, end in known.finished if end <= RECORDS // 2)
     place.put(dataclasses.replace(known, finished=earlier))
-    handled = place.again(wait_for)
+    handled = place.again()
     assert {offset for offset in handled if offset < RECORDS // 2} == {o for o in WAITING if o < RECORDS // 2}
     assert handled > WAITING
 
 
-def test_a_mirror_of_an_earlier_offset_says_nothing_of_a_later_commit(
-    place: Place, wait_for: Callable[..., Any]
-) -> None:
+def test_a_mirror_of_an_earlier_offset_says_nothing_of_a_later_commit(place: Place) -> None:
     """One write behind, and the commit has moved on since: only what the commit itself says is spared."""
-    place.killed(wait_for)
-    place.put(dataclasses.replace(place.checkpoint(), next_offset=0))
-    assert place.again(wait_for) > WAITING
+    place.killed()
+    place.put(dataclasses.replace(place.known(), next_offset=0))
+    assert place.again() > WAITING
     assert "the mirror" not in {event.source for event in place.events.of(ProgressRestored)}
 
 
 def test_a_service_that_returns_no_metadata_switches_the_rule_off(
-    place: Place, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our own first commit is read back once, and the blob keeps the answer for later starts."""
     monkeypatch.setattr("ehkafka.embedded.by_time.ReadingConsumer", Forgetful)
-    place.killed(wait_for)
-    known = place.checkpoint()
+    place.killed()
+    known = place.known()
     assert (known.commit_metadata, known.metadata_returned) == ("ours", False)
-    assert place.again(wait_for) == WAITING
+    assert place.again() == WAITING
 
 
-def test_the_answer_of_the_service_is_in_the_mirror(place: Place, wait_for: Callable[..., Any]) -> None:
+def test_the_answer_of_the_service_is_in_the_mirror(place: Place) -> None:
     """The embedded broker gives metadata back, so the rule is on."""
-    place.killed(wait_for)
-    known = place.checkpoint()
+    place.killed()
+    known = place.known()
     assert (known.commit_metadata, known.metadata_returned) == ("ours", True)

@@ -7,41 +7,22 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored, ProgressTruncated
-from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
+from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.testing import ApiKey
+from tests.contract.mirrored import commit, commit_of, text_of
 from tests.kit.events import Events
 from tests.kit.inside import inside
+from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.progress.ledger import Position
 
 T0 = ehkafka.TopicPartition("t", 0)
 TEN = "k0 k1 k2 k3 k4 k5 k6 k7 k8 k9"
-
-
-def commit_as(lab: Any, offset: int, metadata: str = "") -> None:
-    """Commit as another program of the group does."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    try:
-        consumer.commit(offsets=[TopicPartition("t", 0, offset, metadata=metadata)], asynchronous=False)
-    finally:
-        consumer.close()
-
-
-def commit_of(lab: Any) -> tuple[int, str]:
-    """Return the next_offset and the metadata that the group has now."""
-    consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    try:
-        found = consumer.committed([TopicPartition("t", 0)], timeout=5.0)[0]
-        return found.offset, found.metadata or ""
-    finally:
-        consumer.close()
 
 
 def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
@@ -57,65 +38,62 @@ def stop_undrained(app: Any) -> None:
         app.stop(drain=False, timeout_s=0.3)
 
 
-def run_again(lab: Any, wait_for: Any, end: int, **options: Any) -> tuple[Any, Any]:
+def run_again(lab: Any, end: int, **options: Any) -> tuple[Any, Any]:
     """Run another app until the group has committed all; return its handler and its events."""
     seen, events = lab.recorder(), Events()
     app = lab.app(seen, **options)
     app.add_hook(events)
     app.start()
-    wait_for(lambda: lab.committed() == end)
+    wait_until(lambda: lab.committed() == end)
     app.stop()
     return seen, events
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_only_what_had_no_outcome_is_handled_again(lab: Any, wait_for: Any, scope: str) -> None:
+def test_only_what_had_no_outcome_is_handled_again(lab: Any, scope: str) -> None:
     """0 to 9 received, 2 and 4 unfinished: after a stop without a drain only 2 and 4 run again."""
     first = lab.recorder()
     first.block(lambda record: record.offset() in {2, 4})
     lab.produce(TEN)
-    app = lab.app(first, scope=scope)
-    app.start()
-    wait_for(lambda: first.count == 8)
+    app = lab.start(first, scope=scope)
+    wait_until(lambda: first.count == 8)
     stop_undrained(app)
     assert commit_of(lab)[0] == 2
     first.open_all()
-    second, events = run_again(lab, wait_for, 10, scope=scope)
+    second, events = run_again(lab, 10, scope=scope)
     assert sorted(second.offsets()) == [2, 4]
     (restored,) = events.of(ProgressRestored)
     assert (restored.next_offset, restored.finished_offsets, restored.ranges) == (2, 6, 2)
 
 
-def test_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any) -> None:
     """No stop is needed: the next commit says it, and then nothing is sent while nothing changes."""
     gate = recorder.block(lambda record: record.offset() in {2, 4})
     lab.produce(TEN)
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: recorder.count == 8)
-    wait_for(lambda: finished_in(lab) == ((3, 4), (5, 10)))
-    wait_for(lambda: inside(app).ledger.in_flight is None)
+    app = lab.start(recorder)
+    wait_until(lambda: recorder.count == 8)
+    wait_until(lambda: finished_in(lab) == ((3, 4), (5, 10)))
+    wait_until(lambda: inside(app).ledger.in_flight is None)
     lab.broker.track_requests()
-    wait_for(lambda: len(app.snapshot().partitions) == 1)
+    wait_until(lambda: len(app.snapshot().partitions) == 1)
     assert lab.broker.requests(ApiKey.OFFSET_COMMIT) == []
     gate.set()
-    wait_for(lambda: (commit_of(lab)[0], finished_in(lab)) == (10, ()))
-    app.stop()
+    wait_until(lambda: (commit_of(lab)[0], finished_in(lab)) == (10, ()))
 
 
 @pytest.mark.parametrize("kind", ["held", "retried", "deferred", "batch", "async"])
-def test_whatever_keeps_a_record_it_is_unfinished(lab: Any, wait_for: Any, kind: str) -> None:
+def test_whatever_keeps_a_record_it_is_unfinished(lab: Any, kind: str) -> None:
     """Held and waiting lanes, deferred records, batches and tasks that run: saved as unfinished."""
     lab.produce("a stuck b c stuck d")
     done: list[int] = []
     app = HANDLERS[kind](lab, done)
     app.start()
-    wait_for(lambda: sorted(done) == [0, 2, 3, 5])
-    wait_for(lambda: finished_in(lab) == ((2, 4), (5, 6)))
+    wait_until(lambda: sorted(done) == [0, 2, 3, 5])
+    wait_until(lambda: finished_in(lab) == ((2, 4), (5, 6)))
     assert commit_of(lab)[0] == 1
     app.stop(drain=False, timeout_s=0.3) if kind in {"held", "retried"} else stop_undrained(app)
     assert (commit_of(lab)[0], finished_in(lab)) == (1, ((2, 4), (5, 6)))
-    second, _ = run_again(lab, wait_for, 6)
+    second, _ = run_again(lab, 6)
     assert second.offsets() == [1, 4]
 
 
@@ -181,9 +159,7 @@ def async_tasks(lab: Any, done: list[int]) -> Any:
 HANDLERS = {"held": held, "retried": retried, "deferred": deferred, "batch": batch, "async": async_tasks}
 
 
-def test_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(
-    lab: Any, program: Any, wait_for: Any
-) -> None:
+def test_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(lab: Any, program: Any) -> None:
     """Kill -9 with 500 finished above one that is stuck: by the metadata alone, no stop, no commit."""
     lab.produce("stuck " + " ".join(f"k{number}" for number in range(500)))
     killed = program(
@@ -195,41 +171,37 @@ def test_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(
         run()
         """
     )
-    wait_for(lambda: finished_in(lab) == ((1, 501),))
+    wait_until(lambda: finished_in(lab) == ((1, 501),))
     killed.close()
     assert commit_of(lab)[0] == 0
-    second, events = run_again(lab, wait_for, 501)
+    second, events = run_again(lab, 501)
     assert second.offsets() == [0]
     assert [event.finished_offsets for event in events.of(ProgressRestored)] == [500]
 
 
-def test_restored_ranges_outlive_another_crash(lab: Any, wait_for: Any) -> None:
+def test_restored_ranges_outlive_another_crash(lab: Any) -> None:
     """What is restored and not received again yet is still in the next commits."""
     lab.produce("stuck " + "a " * 200)
-    commit_as(lab, 0, encode(0, LogFacts(), ((1, 50), (60, 201)), 0, 1024).text or "")
+    commit(lab, 0, metadata=text_of(0, (1, 50), (60, 201)))
     first = lab.recorder()
     first.block(b"stuck")
-    app = lab.app(first, consume_records_max=10, backlog_records_max=10)
-    app.start()
-    wait_for(lambda: sorted(first.offsets()) == [0, *range(50, 60)])
-    wait_for(lambda: finished_in(lab) == ((1, 201),))
+    app = lab.start(first, consume_records_max=10, backlog_records_max=10)
+    wait_until(lambda: sorted(first.offsets()) == [0, *range(50, 60)])
+    wait_until(lambda: finished_in(lab) == ((1, 201),))
     stop_undrained(app)
     first.open_all()
-    second, _ = run_again(lab, wait_for, 201)
+    second, _ = run_again(lab, 201)
     assert second.offsets() == [0]
 
 
-def test_restored_records_are_counted_and_skip_no_age_limit_twice(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
+def test_restored_records_are_counted_and_skip_no_age_limit_twice(lab: Any, recorder: Any) -> None:
     """The counter says how many were received and not handled; nothing else counts them."""
     from datetime import timedelta  # noqa: PLC0415 - for this test alone
 
     lab.produce(TEN)
-    commit_as(lab, 0, encode(0, LogFacts(), ((1, 9),), 0, 1024).text or "")
-    app = lab.app(recorder, max_age=timedelta(days=1))
-    app.start()
-    wait_for(lambda: lab.committed() == 10)
+    commit(lab, 0, metadata=text_of(0, (1, 9)))
+    app = lab.start(recorder, max_age=timedelta(days=1))
+    wait_until(lambda: lab.committed() == 10)
     snapshot = app.snapshot()
     app.stop()
     assert sorted(recorder.offsets()) == [0, 9]
@@ -238,7 +210,7 @@ def test_restored_records_are_counted_and_skip_no_age_limit_twice(
 
 
 def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
-    lab: Any, events: Any, wait_for: Any, metadata_room: Any
+    lab: Any, events: Any, metadata_room: Any
 ) -> None:
     """A random half of 2000 is held, in 60 bytes: no refused commit, one event, nothing skipped."""
     chance = random.Random(12)
@@ -252,12 +224,10 @@ def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
 
     lab.produce(" ".join(f"k{number}" for number in range(2000)))
     metadata_room(60)
-    app = lab.app(handle, on_failure=ehkafka.Hold())
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: len(done) == 2000 - len(held_back))
-    wait_for(lambda: app.snapshot().partitions[0].parked_records == len(held_back))
-    wait_for(lambda: events.of(ProgressTruncated))
+    app = lab.start(handle, on_failure=ehkafka.Hold())
+    wait_until(lambda: len(done) == 2000 - len(held_back))
+    wait_until(lambda: app.snapshot().partitions[0].parked_records == len(held_back))
+    wait_until(lambda: events.of(ProgressTruncated))
     with pytest.raises(
         ehkafka.errors.UnfinishedError, match=r"finished records of t\[0\] could not be saved"
     ):
@@ -267,7 +237,7 @@ def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
     assert len(commit_of(lab)[1]) <= 60
     kept = sum(end - start for start, end in finished_in(lab))
     assert kept > 60
-    second, _ = run_again(lab, wait_for, 2000)
+    second, _ = run_again(lab, 2000)
     assert held_back <= set(second.offsets())
     assert len(second.offsets()) == 2000 - kept
 
@@ -278,24 +248,23 @@ def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
         ("another program's", "not written by ehkafka"),
         ("ehk7.whatever", "a newer ehkafka"),
         ("ehk2.damaged", "damaged"),
-        (encode(7, LogFacts(), ((8, 9),), 0, 1024).text, "another committed offset"),
+        (text_of(7, (8, 9)), "another committed offset"),
     ],
 )
 def test_metadata_that_is_not_ours_is_ignored_with_one_warning(
-    lab: Any, wait_for: Any, stays: Any, metadata: str, words: str
+    lab: Any, events: Any, metadata: str, words: str
 ) -> None:
     """Foreign, newer, damaged, of another position: all is handled, and it causes no commit."""
     lab.produce(TEN)
-    commit_as(lab, 10, metadata)
-    seen, events = lab.recorder(), Events()
+    commit(lab, 10, metadata=metadata)
+    seen = lab.recorder()
     app = lab.app(seen)
-    app.add_hook(events)
     lab.broker.track_requests()
     app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    stays(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
+    wait_until(lambda: app.snapshot().partitions)
+    must_stay(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
     lab.produce("a b")
-    wait_for(lambda: (commit_of(lab)[0], finished_in(lab)) == (12, ()))
+    wait_until(lambda: (commit_of(lab)[0], finished_in(lab)) == (12, ()))
     app.stop()
     assert seen.offsets() == [10, 11]
     (ignored,) = events.of(ProgressIgnored)
@@ -303,67 +272,39 @@ def test_metadata_that_is_not_ours_is_ignored_with_one_warning(
     assert (ignored.partition, ignored.next_offset) == (T0, 10)
 
 
-def test_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
+def test_retention_below_restored_ranges(lab: Any) -> None:
     """The committed record and a part of the ranges were deleted: a gap is reported, the rest holds."""
     lab.produce(TEN)
-    commit_as(lab, 1, encode(1, LogFacts(), ((3, 6), (8, 10)), 0, 1024).text or "")
+    commit(lab, 1, metadata=text_of(1, (3, 6), (8, 10)))
     lab.broker.delete_records("t", 0, 4)
-    second, events = run_again(lab, wait_for, 10, on_out_of_range="earliest")
+    second, events = run_again(lab, 10, on_out_of_range="earliest")
     assert sorted(second.offsets()) == [6, 7]
     (gap,) = events.of(OffsetGap)
     assert (gap.wanted_offset, gap.resumed_at) == (1, 4)
 
 
-def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any, wait_for: Any) -> None:
+def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any) -> None:
     """The topic was made anew and is shorter: its records are handled, whatever the commit says."""
     lab.produce(TEN)
-    commit_as(lab, 0, encode(0, LogFacts(), ((1, 11),), 0, 1024).text or "")
-    second, events = run_again(lab, wait_for, 10)
+    commit(lab, 0, metadata=text_of(0, (1, 11)))
+    second, events = run_again(lab, 10)
     assert sorted(second.offsets()) == list(range(10))
     assert [event.reason for event in events.of(ProgressIgnored)] == [
         "the log ends below what it says is finished, so it is another log now"
     ]
 
 
-def test_without_room_commits_say_nothing(
-    lab: Any, recorder: Any, wait_for: Any, stays: Any, metadata_room: Any
-) -> None:
+def test_without_room_commits_say_nothing(lab: Any, recorder: Any, metadata_room: Any) -> None:
     """No metadata, and no request while only the ranges change."""
     recorder.block(b"stuck")
     metadata_room(0)
-    app = lab.app(recorder)
-    app.start()
+    app = lab.start(recorder)
     lab.produce("stuck a")
-    wait_for(lambda: recorder.count == 1)
-    wait_for(lambda: commit_of(lab) == (0, ""))
+    wait_until(lambda: recorder.count == 1)
+    wait_until(lambda: commit_of(lab) == (0, ""))
     lab.broker.track_requests()
     lab.produce("b c")
-    wait_for(lambda: recorder.count == 3)
-    stays(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
+    wait_until(lambda: recorder.count == 3)
+    must_stay(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
     stop_undrained(app)
     assert commit_of(lab) == (0, "")
-
-
-def test_a_listener_hears_what_each_acknowledgement_stored(
-    lab: Any, recorder: Any, wait_for: Any, metadata_room: Any
-) -> None:
-    """The copy of the commits gets all of a position: also the ranges that do not fit into the commit."""
-    noted: list[dict[Any, Position]] = []
-    gate = recorder.block(lambda record: record.offset() in {2, 4})
-    metadata_room(0)
-    app = lab.app(recorder)
-    lab.produce(TEN)
-    app.start()
-    wait_for(lambda: hasattr(app.current_run, "context"))
-    inside(app).context.committer.listen(noted.append)
-    wait_for(lambda: noted and noted[-1][T0].finished == ((3, 4), (5, 10)))
-    assert noted[-1][T0][:3] == (1, 2, 0)
-    gate.set()
-    wait_for(lambda: noted[-1][T0].next_offset == 10)
-    last = noted[-1][T0]
-    assert last.finished == ()
-    # Of the first commit until a look at the log has proved it: of record 0 where that came alone.
-    assert last.facts.witness is not None
-    _offset, timestamp_ms = last.facts.witness
-    assert recorder.records[0].timestamp()[1] <= timestamp_ms
-    app.stop()

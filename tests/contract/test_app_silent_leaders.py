@@ -16,9 +16,9 @@ from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.records import TopicPartition
 from ehkafka.testing import ApiKey
-from tests.contract.conftest import FAST_GROUP, TOPICS, Lab, judged
-from tests.contract.test_app_mirror import commit
-from tests.kit.waiting import must_stay
+from tests.contract.conftest import FAST_GROUP, TOPICS, Lab, ends_with, judged
+from tests.contract.mirrored import commit
+from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @ASSIGNORS
 def test_a_broker_that_is_away_at_the_start_keeps_its_partitions_alone(
-    three: Lab, recorder: Any, events: Any, wait_for: Callable[..., Any], assignor: Any
+    three: Lab, recorder: Any, events: Any, assignor: Any
 ) -> None:
     """Others begin; health says which wait, and why; a second member joins and leaves meanwhile."""
     three.broker.take_down(2)
@@ -62,7 +62,7 @@ def test_a_broker_that_is_away_at_the_start_keeps_its_partitions_alone(
     ]
     apps[0].add_hook(events)
     apps[0].start()
-    wait_for(lambda: {e.partition.partition for e in events.of(PartitionAssigned)} >= {0, 1, 3})
+    wait_until(lambda: {e.partition.partition for e in events.of(PartitionAssigned)} >= {0, 1, 3})
     assert events.of(PartitionsWaiting)[0].partitions
     [reason] = apps[0].health().reasons
     assert "t4[2] wait" in reason or "t4[2] has waited for " in reason
@@ -70,65 +70,57 @@ def test_a_broker_that_is_away_at_the_start_keeps_its_partitions_alone(
     assert apps[0].current_run.not_ready() == ()
     for partition in (0, 1, 3):
         three.produce("c", topic="t4", partition=partition)
-    wait_for(lambda: [three.committed(n, topic="t4") for n in range(4)] == [3, 3, None, 3])
+    wait_until(lambda: [three.committed(n, topic="t4") for n in range(4)] == [3, 3, None, 3])
     apps[1].start()
-    wait_for(lambda: [len(app.snapshot().partitions) for app in apps] == [2, 2])
+    wait_until(lambda: [len(app.snapshot().partitions) for app in apps] == [2, 2])
     apps[1].stop()
-    wait_for(lambda: len(apps[0].snapshot().partitions) == 4)
+    wait_until(lambda: len(apps[0].snapshot().partitions) == 4)
     must_stay(lambda: three.committed(2, topic="t4") is None, for_s=0.5)
     three.broker.bring_up(2)
-    wait_for(lambda: three.committed(2, topic="t4") == 2)
+    wait_until(lambda: three.committed(2, topic="t4") == 2)
     assert apps[0].health().ok, apps[0].health().reasons
     apps[0].stop()
     assert [recorder.offsets(number, "t4") for number in range(4)] == [[2], [2], [], [2]]
 
 
-def test_what_an_earlier_run_finished_is_not_repeated_where_its_leader_is_away(
-    three: Lab, wait_for: Callable[..., Any]
-) -> None:
+def test_what_an_earlier_run_finished_is_not_repeated_where_its_leader_is_away(three: Lab) -> None:
     """The commit's ranges count once the end of the log is known; until then the partition waits."""
     first, second = three.recorder(), three.recorder()
     gate = first.block(lambda record: record.partition() == 2 and record.offset() == 0)
     options = {"consumer": KNOWS_ITS_LEADERS, "workers": 4}
-    app = three.app(first, "t4", **options)
-    app.start()
-    wait_for(lambda: three.committed(2, topic="t4") == 0 and first.finished_offsets(2, "t4") == [1])
-    wait_for(lambda: [three.committed(n, topic="t4") for n in (0, 1, 3)] == [2] * 3)
+    app = three.start(first, "t4", **options)
+    wait_until(lambda: three.committed(2, topic="t4") == 0 and first.finished_offsets(2, "t4") == [1])
+    wait_until(lambda: [three.committed(n, topic="t4") for n in (0, 1, 3)] == [2] * 3)
     with pytest.raises(UnfinishedError):
         app.stop(drain=False, timeout_s=0.5)
     gate.set()
     three.broker.take_down(2)
-    app = three.app(second, "t4", **options)
-    app.start()
-    wait_for(lambda: len(app.snapshot().partitions) == 4)
+    app = three.start(second, "t4", **options)
+    wait_until(lambda: len(app.snapshot().partitions) == 4)
     must_stay(lambda: second.count == 0, for_s=1.0)
     assert "t4[2]" in app.health().reasons[0]
     three.broker.bring_up(2)
-    wait_for(lambda: three.committed(2, topic="t4") == 2)
+    wait_until(lambda: three.committed(2, topic="t4") == 2)
     app.stop()
     assert second.offsets(2, "t4") == [0]
 
 
-def test_a_leader_that_refuses_while_it_moves_ends_nothing(
-    lab: Any, recorder: Any, wait_for: Callable[..., Any]
-) -> None:
+def test_a_leader_that_refuses_while_it_moves_ends_nothing(lab: Any, recorder: Any) -> None:
     """However often: more than the seven tries after which an app once ended."""
     lab.produce("a b c")
     lab.broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.FENCED_LEADER_EPOCH] * 16)
-    app = lab.app(recorder, start="latest")
-    app.start()
-    wait_for(lambda: app.health().reasons)
-    wait_for(lambda: lab.committed() == 3)
+    app = lab.start(recorder, start="latest")
+    wait_until(lambda: app.health().reasons)
+    wait_until(lambda: lab.committed() == 3)
     app.stop()
     assert recorder.count == 0
 
 
-def test_a_stop_does_not_wait_for_what_waits(three: Lab, recorder: Any, wait_for: Callable[..., Any]) -> None:
+def test_a_stop_does_not_wait_for_what_waits(three: Lab, recorder: Any) -> None:
     """Nothing of it has begun, so nothing is left of it."""
     three.broker.take_down(2)
-    app = three.app(recorder, "t4", start="latest", consumer=KNOWS_ITS_LEADERS)
-    app.start()
-    wait_for(lambda: three.committed(3, topic="t4") == 2)
+    app = three.start(recorder, "t4", start="latest", consumer=KNOWS_ITS_LEADERS)
+    wait_until(lambda: three.committed(3, topic="t4") == 2)
     app.stop(timeout_s=5.0)
     assert three.committed(2, topic="t4") is None
 
@@ -136,17 +128,12 @@ def test_a_stop_does_not_wait_for_what_waits(three: Lab, recorder: Any, wait_for
 def test_a_broker_that_refuses_access_ends_the_app(lab: Any, recorder: Any) -> None:
     """Waiting cures nothing of it."""
     lab.broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 40)
-    app = lab.app(recorder, start="latest")
-    app.start()
-    assert app.wait(15.0)
-    with pytest.raises(EndpointError, match="refuses access") as ended:
-        app.stop()
-    assert ended.value.exit_code == 3
+    app = lab.start(recorder, start="latest")
+    ended = ends_with(app, EndpointError, "refuses access")
+    assert ended.exit_code == 3
 
 
-def test_where_a_log_ends_is_known_as_soon_as_another_broker_leads_it(
-    three: Lab, wait_for: Callable[..., Any]
-) -> None:
+def test_where_a_log_ends_is_known_as_soon_as_another_broker_leads_it(three: Lab) -> None:
     """The client that asks for it reads nothing, so nothing else has it learn of a new leader for minutes."""
     properties = {"group.id": "asks", "log_level": 0, "enable.auto.commit": False}
 
@@ -161,11 +148,11 @@ def test_where_a_log_ends_is_known_as_soon_as_another_broker_leads_it(
         return {partition: log.end for partition, log in question.answer.logs.items()}
 
     try:
-        wait_for(ends)
+        wait_until(ends)
         three.broker.take_down(2)
-        wait_for(lambda: not ends())
+        wait_until(lambda: not ends())
         three.broker.move_leader("t4", 2, 3)
-        wait_for(lambda: ends() == {moving: 2}, "the new leader's answer", 10.0)
+        wait_until(lambda: ends() == {moving: 2}, "the new leader's answer", 10.0)
     finally:
         asker.stop()
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,208 +25,114 @@ class Inside:
 
     def __call__(self, *_arguments: Any) -> None:
         """Ask the app to stop."""
-        if not self._lock.acquire(blocking=False):
-            return
-        runtime = self.app.current_run
-        self.app.stop(timeout_s=5.0)
-        self.waited.append(runtime.ending.is_done)
+        if self._lock.acquire(blocking=False):
+            self.app.stop(timeout_s=5.0)
+            self.waited.append(self.app.state == "stopped")
 
+    async def awaited(self, *_arguments: Any) -> None:
+        """Do it on a loop."""
+        self()
 
-def in_a_handler(app: Any, inside: Inside) -> None:
-    """A function."""
-    app.handler("t")(inside)
+    async def in_thread(self, *_arguments: Any) -> None:
+        """Do it in a blocking call of a coroutine."""
+        await asyncio.to_thread(self)
 
-
-def in_a_coroutine(app: Any, inside: Inside) -> None:
-    """A coroutine, on its loop."""
-
-    @app.handler("t")
-    async def handle(record: Any) -> None:
-        inside(record)
-
-
-def in_a_thread_of_a_coroutine(app: Any, inside: Inside) -> None:
-    """A blocking call of a coroutine."""
-
-    @app.handler("t")
-    async def handle(record: Any) -> None:
-        await asyncio.to_thread(inside, record)
-
-
-def in_a_batch(app: Any, inside: Inside) -> None:
-    """A batch handler."""
-    app.batch_handler("t", batch_records_max=2)(inside)
-
-
-def in_a_batch_of_a_coroutine(app: Any, inside: Inside) -> None:
-    """A batch handler's coroutine."""
-
-    @app.batch_handler("t", batch_records_max=2)
-    async def handle(batch: ehkafka.Batch) -> None:
-        inside(batch)
-
-
-def in_a_thread_of_a_batch(app: Any, inside: Inside) -> None:
-    """A blocking call of a batch handler's coroutine."""
-
-    @app.batch_handler("t", batch_records_max=2)
-    async def handle(batch: ehkafka.Batch) -> None:
-        await asyncio.to_thread(inside, batch)
-
-
-def fails(app: Any, **options: Any) -> None:
-    """Register a handler that never has luck."""
-
-    @app.handler("t", **options)
-    def handle(_record: Any) -> None:
-        raise ValueError("no luck")
-
-
-def in_a_function_for_dead_letters(app: Any, inside: Inside) -> None:
-    """The function that takes the letters."""
-    fails(app, on_failure=ehkafka.DeadLetter(inside))
-
-
-def in_a_retry_function(app: Any, inside: Inside) -> None:
-    """What says when a record is tried again."""
-
-    def delay_s(*_arguments: Any) -> float:
-        inside()
-        return 60.0
-
-    fails(app, retry=delay_s, on_failure=ehkafka.Hold())
-
-
-def in_on_error(app: Any, inside: Inside) -> None:
-    """What hears of errors."""
-    fails(app, on_failure=ehkafka.Skip())
-    app.on_error(inside)
-
-
-def in_middleware(app: Any, inside: Inside) -> None:
-    """Around the handler."""
-
-    def middleware(record: Any, call_next: Callable[[Any], Any]) -> Any:
-        inside()
+    def middleware(self, record: Any, call_next: Callable[[Any], Any]) -> Any:
+        """Do it around the handler."""
+        self()
         return call_next(record)
 
-    app.use(middleware)
-    app.handler("t")(lambda _record: None)
-
-
-def in_order_by(app: Any, inside: Inside) -> None:
-    """The poll thread calls it."""
-
-    def order_by(record: Any) -> Any:
-        inside()
+    def order_by(self, record: Any) -> Any:
+        """Do it on the poll thread."""
+        self()
         return record.key()
 
-    app.handler("t", order_by=order_by)(lambda _record: None)
+    def delay_s(self, *_arguments: Any) -> float:
+        """Do it where it is decided when a record is tried again."""
+        self()
+        return 60.0
 
+    def start(self, *_where: Any) -> str:
+        """Do it on the poll thread, in the middle of an assign."""
+        self()
+        return "earliest"
 
-def in_on_assigned(app: Any, inside: Inside) -> None:
-    """A partition hook."""
-    app.handler("t")(lambda _record: None)
-    app.on_assigned(inside)
+    def on_event(self, event: ehkafka.events.Event) -> None:
+        """Do it on the telemetry thread."""
+        if isinstance(event, ehkafka.events.PartitionAssigned):
+            self()
 
+    def opening(self) -> type:
+        """Return a class handler that does it when a partition opens."""
+        inside = self
 
-def in_a_class(app: Any, inside: Inside) -> None:
-    """A class handler's `open`."""
-
-    @app.handler("t")
-    class Handler:
-        def open(self, _partition: Any) -> None:
-            inside()
-
-        def process(self, record: Any) -> None:
-            pass
-
-
-def in_an_event_hook(app: Any, inside: Inside) -> None:
-    """The telemetry thread calls it."""
-
-    class Hook:
-        def on_event(self, event: ehkafka.events.Event) -> None:
-            if isinstance(event, ehkafka.events.PartitionAssigned):
+        class Handler:
+            def open(self, _partition: Any) -> None:
                 inside()
 
-    app.add_hook(Hook())
-    app.handler("t")(lambda _record: None)
+            def process(self, record: Any) -> None:
+                pass
+
+        return Handler
 
 
-def in_a_worker_set_up(app: Any, inside: Inside) -> None:
-    """While the app starts."""
-    app.on_worker_start(inside)
-    app.handler("t")(lambda _record: None)
+def nothing(_record: Any) -> None:
+    """Handle a record."""
 
 
-def in_on_start(app: Any, inside: Inside) -> None:
-    """On the thread that starts the app."""
-    app.on_start(inside)
-    app.handler("t")(lambda _record: None)
+def fails(_record: Any) -> None:
+    """Have no luck."""
+    raise ValueError("no luck")
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        in_a_handler,
-        in_a_coroutine,
-        in_a_thread_of_a_coroutine,
-        in_a_batch,
-        in_a_batch_of_a_coroutine,
-        in_a_thread_of_a_batch,
-        in_a_function_for_dead_letters,
-        in_a_retry_function,
-        in_on_error,
-        in_middleware,
-        in_order_by,
-        in_on_assigned,
-        in_a_class,
-        in_an_event_hook,
-        in_a_worker_set_up,
-        in_on_start,
-    ],
-)
-def test_a_stop_from_code_that_the_app_runs_returns_at_once(
-    lab: Any, wait_for: Any, place: Callable[[Any, Inside], None]
-) -> None:
+# Each makes the app's handler, and what else is needed.
+PLACES: dict[str, Callable[[Any, Inside], object]] = {
+    "a handler": lambda app, inside: app.handler("t")(inside),
+    "a coroutine": lambda app, inside: app.handler("t")(inside.awaited),
+    "a thread of a coroutine": lambda app, inside: app.handler("t")(inside.in_thread),
+    "a batch": lambda app, inside: app.batch_handler("t", batch_records_max=2)(inside),
+    "a batch's coroutine": lambda app, inside: app.batch_handler("t", batch_records_max=2)(inside.awaited),
+    "its thread": lambda app, inside: app.batch_handler("t", batch_records_max=2)(inside.in_thread),
+    "a class": lambda app, inside: app.handler("t")(inside.opening()),
+    "a letter function": lambda app, inside: app.handler("t", on_failure=ehkafka.DeadLetter(inside))(fails),
+    "a retry function": lambda app, inside: app.handler("t", retry=inside.delay_s)(fails),
+    "on_error": lambda app, inside: (
+        app.handler("t", on_failure=ehkafka.Skip())(fails),
+        app.on_error(inside),
+    ),
+    "middleware": lambda app, inside: (app.use(inside.middleware), app.handler("t")(nothing)),
+    "order_by": lambda app, inside: app.handler("t", order_by=inside.order_by)(nothing),
+    "a start callable": lambda app, inside: app.handler("t", start=inside.start)(nothing),
+    "on_assigned": lambda app, inside: (app.on_assigned(inside), app.handler("t")(nothing)),
+    "an event hook": lambda app, inside: (app.add_hook(inside), app.handler("t")(nothing)),
+    "a worker's set-up": lambda app, inside: (app.on_worker_start(inside), app.handler("t")(nothing)),
+    "on_start": lambda app, inside: (app.on_start(inside), app.handler("t")(nothing)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_stop_from_code_that_the_app_runs_returns_at_once(lab: Any, place: str) -> None:
     """It would wait for itself; the stop goes on and the app ends in good order."""
     lab.produce("a")
     inside = Inside()
     inside.app = app = lab.app()
-    place(app, inside)
+    PLACES[place](app, inside)
     app.start()
-    wait_for(lambda: inside.waited)
+    wait_until(lambda: inside.waited)
     assert inside.waited == [False]
     assert app.wait(10.0)
     app.stop()
     assert app.state == "stopped"
 
 
-def test_a_stop_from_a_start_callable_returns_at_once(lab: Any, wait_for: Any) -> None:
-    """The poll thread calls it, in the middle of an assign."""
-    inside = Inside()
-
-    def start(*_where: Any) -> str:
-        inside()
-        return "earliest"
-
-    inside.app = app = lab.app(lab.recorder(), start=start)
-    app.start()
-    wait_for(lambda: inside.waited)
-    assert inside.waited == [False]
-    assert app.wait(10.0)
-    app.stop()
-
-
 def test_a_stop_from_elsewhere_waits_for_the_end(lab: Any) -> None:
-    """Any thread that is none of the app's."""
+    """Any thread that is none of the app's, also of another app's handler."""
+    lab.judged = False  # two groups
     inside = Inside()
-    inside.app = app = lab.app(lab.recorder())
-    app.start()
-    thread = threading.Thread(target=inside)
-    thread.start()
-    thread.join()
+    inside.app = lab.start(lab.recorder(), group="other")
+    lab.start(inside)
+    lab.produce("a")
+    wait_until(lambda: inside.waited)
     assert inside.waited == [True]
 
 

@@ -23,6 +23,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.otel import Tracing
 from ehkafka.telemetry.otel import conventions
 from ehkafka.testing import ApiKey
+from tests.kit.waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PRODUCED = "00f067aa0ba902b7"
@@ -64,9 +65,7 @@ def of(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-def test_an_attempt_is_a_span_that_is_linked_to_the_producer(
-    lab: Any, recorder: Any, wait_for: Any, spans: Spans
-) -> None:
+def test_an_attempt_is_a_span_that_is_linked_to_the_producer(lab: Any, recorder: Any, spans: Spans) -> None:
     """With the conventions' attributes, current while the handler runs, and nothing of key or value."""
     current: list[Any] = []
     recorder.work = lambda _record: current.append(trace.get_current_span().get_span_context())
@@ -74,7 +73,7 @@ def test_an_attempt_is_a_span_that_is_linked_to_the_producer(
     app = lab.app(recorder)
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: spans.of("process t"))
+    wait_until(lambda: spans.of("process t"))
     (span,) = spans.of("process t")
     app.stop()
     assert of(span) == {
@@ -97,15 +96,13 @@ def test_an_attempt_is_a_span_that_is_linked_to_the_producer(
     assert "a value" not in span.to_json()
 
 
-def test_by_option_the_producer_s_span_is_the_parent(
-    lab: Any, recorder: Any, wait_for: Any, spans: Spans
-) -> None:
+def test_by_option_the_producer_s_span_is_the_parent(lab: Any, recorder: Any, spans: Spans) -> None:
     """All is one trace then; a record without a context begins one."""
     produce(lab, ("a", {"Diagnostic-Id": PARENT.encode()}), ("b", {}))
     app = lab.app(recorder)
     Tracing(app, spans.provider, parent=True)
     app.start()
-    wait_for(lambda: len(spans.of("process t")) == 2)
+    wait_until(lambda: len(spans.of("process t")) == 2)
     first, second = sorted(spans.of("process t"), key=lambda span: of(span)["messaging.kafka.offset"])
     app.stop()
     assert first.parent is not None
@@ -114,7 +111,7 @@ def test_by_option_the_producer_s_span_is_the_parent(
     assert (first.links, second.parent, second.links) == ((), None, ())
 
 
-def test_a_context_in_amqp_is_understood(lab: Any, recorder: Any, wait_for: Any, spans: Spans) -> None:
+def test_a_context_in_amqp_is_understood(lab: Any, recorder: Any, spans: Spans) -> None:
     """As producers of the Azure SDKs send it: a text of AMQP's, in the older header."""
     amqp = b"\xa1" + bytes([len(PARENT)]) + PARENT.encode()
     produce(lab, ("a", {"Diagnostic-Id": amqp}))
@@ -122,12 +119,11 @@ def test_a_context_in_amqp_is_understood(lab: Any, recorder: Any, wait_for: Any,
     app.handler("t", headers="amqp")(recorder)
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: spans.of("process t"))
+    wait_until(lambda: spans.of("process t"))
     assert links_of(spans.of("process t")[0]) == [PRODUCED]
-    app.stop()
 
 
-def test_each_attempt_is_a_span_and_all_are_linked(lab: Any, wait_for: Any, spans: Spans) -> None:
+def test_each_attempt_is_a_span_and_all_are_linked(lab: Any, spans: Spans) -> None:
     """What failed has its error's type, and not its text, which may repeat the record."""
 
     def handle(record: Any) -> None:
@@ -138,7 +134,7 @@ def test_each_attempt_is_a_span_and_all_are_linked(lab: Any, wait_for: Any, span
     app = lab.app(handle, retry=ehkafka.Retry(attempts=5, first_s=0.01))
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: len(spans.of("process t")) == 3)
+    wait_until(lambda: len(spans.of("process t")) == 3)
     found = spans.of("process t")
     app.stop()
     assert [of(span).get("ehkafka.attempt") for span in found] == [None, 2, 3]
@@ -153,7 +149,7 @@ def test_each_attempt_is_a_span_and_all_are_linked(lab: Any, wait_for: Any, span
     assert all("a value" not in span.to_json() for span in found)
 
 
-def test_an_error_s_text_is_shown_where_that_is_asked_for(lab: Any, wait_for: Any, spans: Spans) -> None:
+def test_an_error_s_text_is_shown_where_that_is_asked_for(lab: Any, spans: Spans) -> None:
     """With its stack, as an event of the span."""
 
     def handle(_record: Any) -> None:
@@ -163,7 +159,7 @@ def test_an_error_s_text_is_shown_where_that_is_asked_for(lab: Any, wait_for: An
     app = lab.app(handle, on_failure=ehkafka.Skip())
     Tracing(app, spans.provider, error_text=True)
     app.start()
-    wait_for(lambda: spans.of("process t"))
+    wait_until(lambda: spans.of("process t"))
     (span,) = spans.of("process t")
     app.stop()
     assert span.status.description == "no luck"
@@ -180,7 +176,7 @@ def test_an_error_s_text_is_shown_where_that_is_asked_for(lab: Any, wait_for: An
     ],
 )
 def test_what_a_handler_answers_is_no_error(
-    lab: Any, wait_for: Any, spans: Spans, signal: Exception, answer: str, error: str | None
+    lab: Any, spans: Spans, signal: Exception, answer: str, error: str | None
 ) -> None:
     """But for the answer that its record has failed."""
 
@@ -191,7 +187,7 @@ def test_what_a_handler_answers_is_no_error(
     app = lab.app(handle, on_failure=ehkafka.Hold())
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: spans.of("process t"))
+    wait_until(lambda: spans.of("process t"))
     (span,) = spans.of("process t")
     app.stop(drain=False)
     assert of(span)["ehkafka.answer"] == answer
@@ -199,7 +195,7 @@ def test_what_a_handler_answers_is_no_error(
     assert (span.status.status_code is StatusCode.ERROR) == (error is not None)
 
 
-def test_a_batch_is_one_span_with_a_link_for_each_record(lab: Any, wait_for: Any, spans: Spans) -> None:
+def test_a_batch_is_one_span_with_a_link_for_each_record(lab: Any, spans: Spans) -> None:
     """That says which record it is for; how many failed stands at the span."""
 
     def store(batch: Any) -> None:
@@ -216,7 +212,7 @@ def test_a_batch_is_one_span_with_a_link_for_each_record(lab: Any, wait_for: Any
     app.batch_handler("t", batch_records_max=3, wait_s_max=5.0, on_failure=ehkafka.Skip())(store)
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: spans.of("process t"))
+    wait_until(lambda: spans.of("process t"))
     (span,) = spans.of("process t")
     app.stop()
     assert (of(span)["messaging.batch.message_count"], of(span)["ehkafka.batch.failed_count"]) == (3, 1)
@@ -225,9 +221,7 @@ def test_a_batch_is_one_span_with_a_link_for_each_record(lab: Any, wait_for: Any
     assert [dict(link.attributes or {})["messaging.kafka.offset"] for link in span.links] == [0, 1]
 
 
-def test_a_dead_letter_is_a_span_below_the_attempt_that_failed(
-    dead: Any, wait_for: Any, spans: Spans
-) -> None:
+def test_a_dead_letter_is_a_span_below_the_attempt_that_failed(dead: Any, spans: Spans) -> None:
     """Linked to the producer, whose context the letter keeps."""
 
     def handle(_record: Any) -> None:
@@ -237,7 +231,7 @@ def test_a_dead_letter_is_a_span_below_the_attempt_that_failed(
     app = dead.app(handle, on_failure=ehkafka.DeadLetter("dead"))
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: spans.of("send dead"))
+    wait_until(lambda: spans.of("send dead"))
     (sent,), (attempt,) = spans.of("send dead"), spans.of("process t")
     app.stop()
     assert sent.parent is not None
@@ -247,15 +241,15 @@ def test_a_dead_letter_is_a_span_below_the_attempt_that_failed(
     assert of(sent)["messaging.destination.name"] == "dead"
 
 
-def test_a_commit_is_a_span_that_took_its_time(lab: Any, recorder: Any, wait_for: Any, spans: Spans) -> None:
+def test_a_commit_is_a_span_that_took_its_time(lab: Any, recorder: Any, spans: Spans) -> None:
     """Named after the topic; one that was refused has the name of its error, and not the text."""
     app = lab.app(recorder)
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    wait_until(lambda: app.snapshot().partitions)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     lab.produce("a")
-    wait_for(lambda: len(spans.of("settle t")) >= 2)
+    wait_until(lambda: len(spans.of("settle t")) >= 2)
     app.stop()
     refused = [span for span in spans.of("settle t") if "error.type" in of(span)]
     good = [span for span in spans.of("settle t") if "error.type" not in of(span)]
@@ -266,7 +260,7 @@ def test_a_commit_is_a_span_that_took_its_time(lab: Any, recorder: Any, wait_for
     assert all((span.end_time or 0) > (span.start_time or 0) for span in good)
 
 
-def test_an_async_attempt_is_current_in_its_own_task_alone(lab: Any, wait_for: Any, spans: Spans) -> None:
+def test_an_async_attempt_is_current_in_its_own_task_alone(lab: Any, spans: Spans) -> None:
     """Each sees its own span, and none is left behind for the next record."""
     seen: list[tuple[int, Any]] = []
 
@@ -277,14 +271,14 @@ def test_an_async_attempt_is_current_in_its_own_task_alone(lab: Any, wait_for: A
     app = lab.app(handle, workers=4)
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: len(spans.of("process t")) == 4)
+    wait_until(lambda: len(spans.of("process t")) == 4)
     app.stop()
     made = {of(span)["messaging.kafka.offset"]: span.context for span in spans.of("process t")}
     assert dict(seen) == made
     assert all(span.parent is None for span in spans.of("process t"))
 
 
-def test_a_span_is_over_when_its_attempt_is(lab: Any, recorder: Any, wait_for: Any, spans: Spans) -> None:
+def test_a_span_is_over_when_its_attempt_is(lab: Any, recorder: Any, spans: Spans) -> None:
     """Whatever goes around it, and the worker's next record, stand in no span of ours."""
     outside: list[Any] = []
 
@@ -298,13 +292,13 @@ def test_a_span_is_over_when_its_attempt_is(lab: Any, recorder: Any, wait_for: A
     app.use(around)
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: len(outside) == 2)
+    wait_until(lambda: len(outside) == 2)
     app.stop()
     assert outside == [False, False]
 
 
 def test_older_names_stand_beside_the_new_ones_on_request(
-    lab: Any, recorder: Any, wait_for: Any, spans: Spans, monkeypatch: pytest.MonkeyPatch
+    lab: Any, recorder: Any, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For dashboards that know version 1.24 alone."""
     monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http, messaging/dup")
@@ -312,7 +306,7 @@ def test_older_names_stand_beside_the_new_ones_on_request(
     app = lab.app(recorder)
     Tracing(app, spans.provider)
     app.start()
-    wait_for(lambda: spans.of("process t"))
+    wait_until(lambda: spans.of("process t"))
     found = of(spans.of("process t")[0])
     app.stop()
     old = {
@@ -340,7 +334,7 @@ def test_every_name_is_one_of_the_pinned_version() -> None:
 
 
 def test_a_tracer_that_fails_fails_no_record(
-    lab: Any, recorder: Any, wait_for: Any, caplog: pytest.LogCaptureFixture
+    lab: Any, recorder: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged, once for each kind of error."""
 
@@ -352,7 +346,7 @@ def test_a_tracer_that_fails_fails_no_record(
     app = lab.app(recorder)
     Tracing(app, Broken())  # type: ignore[arg-type]
     app.start()
-    wait_for(lambda: lab.committed() == 2)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
     assert caplog.text.count("A span could not be made") == 1
 

@@ -24,6 +24,7 @@ from ehkafka.cli.commands import cli
 from ehkafka.events import ConnectionProblem, OffsetGap, UnreadDeleted
 from ehkafka.metrics import Collector
 from tests.kit.guarded_brokers import THE_APP, other_process
+from tests.kit.inside import port_of
 from tests.kit.metrics import Shown
 from tests.kit.waiting import wait_until
 
@@ -119,9 +120,7 @@ class Scene:
 
     def state(self) -> Any:
         """Return what the page is made of."""
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.app._life.web.site._server.port, timeout=10.0
-        )
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(self.app), timeout=10.0)
         try:
             connection.request("GET", "/state")
             return json.loads(connection.getresponse().read())
@@ -268,23 +267,21 @@ def test_the_states_are_what_they_are_called(answers: Mapping[str, Answers]) -> 
 
 
 def test_retention_that_deletes_what_a_paused_partition_has_not_read_is_reported_at_once(
-    lab: Any, recorder: Any, events: Any, wait_for: Any
+    lab: Any, recorder: Any, events: Any
 ) -> None:
     """Not only when it is resumed; until then the lag counts it, as Kafka's own tools do."""
     lab.produce("a b c")
-    app = lab.app(recorder, unreachable_s=UNREACHABLE_S, on_out_of_range="earliest")
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: recorder.count == 3)
+    app = lab.start(recorder, unreachable_s=UNREACHABLE_S, on_out_of_range="earliest")
+    wait_until(lambda: recorder.count == 3)
     app.keys.pause_partition("t/0")
     lab.produce("d e f g h")
-    wait_for(lambda: app.snapshot().lag_records == 5)
+    wait_until(lambda: app.snapshot().lag_records == 5)
     lab.broker.delete_records("t", 0, 5)
-    deleted = wait_for(lambda: events.of(UnreadDeleted))
+    deleted = wait_until(lambda: events.of(UnreadDeleted))
     assert [(one.next_offset, one.log_start, one.deleted_records) for one in deleted] == [(3, 5, 2)]
     assert any("deleted 2 records of t[0]" in reason for reason in app.health().reasons)
     assert events.of(OffsetGap) == []
     app.keys.resume_partition("t/0")
-    wait_for(lambda: recorder.count == 6)
+    wait_until(lambda: recorder.count == 6)
     assert [gap.lost_records for gap in events.of(OffsetGap)] == [2]
-    wait_for(lambda: app.health().ok)
+    wait_until(lambda: app.health().ok)

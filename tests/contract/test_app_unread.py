@@ -11,6 +11,7 @@ import pytest
 import ehkafka
 from ehkafka.events import StuckReport
 from ehkafka.lanes.unread import Unread
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,15 +75,11 @@ def _produce(lab: Any, value: Any = lambda _number: b"x", records: int = RECORDS
 
 
 @IN_BOTH
-def test_a_stuck_call_is_named_with_its_key(
-    lab: Any, quick: Quick, events: Any, wait_for: Any, handler: str
-) -> None:
+def test_a_stuck_call_is_named_with_its_key(lab: Any, quick: Quick, events: Any, handler: str) -> None:
     """Also where one worker runs all, so that nothing else has asked for the keys."""
     lab.broker.produce("t", [(b"a", b""), (b"b", b"bad"), (b"c", b"")], partition=0)
-    app = lab.app(getattr(quick, handler), workers=1, stuck_s=0.3)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: events.of(StuckReport))
+    lab.start(getattr(quick, handler), workers=1, stuck_s=0.3)
+    wait_until(lambda: events.of(StuckReport))
     report = events.of(StuckReport)[0]
     assert report.running == ("t[0]@1 key b",)
     assert "UNREAD" not in repr(report)
@@ -91,15 +88,14 @@ def test_a_stuck_call_is_named_with_its_key(
 @IN_BOTH
 @pytest.mark.parametrize("workers", [1, 8])
 def test_failures_are_retried_and_only_their_keys_wait(
-    lab: Any, quick: Quick, unread: list[int], wait_for: Any, handler: str, workers: int
+    lab: Any, quick: Quick, unread: list[int], handler: str, workers: int
 ) -> None:
     """One record in five hundred fails once; each key's records are handled in order, each once."""
     _produce(lab, lambda number: b"fails" if number % 500 == 250 else b"x")
-    app = lab.app(
+    app = lab.start(
         getattr(quick, handler), workers=workers, retry=ehkafka.Retry(attempts=2, first_s=0.01, jitter=0)
     )
-    app.start()
-    wait_for(lambda: lab.committed() == RECORDS)
+    wait_until(lambda: lab.committed() == RECORDS)
     app.stop()
     assert sum(unread) > 0
     assert sorted(quick.handled) == list(range(RECORDS))
@@ -107,35 +103,32 @@ def test_failures_are_retried_and_only_their_keys_wait(
 
 @IN_BOTH
 def test_a_slow_call_among_quick_ones_delays_its_key_alone(
-    lab: Any, quick: Quick, unread: list[int], wait_for: Any, handler: str
+    lab: Any, quick: Quick, unread: list[int], handler: str
 ) -> None:
     """What waits behind it in the one inbox is given to other workers, by its keys."""
     _produce(lab, lambda number: b"bad" if number == RECORDS // 2 else b"x")
-    app = lab.app(getattr(quick, handler), workers=8)
-    app.start()
+    app = lab.start(getattr(quick, handler), workers=8)
     slow = RECORDS // 2 * 7919 % KEYS
     behind = [n for n in range(RECORDS // 2, RECORDS) if n * 7919 % KEYS == slow]
-    wait_for(lambda: len(quick.handled) == RECORDS - len(behind))
+    wait_until(lambda: len(quick.handled) == RECORDS - len(behind))
     assert not set(behind) & set(quick.handled)
     quick.gate.set()
-    wait_for(lambda: lab.committed() == RECORDS)
+    wait_until(lambda: lab.committed() == RECORDS)
     app.stop()
     assert sum(unread) > 0
 
 
 @IN_BOTH
 def test_a_stop_in_the_middle_repeats_nothing(
-    lab: Any, quick: Quick, unread: list[int], wait_for: Any, handler: str
+    lab: Any, quick: Quick, unread: list[int], handler: str
 ) -> None:
     """What is finished is committed; the rest is left to the next run."""
     _produce(lab)
-    app = lab.app(getattr(quick, handler), workers=4)
-    app.start()
-    wait_for(lambda: len(quick.handled) > 100)
+    app = lab.start(getattr(quick, handler), workers=4)
+    wait_until(lambda: len(quick.handled) > 100)
     app.stop()
     assert sum(unread) > 0
-    app = lab.app(getattr(quick, handler), workers=4)
-    app.start()
-    wait_for(lambda: lab.committed() == RECORDS)
+    app = lab.start(getattr(quick, handler), workers=4)
+    wait_until(lambda: lab.committed() == RECORDS)
     app.stop()
     assert sorted(quick.handled) == list(range(RECORDS))

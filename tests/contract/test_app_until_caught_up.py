@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ThrottleEvent, TopicPartition
+from confluent_kafka import ThrottleEvent
 
 import ehkafka
 from ehkafka.events import AppCatchingUp, AppCaughtUp, AppStopped, PartitionAssigned
@@ -15,7 +15,10 @@ from ehkafka.intake import until_caught_up
 from ehkafka.positions.empty_tails import Tails
 from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, rejecting
+from tests.contract.mirrored import commit
+from tests.kit.events import Events
 from tests.kit.inside import inside
+from tests.kit.waiting import must_stay, wait_until
 
 UNTIL = {"until": "caught_up", "settle_s": 5.0}
 
@@ -52,7 +55,6 @@ class Run:
 def test_an_empty_topic_is_caught_up_at_once(lab: Any, recorder: Any, events: Any) -> None:
     """Its end is its begin, which is committed: no record, no error."""
     app = lab.app(recorder, "t", "t4")
-    app.add_hook(events)
     assert Run(app).end() is None
     assert [(e.partitions, e.finished_records) for e in events.of(AppCaughtUp)] == [(5, 0)]
     assert [e.exit_code for e in events.of(AppStopped)] == [0]
@@ -71,7 +73,6 @@ def test_a_backlog_is_handled_and_committed_before_the_end(lab: Any, recorder: A
             if isinstance(event, AppCaughtUp):
                 committed.extend(lab.committed(number, topic="t4") for number in range(4))
 
-    app.add_hook(events)
     app.add_hook(OnEnd())
     assert Run(app).end() is None
     assert recorder.count == 200
@@ -128,13 +129,13 @@ def test_a_held_key_above_the_end_is_nobodys_business(lab: Any, recorder: Any) -
 
 
 @pytest.mark.parametrize("what", ["key", "partition"])
-def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, wait_for: Any, what: str) -> None:
+def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, what: str) -> None:
     """A key with its record, a partition by its name; the records that were taken before are done."""
     gate = recorder.block(b"first")
     lab.produce("first", topic="t4")
     app = lab.app(recorder, "t4")
     run = Run(app, settle_s=3.5)
-    wait_for(lambda: recorder.started)
+    wait_until(lambda: recorder.started)
     if what == "key":
         app.keys.pause("first")
         lab.produce("first", topic="t4")
@@ -145,7 +146,7 @@ def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, wait_for: An
     ends = inside(app).context.begins.catch_up_ends
     ends.logs = {**ends.logs, ("t4", 0): ends.logs["t4", 0]._replace(end=2)}
     if what == "key":
-        wait_for(lambda: app.snapshot().received_records == 2)
+        wait_until(lambda: app.snapshot().received_records == 2)
     gate.set()
     error = run.end()
     assert isinstance(error, ehkafka.errors.UnfinishedError)
@@ -182,13 +183,13 @@ def test_a_dead_letter_is_acknowledged_first(dead: Any, read_topic: Any) -> None
     assert len(read_topic("dead", 1)) == 1
 
 
-def test_a_handler_that_takes_long_is_waited_for(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
+def test_a_handler_that_takes_long_is_waited_for(lab: Any, recorder: Any) -> None:
     """`settle_s` is for what waits, not for what runs."""
     gate = recorder.block(b"slow")
     lab.produce("a slow b")
     run = Run(lab.app(recorder, workers=2), settle_s=0.5)
-    wait_for(lambda: recorder.count == 2)
-    stays(lambda: not run.has_ended, for_s=1.5)
+    wait_until(lambda: recorder.count == 2)
+    must_stay(lambda: not run.has_ended, for_s=1.5)
     gate.set()
     assert run.end() is None
     assert lab.committed() == 3
@@ -196,39 +197,35 @@ def test_a_handler_that_takes_long_is_waited_for(lab: Any, recorder: Any, wait_f
 
 @pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
 def test_a_standby_ends_after_a_while(
-    lab: Any, recorder: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch, assignor: str
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch, assignor: str
 ) -> None:
     """The only partition is another member's; the group stands still, and gives this one nothing."""
-    owner = lab.app(recorder, assignor=assignor, unreachable_s=1.0)
-    owner.start()
-    wait_for(lambda: owner.snapshot().partitions)
+    owner = lab.start(recorder, assignor=assignor, unreachable_s=1.0)
+    wait_until(lambda: owner.snapshot().partitions)
     made = until_caught_up.CatchingUp
     monkeypatch.setattr(until_caught_up, "CatchingUp", lambda settle_s: made(settle_s, standby_s=2.0))
     # Half of the times this one gets it: the order of the members' ids decides, and they are random.
     for _ in range(15):
-        standby = lab.app(recorder, assignor=assignor, unreachable_s=1.0)
+        standby, events = lab.app(recorder, assignor=assignor, unreachable_s=1.0), Events()
         standby.add_hook(events)
         run = Run(standby)
         assert run.end() is None
         if not events.of(PartitionAssigned):
             break
         # The group gave it the partition: it had caught up with an empty log, and was no standby.
-        events.clear()
-        wait_for(lambda: owner.snapshot().partitions)
+        wait_until(lambda: owner.snapshot().partitions)
     assert run.took_s >= 2.0
     assert [e.is_standby for e in events.of(AppCaughtUp)] == [True]
     assert owner.state == "running"
 
 
-def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(
-    lab: Any, recorder: Any, wait_for: Any, stays: Any
-) -> None:
+def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(lab: Any, recorder: Any) -> None:
     """Fetches come back empty from a log that goes on: it is not at its end, nor does anything wait."""
     lab.produce("a b c")
     app = lab.app(recorder)
     gate = recorder.block(b"a")
     run = Run(app, settle_s=0.5)
-    wait_for(lambda: recorder.started)
+    wait_until(lambda: recorder.started)
     runtime = app.current_run
     ends = runtime.context.begins.catch_up_ends
     assert ends.logs["t", 0].end == 3
@@ -236,8 +233,8 @@ def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(
     ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
     runtime.context.brokers.throttle.on_throttle(ThrottleEvent("broker", 1, 3.0))
     gate.set()
-    wait_for(lambda: recorder.count == 3)
-    stays(lambda: not run.has_ended, for_s=2.0)
+    wait_until(lambda: recorder.count == 3)
+    must_stay(lambda: not run.has_ended, for_s=2.0)
     lab.produce("d e")
     assert run.end() is None
     assert lab.committed() == 5
@@ -245,7 +242,7 @@ def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(
 
 @pytest.mark.parametrize("is_empty", [True, False])
 def test_a_log_that_ends_without_a_record_is_read_by_another_client(
-    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch, is_empty: bool
+    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch, is_empty: bool
 ) -> None:
     """What it says decides: there is none, so all is done; or what is missing is named, and fails the run."""
     asked: list[Any] = []
@@ -261,7 +258,7 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
     app = lab.app(recorder)
     gate = recorder.block(b"a")
     run = Run(app, settle_s=60.0 if is_empty else 1.0)
-    wait_for(lambda: recorder.started)
+    wait_until(lambda: recorder.started)
     # As if compaction had taken away the last two of five.
     ends = inside(app).context.begins.catch_up_ends
     ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
@@ -279,9 +276,7 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
 def test_a_commit_beyond_its_log_is_not_caught_up(lab: Any, recorder: Any, policy: str) -> None:
     """It belongs to another log: what is to be done then is done, and its records are handled."""
     lab.produce("a b c")
-    committing = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
-    committing.commit(offsets=[TopicPartition("t", 0, 25)], asynchronous=False)
-    committing.close()
+    commit(lab, 25)
     lab.broker.delay_next(ApiKey.FETCH, 1.5)  # its answer says so
     error = Run(lab.app(recorder, on_out_of_range=policy)).end()
     if policy == "stop":
@@ -292,39 +287,29 @@ def test_a_commit_beyond_its_log_is_not_caught_up(lab: Any, recorder: Any, polic
 
 
 def test_the_log_says_how_far_it_is(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, recorder: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every so many seconds: what is left, at which rate."""
     monkeypatch.setattr(until_caught_up, "REPORT_S", 0.4)
     gate = recorder.block(b"slow")
     lab.produce("a b slow c")
     app = lab.app(recorder, workers=1)
-    app.add_hook(events)
     run = Run(app)
-    wait_for(lambda: any(one.left_records == 2 for one in events.of(AppCatchingUp)))
+    wait_until(lambda: any(one.left_records == 2 for one in events.of(AppCatchingUp)))
     assert any(one.records_per_s > 0 for one in events.of(AppCatchingUp))
     gate.set()
     assert run.end() is None
 
 
-def test_a_stop_from_outside_ends_it_as_any_run(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_stop_from_outside_ends_it_as_any_run(lab: Any, recorder: Any) -> None:
     """And the next start of the same app has no end of its own."""
     recorder.fail_at(0)
     lab.produce("a")
     app = lab.app(recorder, on_failure=ehkafka.Hold())
     run = Run(app, settle_s=600.0)
-    wait_for(lambda: recorder.started)
+    wait_until(lambda: recorder.started)
     app.stop()
     assert run.end() is None
     app.start()
-    wait_for(lambda: app.snapshot().partitions)
+    wait_until(lambda: app.snapshot().partitions)
     assert app.current_run.app.until is None
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"until": "now"}, {"until": True}, {"settle_s": 0}, {"settle_s": "60"}, {"settle_s": True}]
-)
-def test_what_is_no_end_is_refused(lab: Any, recorder: Any, wrong: dict[str, Any]) -> None:
-    """Before anything is started."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=next(iter(wrong))):
-        lab.app(recorder).run(**({"until": "caught_up"} | wrong))

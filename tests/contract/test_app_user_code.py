@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import functools
 import sys
 import threading
 from typing import Any
@@ -13,6 +12,8 @@ import pytest
 
 import ehkafka
 from ehkafka.events import UserCodeFailed
+from tests.contract.conftest import ends_with
+from tests.kit.waiting import wait_until
 
 
 class SpeechlessError(Exception):
@@ -43,13 +44,6 @@ class Key:
     __repr__ = __str__
 
 
-def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str) -> None:
-    """Wait a little for the app to end by itself, and for the error that ended it."""
-    assert app.wait(5.0)
-    with pytest.raises(kind, match=words):
-        app.stop()
-
-
 def leave(*_arguments: Any) -> None:
     """Ask the interpreter to exit."""
     sys.exit(3)
@@ -73,21 +67,10 @@ def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
     recorder.fail_at(0)
     lab.produce("a")
     app = lab.app(recorder, on_failure=ehkafka.Hold())
-    app.add_hook(events)
     app.on_error(leave)
     app.start()
     ends_with(app, ehkafka.errors.HandlerFailedError, "ValueError: no luck with 0")
     assert [event.where for event in events.of(UserCodeFailed)] == ["on_error"]
-
-
-def test_a_tear_down_that_exits_is_reported(lab: Any, recorder: Any, events: Any) -> None:
-    """It is an event like any other error there."""
-    app = lab.app(recorder, workers=1)
-    app.add_hook(events)
-    app.on_worker_stop(leave)
-    app.start()
-    app.stop()
-    assert [event.error for event in events.of(UserCodeFailed)] == ["SystemExit: 3"]
 
 
 def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any) -> None:
@@ -98,8 +81,7 @@ def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any)
 
     recorder.work = fail
     lab.produce("a")
-    app = lab.app(recorder)
-    app.start()
+    app = lab.start(recorder)
     ends_with(
         app,
         ehkafka.errors.HandlerFailedError,
@@ -107,18 +89,16 @@ def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any)
     )
 
 
-def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any) -> None:
     """Snapshot and health name the class; nobody dies of it."""
     gate = recorder.block()
     lab.produce("a a")
-    app = lab.app(recorder, order_by=lambda record: Key(record.key(), comparable=True))
-    app.start()
-    wait_for(lambda: app.snapshot().received_records == 2)
+    app = lab.start(recorder, order_by=lambda record: Key(record.key(), comparable=True))
+    wait_until(lambda: app.snapshot().received_records == 2)
     (partition,) = app.snapshot().partitions
     assert partition.oldest.key == "<Key>"
     gate.set()
-    wait_for(lambda: lab.committed() == 2)
-    app.stop()
+    wait_until(lambda: lab.committed() == 2)
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
@@ -130,8 +110,7 @@ def test_a_key_that_cannot_be_compared_fails_its_record_and_loses_none(
         lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
     gate = recorder.block(lambda record: record.offset() == 0)
     lab.produce("a a b")
-    app = lab.app(recorder, order_by=lambda record: Key(record.key(), comparable=False), scope=scope)
-    app.start()
+    app = lab.start(recorder, order_by=lambda record: Key(record.key(), comparable=False), scope=scope)
     threading.Timer(0.3, gate.set).start()
     ends_with(
         app, ehkafka.errors.HandlerFailedError, r"t\[0\]@1, key \(order_by failed\).*cannot be compared"
@@ -139,57 +118,77 @@ def test_a_key_that_cannot_be_compared_fails_its_record_and_loses_none(
     assert lab.committed() in (None, 0, 1)
 
 
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("kind", ["function", "class", "middleware"])
-def test_a_coroutine_that_nobody_runs_is_a_failure_and_no_finished_record(
-    lab: Any, kind: str, raw: bool
-) -> None:
-    """An `async def` behind a plain decorator cannot be seen before; the record stays."""
+async def later(_given: Any) -> None:
+    """Handle nothing, unless it is awaited."""
 
-    async def later(_record: Any) -> None: ...
 
-    @functools.wraps(later)
-    def plain(record: Any) -> Any:
+def makes_one(given: Any) -> Any:
+    """Seem to handle a record, as an `async def` behind a plain decorator."""
+    return later(given)
+
+
+async def forgets_to_await(given: Any) -> Any:
+    """Have handled nothing either."""
+    return later(given)
+
+
+class MakesOne:
+    """Does it for each partition."""
+
+    def process(self, record: Any) -> Any:
+        """Seem to handle a record."""
         return later(record)
 
-    class Instance:
-        def process(self, record: Any) -> Any:
-            return plain(record)
 
+def swallows(record: Any, call_next: Any) -> None:
+    """Let what comes back from the handler go."""
+    call_next(record)
+
+
+def wraps_in_one(record: Any, call_next: Any) -> Any:
+    """Seem to call the handler."""
+
+    async def around() -> None:
+        call_next(record)
+
+    return around()
+
+
+BATCH = {"wait_s_max": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("handler", "options", "middleware"),
+    [
+        (makes_one, {}, None),
+        (makes_one, {"raw": True}, None),
+        (MakesOne, {}, None),
+        (makes_one, {}, swallows),
+        (makes_one, {"raw": True}, swallows),
+        (MakesOne, {}, wraps_in_one),
+        (print, BATCH, wraps_in_one),
+        (forgets_to_await, {}, None),
+        (forgets_to_await, BATCH, None),
+    ],
+)
+def test_a_coroutine_that_is_never_run_is_a_failure_and_no_finished_record(
+    lab: Any, handler: Any, options: dict[str, Any], middleware: Any
+) -> None:
+    """It cannot be seen before it is called, in a handler of any kind or around it; the record stays."""
     lab.produce("a")
-    app = lab.app(Instance if kind == "class" else plain, raw=raw)
-    if kind == "middleware":
-
-        @app.use
-        def swallow(record: Any, call_next: Any) -> None:
-            call_next(record)
-
+    app = lab.app(handler, **options)
+    if middleware is not None:
+        app.use(middleware)
     app.start()
-    ends_with(app, ehkafka.errors.HandlerFailedError, "TypeError: the handler returned a coroutine")
+    ends_with(app, ehkafka.errors.HandlerFailedError, "TypeError: .*coroutine")
     assert lab.committed() in (None, 0)
 
 
-def test_a_handler_that_contains_yield_is_refused(lab: Any) -> None:
-    """Calling it would run nothing of it: every record would count as handled."""
-
-    def handle(record: Any) -> Any:
-        yield record
-
-    class Instance:
-        def process(self, record: Any) -> Any:
-            yield record
-
-    for handler in (handle, Instance):
-        with pytest.raises(ehkafka.errors.ConfigurationError, match="contains yield"):
-            lab.app().handler("t")(handler)
-
-
-def test_a_record_may_be_copied(lab: Any, recorder: Any, wait_for: Any) -> None:
+def test_a_record_may_be_copied(lab: Any, recorder: Any) -> None:
     """`copy.copy` gives a record of the same message and attempt."""
     lab.produce("a")
-    app = lab.app(recorder)
-    app.start()
-    wait_for(lambda: recorder.count == 1)
+    app = lab.start(recorder)
+    wait_until(lambda: recorder.count == 1)
     app.stop()
     (record,) = recorder.records
     copied = copy.copy(record)
@@ -206,8 +205,7 @@ def test_an_order_by_that_exits_stops_the_app_as_a_handler_would(
         raise kind(3)
 
     lab.produce("a b")
-    app = lab.app(recorder, order_by=order, on_failure=ehkafka.Skip())
-    app.start()
+    app = lab.start(recorder, order_by=order, on_failure=ehkafka.Skip())
     ends_with(app, ehkafka.errors.HandlerFailedError, f"Handler 'Recorder' failed at .*{kind.__name__}: 3")
     assert lab.committed() in (None, 0)
 

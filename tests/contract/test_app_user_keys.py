@@ -12,6 +12,7 @@ import pytest
 import ehkafka
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped
 from ehkafka.workers.hub import Hub
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,9 +107,7 @@ def owned_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", ["threads", "handler", "batch", "tuple"])
-def test_a_key_may_look_at_the_app(
-    lab: Any, how: str, wait_for: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_may_look_at_the_app(lab: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The poll thread goes on, each record of a key is handled in order, and the stop is a good one."""
     lab.produce(RECORDS)
     handled: list[bytes] = []
@@ -123,15 +122,14 @@ def test_a_key_may_look_at_the_app(
         app.handler("t", **options)(lambda record: handled.append(record.key()))
     monkeypatch.setattr(Curious, "app", app)
     app.start()
-    wait_for(lambda: len(handled) == 10)
+    wait_until(lambda: len(handled) == 10)
     lab.produce(RECORDS)
-    wait_for(lambda: len(handled) == 20)
-    wait_for(lambda: lab.committed() == 20)
-    app.stop()
+    wait_until(lambda: len(handled) == 20)
+    wait_until(lambda: lab.committed() == 20)
 
 
 def test_a_key_whose_text_looks_at_the_app(
-    lab: Any, recorder: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, recorder: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where keys are reported: a pause, a retry, the snapshot, a stop that leaves records."""
     lab.produce("a a a a a b")
@@ -143,12 +141,10 @@ def test_a_key_whose_text_looks_at_the_app(
         parked_records_max=4,
         consume_records_max=2,
     )
-    app.add_hook(events)
     monkeypatch.setattr(Talkative, "app", app)
     app.start()
-    wait_for(lambda: events.of(ehkafka.events.ParkedBudgetFull))
+    wait_until(lambda: events.of(ehkafka.events.ParkedBudgetFull))
     assert app.health() is not None
-    app.stop()
 
 
 POLICIES: dict[str, dict[str, Any]] = {
@@ -165,7 +161,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", ["threads", "handler", "asyncio", "batch"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_keys_look_at_the_app_wherever_a_failure_names_them(
-    lab: Any, kind: str, policy: str, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, kind: str, policy: str, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever becomes of the failed record: no key is described under a lock, nor what a stop leaves."""
 
@@ -185,7 +181,6 @@ def test_keys_look_at_the_app_wherever_a_failure_names_them(
     lab.produce("bad a bad a b")
     options: dict[str, Any] = {"order_by": lambda record: Talkative(record.key()), **POLICIES[policy]}
     app = lab.app()
-    app.add_hook(events)
     if kind == "batch":
         app.batch_handler("t", wait_s_max=0.01, **options)(fail_batch)
     elif kind == "asyncio":
@@ -195,12 +190,11 @@ def test_keys_look_at_the_app_wherever_a_failure_names_them(
         app.handler("t", **options)(fail)
     monkeypatch.setattr(Talkative, "app", app)
     app.start()
-    wait_for(lambda: any(events.of(one) for one in (HandlerFailed, RecordRetried, RecordSkipped)))
+    wait_until(lambda: any(events.of(one) for one in (HandlerFailed, RecordRetried, RecordSkipped)))
     # The healthy keys; how many of the others ended by then is the policy's.
-    wait_for(lambda: app.snapshot().finished_records >= 3)
+    wait_until(lambda: app.snapshot().finished_records >= 3)
     # A held key turns it red, once the letter that comes first is safe.
-    wait_for(lambda: app.health().ok is (policy not in {"hold", "hold its key"}))
-    app.stop()
+    wait_until(lambda: app.health().ok is (policy not in {"hold", "hold its key"}))
 
 
 def _by_curious(record: Any) -> Curious:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.stores.store import StoreForbiddenError
+from ehkafka.errors import EndpointError
 from ehkafka.events import MirrorUsed, PartitionAssigned, PartitionsWaiting
 from ehkafka.intake.caught_up import CatchingUp
 from ehkafka.positions.finder import PositionFinder
-from tests.contract.conftest import FAST_GROUP
-from tests.contract.test_app_mirror import Mirrored, commit, ends_with
-from tests.kit.waiting import must_stay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.contract.conftest import FAST_GROUP, ends_with
+from tests.contract.mirrored import Mirrored, commit, timestamp_ms
+from tests.kit.waiting import must_stay, wait_until
 
 # The client tells of its group by its statistics, else every 5 s.
 KNOWS_ITS_GROUP = FAST_GROUP | {"statistics.interval.ms": 100}
@@ -26,23 +24,22 @@ ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"
 
 
 @pytest.fixture
-def mirrored(lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch) -> Mirrored:
+def mirrored(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Mirrored:
     """Return a store that is down, with apps around it that ask it often."""
     monkeypatch.setattr("ehkafka.intake.waiting.AGAIN_S_MAX", 1.0)
-    found = Mirrored(lab, events)
+    found = Mirrored(lab)
     found.store.down = True
     return found
 
 
 @ASSIGNORS
 def test_a_start_during_an_outage_waits_and_skips_nothing(
-    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], assignor: Any
+    mirrored: Mirrored, recorder: Any, assignor: Any
 ) -> None:
     """To begin at `latest` because the store is away would skip what was never handled."""
     mirrored.lab.produce("a b c")
-    app = mirrored.app(recorder, start="latest", assignor=assignor, consumer=KNOWS_ITS_GROUP)
-    app.start()
-    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    app = mirrored.start(recorder, start="latest", assignor=assignor, consumer=KNOWS_ITS_GROUP)
+    wait_until(lambda: mirrored.events.of(PartitionsWaiting))
     assert "t[0] waits: the group has no committed offset there" in app.health().reasons[0]
     assert "memory: it is down" in app.health().reasons[0]
     [shown] = app.snapshot().partitions
@@ -51,9 +48,9 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     must_stay(lambda: recorder.count == 0 and mirrored.lab.committed() is None, for_s=0.6)
     assert app.current_run.not_ready() == ()  # a roll-out goes on: a restart would help nothing
     assert not app.snapshot().is_standby
-    mirrored.put(Checkpoint(next_offset=1, anchor=(0, mirrored.timestamp_ms(0)), owner="host-7"))
+    mirrored.put(Checkpoint(next_offset=1, anchor=(0, timestamp_ms(mirrored.lab, 0)), owner="host-7"))
     mirrored.store.down = False
-    wait_for(lambda: mirrored.lab.committed() == 3)
+    wait_until(lambda: mirrored.lab.committed() == 3)
     assert app.health().ok, app.health().reasons
     assert app.snapshot().counters.get("records_unassigned", 0) == 0
     app.stop()
@@ -61,47 +58,44 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     assert len(mirrored.events.of(MirrorUsed)) == 1
 
 
-def test_what_comes_while_a_partition_waits_is_not_skipped(
-    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
-) -> None:
+def test_what_comes_while_a_partition_waits_is_not_skipped(mirrored: Mirrored, recorder: Any) -> None:
     """It begins at what was `latest` when it began to wait, where the mirror turns out to know nothing."""
     mirrored.lab.produce("a b c")
-    app = mirrored.app(recorder, start="latest")
-    app.start()
-    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    app = mirrored.start(recorder, start="latest")
+    wait_until(lambda: mirrored.events.of(PartitionsWaiting))
     mirrored.lab.produce("d")
     mirrored.store.down = False
-    wait_for(lambda: mirrored.lab.committed() == 4)
+    wait_until(lambda: mirrored.lab.committed() == 4)
     app.stop()
     assert recorder.offsets() == [3]
 
 
 @ASSIGNORS
 def test_other_partitions_continue_and_a_rebalance_ends_no_member(
-    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], assignor: Any
+    mirrored: Mirrored, recorder: Any, assignor: Any
 ) -> None:
     """Two of four partitions have no commit; a second member joins while the store is away, and leaves."""
     for partition in (0, 1):
         commit(mirrored.lab, 0, topic="t4", partition=partition)
     apps = [mirrored.app(recorder, "t4", start="earliest", assignor=assignor) for _ in range(2)]
     apps[0].start()
-    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    wait_until(lambda: mirrored.events.of(PartitionsWaiting))
     for partition in range(4):
         mirrored.lab.produce("a b", topic="t4", partition=partition)
-    wait_for(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2, 2, None, None])
+    wait_until(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2, 2, None, None])
     apps[1].start()
-    wait_for(lambda: [len(app.snapshot().partitions) for app in apps] == [2, 2])
-    wait_for(lambda: sum(app.health().ok is False for app in apps) >= 1)
+    wait_until(lambda: [len(app.snapshot().partitions) for app in apps] == [2, 2])
+    wait_until(lambda: sum(app.health().ok is False for app in apps) >= 1)
     apps[1].stop()
-    wait_for(lambda: len(apps[0].snapshot().partitions) == 4)
+    wait_until(lambda: len(apps[0].snapshot().partitions) == 4)
     mirrored.store.down = False
-    wait_for(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2] * 4)
+    wait_until(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2] * 4)
     apps[0].stop()
     assert [recorder.offsets(number, "t4") for number in range(4)] == [[0, 1]] * 4
 
 
 def test_what_waits_is_not_caught_up(
-    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    mirrored: Mirrored, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that ends when all is handled does not end while it is not known what there is."""
     monkeypatch.setattr("ehkafka.intake.until_caught_up.CatchingUp", partial(CatchingUp, standby_s=0.1))
@@ -109,7 +103,7 @@ def test_what_waits_is_not_caught_up(
     app = mirrored.app(recorder, consumer=KNOWS_ITS_GROUP)
     run = threading.Thread(target=lambda: app.run(until="caught_up", settle_s=0.5))
     run.start()
-    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    wait_until(lambda: mirrored.events.of(PartitionsWaiting))
     must_stay(run.is_alive, for_s=1.5)
     mirrored.store.down = False
     run.join(15.0)
@@ -125,19 +119,14 @@ def test_a_store_that_refuses_the_first_question_is_a_wrong_setting(
         raise StoreForbiddenError("memory: 403. Give the identity the role.")
 
     monkeypatch.setattr(mirrored.store, "read", refuse)
-    app = mirrored.app(recorder)
-    app.start()
-    ends_with(app, "the mirror could not be asked: memory: 403. Give the identity the role.")
+    app = mirrored.start(recorder)
+    ends_with(app, EndpointError, "the mirror could not be asked: memory: 403. Give the identity the role.")
     assert mirrored.events.of(PartitionAssigned) == []
 
 
 @pytest.mark.parametrize("is_asked_at_first", [True, False])
 def test_a_partition_without_records_is_committed_and_mirrored(
-    mirrored: Mirrored,
-    recorder: Any,
-    wait_for: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    is_asked_at_first: bool,
+    mirrored: Mirrored, recorder: Any, monkeypatch: pytest.MonkeyPatch, is_asked_at_first: bool
 ) -> None:
     """Never written, or expired: a scaler that reads commits or blobs sees that nothing waits there.
 
@@ -148,9 +137,7 @@ def test_a_partition_without_records_is_committed_and_mirrored(
     mirrored.store.down = False
     mirrored.lab.produce("a b c", topic="t4", partition=1)
     mirrored.lab.broker.delete_records("t4", 1, 3)
-    app = mirrored.app(recorder, "t4", start="earliest")
-    app.start()
-    wait_for(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [0, 3, 0, 0])
-    wait_for(lambda: [mirrored.next_offset(n, "t4") for n in range(4)] == [0, 3, 0, 0])
-    wait_for(lambda: app.snapshot().lag_records == 0)
-    app.stop()
+    app = mirrored.start(recorder, "t4", start="earliest")
+    wait_until(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [0, 3, 0, 0])
+    wait_until(lambda: [mirrored.next_offset(n, "t4") for n in range(4)] == [0, 3, 0, 0])
+    wait_until(lambda: app.snapshot().lag_records == 0)

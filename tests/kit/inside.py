@@ -41,3 +41,10 @@ def with_history(app: App, history: History | None) -> App:
     """Return an app whose runs report to a history, for a checker to judge."""
     app._history = history
     return app
+
+
+def port_of(app: Any) -> int:
+    """Return the port on which an app's own server listens."""
+    server = app._life.web.site._server
+    assert server is not None, "it does not listen"
+    return int(server.port)

@@ -7,46 +7,93 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import UserCodeFailed
-from tests.contract.in_loop import failing, is_at_once
+from tests.contract.in_loop import failing, is_at_once, until
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 # --- a task ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loop", ["own", "caller"])
-def test_the_task_in_the_block_is_cut_off_and_the_error_is_raised_at_its_end(lab: Any, loop: str) -> None:
-    """At once; the cancellation counts no more, and is the error's context."""
-    app = lab.app(loop=loop)
+async def sleeps(_app: Any, _seen: list[Any]) -> None:
+    """Be cut off."""
+    await asyncio.sleep(30.0)
 
-    @app.handler("t")
+
+async def ends_by_itself(app: Any, _seen: list[Any]) -> None:
+    """Block the loop until the app has failed, so that nothing is delivered, and end."""
+    wait_until(lambda: app.state != "running")
+
+
+async def swallows_its_cancellation(_app: Any, seen: list[Any]) -> None:
+    """Go on after it; what is awaited then is not cut off again."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(30.0)
+    await asyncio.sleep(0.05)
+    seen.append("went on")
+
+
+async def raises_its_own(_app: Any, _seen: list[Any]) -> None:
+    """Fail, too: neither error hides the other."""
+    try:
+        await asyncio.sleep(30.0)
+    finally:
+        raise KeyError("the body's")
+
+
+async def has_another_thread_fetch_it(app: Any, _seen: list[Any]) -> None:
+    """Let `stop` raise it elsewhere: the block was cut off by it and raises it, and no cancellation."""
+    try:
+        await asyncio.sleep(30.0)
+    finally:
+        with pytest.raises(HandlerFailedError):
+            await asyncio.to_thread(app.stop)
+
+
+BODIES = [sleeps, ends_by_itself, swallows_its_cancellation, raises_its_own, has_another_thread_fetch_it]
+
+
+@pytest.mark.parametrize(("body", "loop"), [*((body, "own") for body in BODIES), (sleeps, "caller")])
+def test_the_task_in_the_block_is_cut_off_and_the_error_is_raised_at_its_end(
+    lab: Any, body: Callable[[Any, list[Any]], Awaitable[None]], loop: str
+) -> None:
+    """At once; the cancellation counts no more, and what the body raised is the error's context."""
+
     async def fail(_record: Any) -> None:
         raise ValueError("no luck")
 
+    app = lab.app(fail, loop=loop)
     lab.produce("a")
+    seen: list[Any] = []
 
     async def main() -> None:
         began_s = time.monotonic()
-        with pytest.raises(HandlerFailedError, match="no luck"):
+        with pytest.raises(HandlerFailedError, match="no luck") as raised:
             async with app:
-                await asyncio.sleep(30.0)
+                await body(app, seen)
         assert is_at_once(began_s)
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
         await asyncio.sleep(0)  # nothing is left to be delivered
         assert app.state == "stopped"
+        if body is raises_its_own:
+            assert isinstance(raised.value.__context__, KeyError)
 
     asyncio.run(main())
+    assert seen == ["went on"] * (body is swallows_its_cancellation)
 
 
 @pytest.mark.parametrize("loop", ["own", "caller"])
-def test_a_failure_before_the_block_begins_is_raised_by_the_block(lab: Any, wait_for: Any, loop: str) -> None:
+def test_a_failure_before_the_block_begins_is_raised_by_the_block(lab: Any, loop: str) -> None:
     """Not as a cancellation of the start."""
     app = lab.app(loop=loop)
     start = app._life.start
@@ -57,7 +104,7 @@ def test_a_failure_before_the_block_begins_is_raised_by_the_block(lab: Any, wait
 
     def start_and_fail(*given: Any, **named: Any) -> None:
         start(*given, **named)
-        wait_for(lambda: app.state != "running")
+        wait_until(lambda: app.state != "running")
 
     app._life.start = start_and_fail
     lab.produce("a")
@@ -73,60 +120,8 @@ def test_a_failure_before_the_block_begins_is_raised_by_the_block(lab: Any, wait
     assert inside == [True]
 
 
-def test_a_block_that_ends_by_itself_raises_the_error_too(lab: Any, wait_for: Any) -> None:
-    """No cancellation is left behind by a failure that came just then."""
-    app = failing(lab)
-    lab.produce("a")
-
-    async def main() -> None:
-        with pytest.raises(HandlerFailedError):
-            async with app:
-                wait_for(lambda: app.state != "running")  # blocks the loop: nothing is delivered
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-        await asyncio.sleep(0)
-
-    asyncio.run(main())
-
-
-def test_a_body_that_swallows_its_cancellation_gets_the_error_at_the_end(lab: Any) -> None:
-    """And once only: what it awaits afterwards is not cut off again."""
-    app = failing(lab)
-    lab.produce("a")
-    went_on: list[bool] = []
-
-    async def main() -> None:
-        with pytest.raises(HandlerFailedError):  # noqa: PT012 - the block is tested
-            async with app:
-                with suppress(asyncio.CancelledError):
-                    await asyncio.sleep(30.0)
-                await asyncio.sleep(0.05)
-                went_on.append(True)
-
-    asyncio.run(main())
-    assert went_on == [True]
-
-
-def test_an_error_of_the_body_is_the_context_of_the_apps(lab: Any) -> None:
-    """Neither hides the other."""
-    app = failing(lab)
-    lab.produce("a")
-
-    async def main() -> None:
-        async with app:
-            try:
-                await asyncio.sleep(30.0)
-            finally:
-                raise KeyError("the body's")
-
-    with pytest.raises(HandlerFailedError) as raised:
-        asyncio.run(main())
-    assert isinstance(raised.value.__context__, KeyError)
-
-
 def test_a_cancellation_from_outside_at_the_same_time_still_counts(lab: Any) -> None:
-    """The error is raised, and the task knows that somebody else wants it to end."""
+    """The error is raised, and the task knows that it is to end for another reason, too."""
     app = failing(lab)
     counts: list[int] = []
 
@@ -141,10 +136,9 @@ def test_a_cancellation_from_outside_at_the_same_time_still_counts(lab: Any) -> 
 
     async def main() -> None:
         task = asyncio.create_task(live())
-        while app.state != "running":  # noqa: ASYNC110 - another thread's work
-            await asyncio.sleep(0.005)
+        await until(lambda: app.state == "running")
         lab.produce("a")
-        while app.state == "running":  # noqa: ASYNC110 - likewise
+        while app.state == "running":  # noqa: ASYNC110 - another thread's work
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(HandlerFailedError):
@@ -166,12 +160,10 @@ def test_a_cancellation_from_outside_alone_goes_through(lab: Any, recorder: Any)
 
     async def main() -> None:
         task = asyncio.create_task(live())
-        while not recorder.started:  # noqa: ASYNC110 - another thread's work
-            await asyncio.sleep(0.005)
-        task.cancel()
-        await asyncio.sleep(0.1)
-        task.cancel()
-        await asyncio.sleep(0.1)
+        await until(lambda: recorder.started)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0.1)
         assert not task.done()  # its handler still runs
         gate.set()
         with pytest.raises(asyncio.CancelledError):
@@ -229,25 +221,8 @@ def test_a_task_group_hears_of_the_error_and_not_of_a_cancellation(lab: Any) -> 
     assert cancelled == [True]
 
 
-def test_a_failure_that_another_thread_has_fetched_ends_the_block_as_well(lab: Any) -> None:
-    """Its `stop` raised it there; the block was cut off by it and raises it, and no cancellation."""
-    app = failing(lab)
-    lab.produce("a")
-
-    async def main() -> None:
-        with pytest.raises(HandlerFailedError):  # noqa: PT012 - the block is tested
-            async with app:
-                try:
-                    await asyncio.sleep(30.0)
-                finally:
-                    with pytest.raises(HandlerFailedError):
-                        await asyncio.to_thread(app.stop)
-
-    asyncio.run(main())
-
-
-def test_a_stop_that_somebody_asked_for_cuts_nothing_off(lab: Any) -> None:
-    """It is no failure."""
+def test_a_stop_that_was_asked_for_cuts_nothing_off(lab: Any) -> None:
+    """It is no failure, and the record whose handler asked is committed."""
     app = lab.app(lambda _record: app.stop())
     lab.produce("a")
 
@@ -266,19 +241,13 @@ def test_a_stop_that_somebody_asked_for_cuts_nothing_off(lab: Any) -> None:
 def test_a_function_is_called_once_with_the_error_and_nothing_is_cut_off(lab: Any) -> None:
     """On the loop that entered; the block's end still raises it."""
     called: list[tuple[BaseException, Any]] = []
-
-    def end(error: BaseException) -> None:
-        called.append((error, asyncio.get_running_loop()))
-
-    app = failing(lab, on_end=end)
+    app = failing(lab, on_end=lambda error: called.append((error, asyncio.get_running_loop())))
     lab.produce("a")
 
     async def main() -> None:
         with pytest.raises(HandlerFailedError):  # noqa: PT012 - the block is tested
             async with app:
-                async with asyncio.timeout(10.0):
-                    while not called:  # noqa: ASYNC110 - what is tested
-                        await asyncio.sleep(0.005)
+                await until(lambda: called)
                 await asyncio.sleep(0.1)
         assert called[0][1] is asyncio.get_running_loop()
 
@@ -286,7 +255,7 @@ def test_a_function_is_called_once_with_the_error_and_nothing_is_cut_off(lab: An
     assert [type(error) for error, _ in called] == [HandlerFailedError]
 
 
-def test_without_a_loop_the_function_has_a_thread_of_its_own(lab: Any, wait_for: Any) -> None:
+def test_without_a_loop_the_function_has_a_thread_of_its_own(lab: Any) -> None:
     """It may wait, and stop the app."""
     threads: list[str] = []
 
@@ -298,7 +267,7 @@ def test_without_a_loop_the_function_has_a_thread_of_its_own(lab: Any, wait_for:
     app = failing(lab, on_end=end)
     lab.produce("a")
     app.start()
-    wait_for(lambda: threads)
+    wait_until(lambda: threads)
     assert threads == ["ehkafka-on-end"]
     assert app.state == "stopped"
 
@@ -358,17 +327,15 @@ def test_run_raises_and_sends_no_signal(lab: Any) -> None:
     assert came == []
 
 
-def test_what_on_end_raises_is_reported(lab: Any, events: Any, wait_for: Any) -> None:
+def test_what_on_end_raises_is_reported(lab: Any, events: Any) -> None:
     """As any hook's."""
 
     def end(_error: Exception) -> None:
         raise ValueError("no alarm")
 
-    app = lab.app(lambda _record: 1 / 0, on_end=end)
-    app.add_hook(events)
     lab.produce("a")
-    app.start()
-    wait_for(lambda: events.of(UserCodeFailed))
+    app = lab.start(lambda _record: 1 / 0, on_end=end)
+    wait_until(lambda: events.of(UserCodeFailed))
     assert events.of(UserCodeFailed)[0].where == "on_end"
-    with pytest.raises(ehkafka.errors.HandlerFailedError):
+    with pytest.raises(HandlerFailedError):
         app.stop()
