@@ -20,7 +20,6 @@ from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.positions.restore import stored
 from ehkafka.records import TopicPartition
-from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -231,8 +230,7 @@ class Membership:
                 # pass one of ours that failed.
                 left = inboxes.end(epochs)
             returned |= {one.partition: records for one, records in zip(epochs, left, strict=True)}
-            if isinstance(route.workers, Cancelling):
-                route.workers.cancel_ended()
+            route.workers.cancel_ended()
         positions = {
             sample.epoch.partition: self.owned.saver.position(sample)
             for sample in samples

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.lanes.decision import Attempts, AwaitHead, HoldHead, RetryHead, Ticket
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import AfterDeadLetter, Answer, Decision
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.inbox import Entry, Inbox, Owner
     from ehkafka.lanes.routing import Router
 
     # A record that failed, what is decided about it, and the later ones of its key that its consumer has.
@@ -60,8 +60,6 @@ class Waiting:
         # (due, tie breaker, waiting key, its decision); obsolete once the key has another decision.
         self._timers: list[tuple[float, int, Held, Decision]] = []
         self._serial = itertools.count()
-        # How many keys follow a dead letter, for each map of owners.
-        self._after: Counter[int] = Counter()
 
     # -- failures --------------------------------------------------------------------------------------
 
@@ -239,25 +237,30 @@ class Waiting:
     def _follow(self, held: Held, after: AfterDeadLetter) -> bool:
         """Remember what the key's next records do; False where there is no room for one key more."""
         if held.after == "continue" and after != "continue" and not isinstance(held.key, _ONCE):
-            if self._after[id(held.owners)] >= AFTER_LETTER_MAX:
+            if len(self.held) > AFTER_LETTER_MAX and self._following(held.owners) >= AFTER_LETTER_MAX:
                 return False
-            self._after[id(held.owners)] += 1
             held.after = after
         return True
+
+    def _following(self, owners: dict[Hashable, Owner]) -> int:
+        """Return how many keys of an assignment follow a dead letter."""
+        return sum(held.owners is owners and held.after != "continue" for held in self.held)
 
     def hold_key(self, entry: Entry, decision: HoldHead) -> None:
         """Start nothing more of a record's key, whatever became of that record. What runs ends first."""
         epoch, key = entry[EPOCH], self.router.unread.keyed(entry)[KEY]
         if epoch.ended or isinstance(key, _ONCE):
             return
-        held = self.find(key, epoch)
-        if held is None:
-            self.router.unread.end()
-            self.router.slow.end_key(epoch.owners, key)
-            held = self.find(key, epoch) or self._gather(key, epoch)
+        held = self._waiting_key(key, epoch)
         self._follow(held, "hold_key")
         if held.decision is None:
             self._wait(held, decision)
+
+    def _waiting_key(self, key: Hashable, epoch: Epoch) -> Held:
+        """Return a key that waits, or is to wait from now on, behind what runs of it."""
+        self.router.unread.end()
+        self.router.slow.end_key(epoch.owners, key)
+        return self.find(key, epoch) or self._gather(key, epoch)
 
     def divert_key(self, held: Held, reason: str) -> None:
         """Send a waiting key's records, and those to come, to the dead letters, one after another.
@@ -333,8 +336,6 @@ class Waiting:
 
     def _forget(self, held: Held) -> None:
         del self.held[held]
-        if held.after != "continue":
-            self._after[id(held.owners)] -= 1
         held.ticket = held.decision = None
         held.by_hand = []
         held.disown()
@@ -359,15 +360,9 @@ class Waiting:
         else:
             self._let_go(held)
 
-    def stop_following(self, held: Held) -> None:
-        """Let the next records of a key run, whatever became of a dead-lettered one."""
-        if held.after != "continue":
-            self._after[id(held.owners)] -= 1
-            held.after = "continue"
-
     def forget_why(self, held: Held) -> None:
         """Forget a pause and a dead letter of a key whose partition has gone."""
-        self.stop_following(held)
+        held.after = "continue"
         held.is_paused = False
 
     def forget_call(self, held: Held) -> None:
@@ -389,12 +384,8 @@ class Waiting:
 
     def pause_key(self, key: Hashable, epoch: Epoch) -> bool:
         """Start nothing more of a key; what runs ends first. False where it is paused already."""
-        router = self.router
-        router.unread.end()
-        router.slow.end_key(epoch.owners, key)
-        held = self.find(key, epoch)
-        if held is None:
-            held = self._gather(key, epoch)
+        held = self._waiting_key(key, epoch)
+        if held.decision is None:
             self._wait(held, PAUSED)
         elif held.is_paused:
             return False
@@ -419,7 +410,7 @@ class Waiting:
         held = self.find(key, epoch)
         if held is None:
             return False
-        self.stop_following(held)
+        held.after = "continue"
         if held.ticket is None or held.is_parked:
             held.ticket, held.by_hand = None, []
             self._continue(held)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import HandlerResized, UserCodeFailed
-from ehkafka.workers.protocol import Resizable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,11 +58,6 @@ class Resizing:
         """
         route = named_route(self._routes, handler, f"resize({handler!r})")
         pool = route.workers
-        if not isinstance(pool, Resizable):
-            raise ConfigurationError(
-                f"resize({handler!r}): the workers of this handler cannot change in number while it runs; "
-                "set workers= where it is registered, and restart."
-            )
         if type(workers) is not int or not 1 <= workers <= pool.size_max:
             raise ConfigurationError(
                 f"resize({handler!r}, workers={workers!r}): give a number from 1 to {pool.size_max}."
@@ -103,7 +97,6 @@ class Resizing:
             return
         route, auto, reported = self._auto[name]
         pool, hub = route.workers, route.hub
-        assert isinstance(pool, Resizable)
         seen = Seen(at_s, hub.count_finished(), cpu_s, hub.busy, is_waited_for=hub.waiting()[0] > 0)
         if (size := auto.next_size(seen)) != pool.size:
             try:

@@ -20,7 +20,6 @@ from ehkafka.run.resizing import Resizing
 from ehkafka.workers.call_times import CallTimes
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.processes.option import Processes
-from ehkafka.workers.protocol import Checking
 from ehkafka.workers.rate import Pace
 
 if TYPE_CHECKING:
@@ -79,8 +78,7 @@ class Routes:
     def check(self) -> None:
         """Let workers look after themselves. Poll thread, now and then."""
         for route in self.all:
-            if isinstance(route.workers, Checking):
-                route.workers.check()
+            route.workers.check()
 
     def _wake(self) -> None:
         # All that sleep until some time. The poll thread comes by itself, within its longest wait.

@@ -17,7 +17,6 @@ from ehkafka.errors import EhkafkaError, UnfinishedError
 from ehkafka.events import AppStopping, ConnectionProblem, Draining, UserCodeLeft
 from ehkafka.intake.returned import still_unfinished
 from ehkafka.intake.watch import report_stale
-from ehkafka.workers.protocol import Releasing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,8 +109,7 @@ class Shutdown:
         self._close(consumer)
         busy = self._end_threads(ends_s)
         for route in self._routes:
-            if isinstance(route.workers, Releasing):
-                route.workers.let_go()
+            route.workers.let_go()
             if route.deferrals is not None:
                 route.deferrals.close()
         if drained and busy:

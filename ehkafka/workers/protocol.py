@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.recovery.unrun import must_return_nothing
 
@@ -65,7 +66,7 @@ class PoolOptions:
     deferrals: PendingAnswers | None = None
 
 
-class Workers(Protocol):
+class Workers(ABC):
     """A pool that executes one handler.
 
     Each of its workers is the consumer of one inbox, by the protocol of `lanes.inbox`, and sets the hub's
@@ -73,56 +74,42 @@ class Workers(Protocol):
     record comes to the same worker, nor that any result of an ended epoch counts.
     """
 
+    # The most workers that it may be given.
+    size_max: int
+
     @property
+    @abstractmethod
     def size(self) -> int:
         """How many workers it has; those that leave once their record has ended do not count."""
 
+    @abstractmethod
     def start(self) -> None:
         """Start the workers and run the users' per-worker set-up. Raises what a set-up raises."""
 
+    @abstractmethod
     def stop(self, timeout_s: float) -> list[str]:
         """Let idle workers leave; return the names of those still busy after `timeout_s` seconds.
 
         May be called again to wait longer.
         """
 
+    @abstractmethod
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether code on this thread is called by the pool, so that waiting for it would never end."""
 
+    @abstractmethod
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name, for a stuck report."""
 
-
-@runtime_checkable
-class Resizable(Workers, Protocol):
-    """A pool whose number of workers can change while it runs."""
-
-    # The most that it may be given.
-    size_max: int
-
+    @abstractmethod
     def resize(self, size: int) -> None:
         """Change the number, 1 or more. Raises what a new worker's set-up raises: then all is as before."""
 
-
-@runtime_checkable
-class Cancelling(Protocol):
-    """A pool that can end calls before they return."""
-
-    def cancel_ended(self) -> None:
+    def cancel_ended(self) -> None:  # noqa: B027 - only calls on a loop can be
         """Cancel the calls whose epoch has ended: nothing waits for their results. Returns at once."""
 
+    def check(self) -> None:  # noqa: B027 - threads are our own
+        """Notice the end of what it works on. Poll thread, twice a second; returns at once."""
 
-@runtime_checkable
-class Checking(Protocol):
-    """A pool on something that others may end."""
-
-    def check(self) -> None:
-        """Notice that it has ended. Poll thread, twice a second; returns at once."""
-
-
-@runtime_checkable
-class Releasing(Protocol):
-    """A pool that can end by force those of its workers that nothing waits for any more."""
-
-    def let_go(self) -> None:
-        """End them, after the last `stop`; their records stay unfinished. Returns within a second."""
+    def let_go(self) -> None:  # noqa: B027 - threads are daemons
+        """End by force what is left after the last `stop`, within a second; its records stay unfinished."""

@@ -11,12 +11,13 @@ import itertools
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes import resizing
 from ehkafka.wording.live_stack import thread_stack
+from ehkafka.workers.protocol import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,7 +67,7 @@ def wait_until_taken(inbox: Inbox) -> None:
         sleep_until(inbox, lambda: not inbox.frozen)
 
 
-class ThreadPool(ABC):
+class ThreadPool(Workers):
     """`size` daemon threads that execute one handler."""
 
     size_max = SIZE_MAX

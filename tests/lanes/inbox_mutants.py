@@ -240,8 +240,8 @@ Waiting.fail: fail: keys stay unread
 Router.route: receive: records of a waiting key run
     if waits := self._waiting_of(epoch): -> if waits := {}:
     by is_unread=True, is_narrow=True
-Waiting.pause_key: pause: keys stay unread
-    router.unread.end() -> pass
+Waiting._waiting_key: pause: keys stay unread
+    self.router.unread.end() -> pass
 Piles.stop: stop: keys stay unread
     router.unread.end() -> pass
 Piles.hold_back: hold back: keys stay unread
@@ -276,8 +276,8 @@ Waiting._hold: slow start: a failed record's key does not wait
     router.slow.take(held) -> pass
 Waiting.find: slow start: a command finds a key that does not wait
     owner[0] in self.held -> isinstance(owner[0], Held)
-Waiting.pause_key: pause: what has gone of a key in slow start starts
-    router.slow.end_key(epoch.owners, key) -> pass
+Waiting._waiting_key: pause: what has gone of a key in slow start starts
+    self.router.slow.end_key(epoch.owners, key) -> pass
 Piles.stop: stop: keys in slow start go on
     router.slow.end_all() -> pass
 Ending.end: end: keys in slow start stay

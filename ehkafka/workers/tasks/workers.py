@@ -19,6 +19,7 @@ from ehkafka.lanes import resizing
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.wording.live_stack import task_stack, thread_stack
+from ehkafka.workers.protocol import Workers
 from ehkafka.workers.tasks.tasks import InboxTasks
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ SIZE_MAX = 100_000
 STACKS_MAX = 50
 
 
-class AsyncioWorkers:
+class AsyncioWorkers(Workers):
     """Executes one handler on up to `size` tasks of one loop.
 
     `set_up` and `tear_down` run there once each, in one task; what they return is awaited if it can be.

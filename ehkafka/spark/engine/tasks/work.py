@@ -25,7 +25,6 @@ from ehkafka.spark.engine.tasks.outputs import TaskOutputs
 from ehkafka.spark.engine.tasks.partition_work import PartitionWork, naming
 from ehkafka.spark.engine.tasks.watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus
-from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -200,8 +199,7 @@ class TaskWork:
             time.sleep(CHECK_S)
         self._close_partitions()
         for route in self._routes:
-            if isinstance(route.workers, Cancelling):
-                route.workers.cancel_ended()
+            route.workers.cancel_ended()
 
     def _close_partitions(self) -> None:
         for work in self._work.values():
