@@ -56,10 +56,10 @@ def committed(broker: EmbeddedBroker) -> dict[int, int]:
     return {one.partition: one.offset for one in found if one.offset >= 0}
 
 
-def commit_from_outside(broker: EmbeddedBroker, partition: int, offset: int) -> None:
+def commit_from_outside(broker: EmbeddedBroker, partition: int, offset: int, metadata: str = "") -> None:
     """Commit as another client would."""
     other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-    other.commit(offsets=[TopicPartition("t", partition, offset)], asynchronous=False)
+    other.commit(offsets=[TopicPartition("t", partition, offset, metadata)], asynchronous=False)
     other.close()
 
 

@@ -8,25 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from typer.testing import CliRunner
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.formats.folder import CheckpointFolder
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, read_checkpoint
 from ehkafka.checkpoints.stores.file import FileStore
-from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.topics import commits, produce
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
+from tests.cli.test_offsets import HOST, commit_from_outside, ehkafka, reset, sdk_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
     from subprocess import CompletedProcess
 
-HOST = "home.servicebus.windows.net"
 SECRET = "c2VjcmV0/a2V5+Zm9yIG5vYm9keQ=="
 WRITTEN_MS = 1_800_000_000_000
 
@@ -40,29 +36,10 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-def ehkafka(endpoint: str, *arguments: str) -> tuple[int, str, str]:
-    """Run a command for group g; return its exit code, stdout and stderr."""
-    where = ["--group", "g", "--endpoint", endpoint, "--timeout", "5"]
-    ended = CliRunner().invoke(cli, [*arguments, *where])
-    return ended.exit_code, ended.stdout, ended.stderr
-
-
-def reset(broker: EmbeddedBroker, *arguments: str) -> tuple[int, str, str]:
-    """Reset without a watch, and see it through."""
-    return ehkafka(broker.bootstrap, "offsets", "reset", "t", "--watch-for", "0", "--yes", *arguments)
-
-
 def import_from(broker: EmbeddedBroker, folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Import without a watch, and see it through."""
     options = ["--from", str(folder), "--watch-for", "0", "--yes", *arguments]
-    return ehkafka(broker.bootstrap, "offsets", "import", "t", *options)
-
-
-def sdk(folder: Path, partition: int, number: int, host: str = HOST) -> None:
-    """Write a checkpoint of a current SDK as a file."""
-    name = f"{host}/t/$default/checkpoint/{partition}"
-    metadata = {"sequencenumber": str(number), "offset": "1"}
-    CheckpointFolder(folder).write(name, metadata=metadata, body=b"", expected=None)
+    return ehkafka(broker, "offsets", "import", "t", *options)
 
 
 def mirror(folder: Path, partition: int, checkpoint: Checkpoint, *, host: str = HOST) -> None:
@@ -82,15 +59,15 @@ def test_a_name_that_may_be_a_container_is_no_folder_to_make(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EHKAFKA_MIRROR_CONNECTION_STRING", raising=False)
     monkeypatch.delenv("EHKAFKA_MIRROR_CONNECTION_STRING_FILE", raising=False)
-    reset(broker, "--to", "4")
-    code, _, error = ehkafka(broker.bootstrap, "offsets", "export", "t", "--to", "checkpoints", "--yes")
+    reset(broker, "--yes", "--to", "4")
+    code, _, error = ehkafka(broker, "offsets", "export", "t", "--to", "checkpoints", "--yes")
     assert code == 2
     assert "set EHKAFKA_MIRROR_CONNECTION_STRING" in error
     assert "give ./checkpoints" in error
     assert list(tmp_path.iterdir()) == []
-    assert ehkafka(broker.bootstrap, "offsets", "export", "t", "--to", "./checkpoints", "--yes")[0] == 0
+    assert ehkafka(broker, "offsets", "export", "t", "--to", "./checkpoints", "--yes")[0] == 0
     monkeypatch.setenv("EHKAFKA_MIRROR_CONNECTION_STRING", f"AccountName=me;AccountKey={SECRET}")
-    code, _, error = ehkafka(broker.bootstrap, "offsets", "diff", "t", "--from", "checkpoints")
+    code, _, error = ehkafka(broker, "offsets", "diff", "t", "--from", "checkpoints")
     assert code == 2
     assert "'checkpoints' is on this disk" in error
     assert SECRET not in error
@@ -98,23 +75,23 @@ def test_a_name_that_may_be_a_container_is_no_folder_to_make(
 
 def test_a_place_that_excludes_itself_is_refused(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """--partition means: only this one. Nothing else moves, and one that does not exist is named."""
-    code, _, error = reset(broker, "--to", "0=4", "--partition", "1")
+    code, _, error = reset(broker, "--yes", "--to", "0=4", "--partition", "1")
     assert (code, "not among --partition" in error) == (2, True)
-    sdk(tmp_path, 0, 4)
-    code, _, error = reset(broker, "--to", "4", "--partition", "9")
+    sdk_folder(tmp_path, {0: "4"})
+    code, _, error = reset(broker, "--yes", "--to", "4", "--partition", "9")
     assert (code, "partition 9: the topic has no such partition" in error) == (3, True)
     code, _, error = import_from(broker, tmp_path, "--partition", "9")
     assert (code, "partition 9: the topic has no such partition" in error) == (3, True)
     assert commits(broker.bootstrap, "g", "t")[0].offset < 0
     export = ["offsets", "export", "t", "--to", f"{tmp_path}/new", "--partition", "9", "--yes"]
-    code, _, error = ehkafka(broker.bootstrap, *export)
+    code, _, error = ehkafka(broker, *export)
     assert (code, "no partition 9" in error) == (3, True)
     assert not (tmp_path / "new").exists()
 
 
 def test_hostile_names_steer_no_terminal_and_break_no_json(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Other programs write into a container: names of blobs are shown escaped, and JSON stays JSON."""
-    sdk(tmp_path / "a", 0, 4, host="home\x1b[2J\u202e.net")
+    sdk_folder(tmp_path / "a", {0: "4"}, host="home\x1b[2J\u202e.net")
     code, text, error = import_from(broker, tmp_path / "a")
     assert code == 0, error
     assert "\x1b" not in text + error
@@ -124,20 +101,18 @@ def test_hostile_names_steer_no_terminal_and_break_no_json(broker: EmbeddedBroke
     folder.mkdir(parents=True)
     (folder / "0").write_text('{"sequencenumber": "4"}')
     for arguments in (["--json"], []):
-        code, text, error = ehkafka(
-            broker.bootstrap, "offsets", "diff", "t", "--from", str(tmp_path / "b"), *arguments
-        )
+        code, text, error = ehkafka(broker, "offsets", "diff", "t", "--from", str(tmp_path / "b"), *arguments)
         assert code == 0, error
         assert arguments == [] or orjson.loads(text)["partitions"][0]["sdk"] == 5
 
 
 def test_an_export_leaves_the_mirror_of_an_app_alone(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Without its body the app would take it for another program's and never write it again."""
-    reset(broker, "--to", "4")
+    reset(broker, "--yes", "--to", "4")
     mirror(tmp_path, 0, Checkpoint(next_offset=3, owner="app-1"))
     mirror(tmp_path, 1, Checkpoint(next_offset=9, owner="app-1"))
     export = ["offsets", "export", "t", "--to", str(tmp_path), "--to-namespace", HOST, "--to-group", "g"]
-    code, text, _ = ehkafka(broker.bootstrap, *export, "--yes")
+    code, text, _ = ehkafka(broker, *export, "--yes")
     assert code == 0
     assert text.count("not written: the mirror of an ehkafka app lies there") == 2
     for partition, offset in ((0, 3), (1, 9)):
@@ -150,10 +125,10 @@ def test_an_export_leaves_the_mirror_of_an_app_alone(broker: EmbeddedBroker, tmp
 
 def test_a_commit_ahead_of_its_log_is_not_exported(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """A client that begins there would wait for events that are not there yet, and pass them over."""
-    commit(broker, 0, 25)
-    commit(broker, 1, 4)
+    commit_from_outside(broker, 0, 25)
+    commit_from_outside(broker, 1, 4)
     code, text, _ = ehkafka(
-        broker.bootstrap, "offsets", "export", "t", "--to", f"{tmp_path}/c", "--to-namespace", HOST, "--yes"
+        broker, "offsets", "export", "t", "--to", f"{tmp_path}/c", "--to-namespace", HOST, "--yes"
     )
     assert code == 0
     assert "not written: the commit is 15 ahead of the log's end" in text
@@ -162,20 +137,20 @@ def test_a_commit_ahead_of_its_log_is_not_exported(broker: EmbeddedBroker, tmp_p
 
 def test_an_export_outside_of_its_folder_is_refused(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """No prefix leads out of the folder that was named."""
-    commit(broker, 0, 4)
+    commit_from_outside(broker, 0, 4)
     export = ["offsets", "export", "t", "--to", f"{tmp_path}/c", "--format", "eph", "--yes", "--prefix"]
     for prefix in ("../../", f"{tmp_path}/"):
-        code, _, error = ehkafka(broker.bootstrap, *export, prefix)
+        code, _, error = ehkafka(broker, *export, prefix)
         assert (code, "no name of a file below" in error) == (3, True)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_diff_shows_the_mirror_of_this_namespace(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Two namespaces mirror groups of one name into one container: theirs is not shown for ours."""
-    commit(broker, 0, 4)
+    commit_from_outside(broker, 0, 4)
     mirror(tmp_path, 0, Checkpoint(next_offset=4, owner="app-1"), host="127.0.0.1")
     mirror(tmp_path, 0, Checkpoint(next_offset=9, owner="app-2"), host="zz.example")
-    code, text, error = ehkafka(broker.bootstrap, "offsets", "diff", "t", "--from", str(tmp_path), "--json")
+    code, text, error = ehkafka(broker, "offsets", "diff", "t", "--from", str(tmp_path), "--json")
     assert code == 0, error
     assert [one["mirror"] for one in orjson.loads(text)["partitions"]] == [4, None]
 
@@ -195,17 +170,17 @@ def test_a_mirror_of_another_log_is_not_imported(
 
 def test_a_reset_to_the_very_commit_begins_anew_there(broker: EmbeddedBroker) -> None:
     """What was finished above it is shown, handled again, and nowhere brought back from."""
-    commit(broker, 0, 4, encode(4, LogFacts(), ((5, 8),), 0, 1000).text or "")
-    text = ehkafka(broker.bootstrap, "offsets", "show", "t")[1]
+    commit_from_outside(broker, 0, 4, encode(4, LogFacts(), ((5, 8),), 0, 1000).text or "")
+    text = ehkafka(broker, "offsets", "show", "t")[1]
     assert "3 finished above it" in text
-    code, text, error = reset(broker, "--to", "4", "--partition", "0", "--json")
+    code, text, error = reset(broker, "--yes", "--to", "4", "--partition", "0", "--json")
     assert code == 0, error
     found = orjson.loads(text)
     assert found["moves"][0]["finished_again"] == 3
     assert found["after"]["partitions"][0]["finished_above"] == 0
     there = commits(broker.bootstrap, "g", "t")[0]
     assert (there.offset, there.metadata) == (4, MOVED)
-    assert "There is nothing to move" in ehkafka(broker.bootstrap, "offsets", "reset", "t", "--to", "0=4")[1]
+    assert "There is nothing to move" in ehkafka(broker, "offsets", "reset", "t", "--to", "0=4")[1]
 
 
 def test_each_look_of_a_watched_lag_is_a_line_of_json(
@@ -213,7 +188,7 @@ def test_each_look_of_a_watched_lag_is_a_line_of_json(
 ) -> None:
     """A program reads line by line; one look alone stays readable."""
     monkeypatch.setattr("ehkafka.cli.lag._pause", lambda _s: broker.produce("t", [(b"k", b"v")], partition=0))
-    code, text, _ = ehkafka(broker.bootstrap, "lag", "t", "--watch", "--json", "--fail-over", "21")
+    code, text, _ = ehkafka(broker, "lag", "t", "--watch", "--json", "--fail-over", "21")
     assert code == 6
     assert [orjson.loads(line)["total_lag"] for line in text.splitlines()] == [20, 21, 22]
 
@@ -238,15 +213,7 @@ def test_owners_of_a_list_with_absurd_times(broker: EmbeddedBroker, tmp_path: Pa
         metadata = {"owner": "app-1", "epoch": "1", "at_ms": str(at_ms)}
         (tmp_path / "list.json").write_bytes(orjson.dumps([{"name": name, "metadata": metadata}]))
         where = ["--mirror", f"{tmp_path}/list.json", "--namespace", HOST]
-        code, text, error = ehkafka(broker.bootstrap, "owners", "t", *where, "--json")
+        code, text, error = ehkafka(broker, "owners", "t", *where, "--json")
         assert code == 0, error
         rows.append(orjson.loads(text)["partitions"][0])
     assert [row["owner"] for row in rows] == [None, "app-1"]
-
-
-def commit(broker: EmbeddedBroker, partition: int, offset: int, metadata: str = "") -> None:
-    """Commit as an app would."""
-    other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-    there = TopicPartition("t", partition, offset, metadata)
-    other.commit(offsets=[there], asynchronous=False)
-    other.close()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,6 +120,22 @@ class Client:
     def post(self, path: str, body: Any, **headers: str) -> Answered:
         """Send a JSON body."""
         return self.ask(path, "POST", body, **headers)
+
+
+def connected(client: Client, stack: ExitStack, first: bytes = b"", receive_bytes: int = 0) -> socket.socket:
+    """Open a connection, and send something."""
+    one = stack.enter_context(socket.socket())
+    if receive_bytes:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    one.settimeout(10.0)
+    one.connect(("127.0.0.1", client.port))
+    one.sendall(first)
+    return one
+
+
+def ask_for(path: str) -> bytes:
+    """Return a request."""
+    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
 
 
 @pytest.fixture

@@ -18,23 +18,13 @@ from ehkafka.events import ActionTaken
 from ehkafka.http import protocol, server
 from ehkafka.http.stream import STREAMS_MAX
 from ehkafka.telemetry.snapshot import Health
+from tests.http.conftest import ask_for, connected
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NO_TEXT = "no luck with \udce9.txt"
-
-
-def connected(client: Any, stack: ExitStack, first: bytes = b"", receive_bytes: int = 0) -> socket.socket:
-    """Open a connection, and send something."""
-    one = stack.enter_context(socket.socket())
-    if receive_bytes:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    one.settimeout(10.0)
-    one.connect(("127.0.0.1", client.port))
-    one.sendall(first)
-    return one
 
 
 def connections(client: Any) -> int:
@@ -53,11 +43,6 @@ def closed(one: socket.socket) -> bool:
         return one.recv(64) == b""
     except ConnectionResetError:
         return True
-
-
-def ask_for(path: str) -> bytes:
-    """Return a request."""
-    return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
 
 
 def test_a_text_that_is_no_unicode_breaks_no_answer(client: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -17,17 +16,12 @@ from ehkafka.http.state import KEYS_MAX
 from ehkafka.http.stream import STREAMS_MAX
 from ehkafka.offsets.members import Member
 from ehkafka.run.steer.keys import KeyState
+from tests.http.conftest import ask_for, connected
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
-
-
-def connected(client: Any, stack: ExitStack, first: bytes = b"") -> socket.socket:
-    """Open a connection, and send something."""
-    one = stack.enter_context(socket.create_connection(("127.0.0.1", client.port), timeout=10.0))
-    one.sendall(first)
-    return one
 
 
 def is_open(one: socket.socket) -> bool:
@@ -44,7 +38,7 @@ def is_open(one: socket.socket) -> bool:
 
 def test_too_many_streams_are_refused_and_probes_go_on(client: Any) -> None:
     """One more than may gets 503; a place that is free again is taken again."""
-    request = b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    request = ask_for("/events")
     with ExitStack() as stack:
         streams = [connected(client, stack, request) for _ in range(STREAMS_MAX)]
         for one in streams:
@@ -81,7 +75,7 @@ def test_the_state_is_bounded_and_says_what_it_leaves_out(client: Any) -> None:
 def test_a_stream_has_the_state_at_once_and_then_events(client: Any) -> None:
     """Each as one server-sent event, with what this listener may."""
     with ExitStack() as stack:
-        one = connected(client, stack, b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        one = connected(client, stack, ask_for("/events"))
         seen = b""
         while b"event: state" not in seen or b'"may_act":false' not in seen:
             seen += one.recv(65_536)
@@ -101,7 +95,7 @@ def test_a_client_that_says_nothing_is_let_go(
     with ExitStack() as stack:
         silent = connected(client, stack)
         slow = connected(client, stack, b"GET /live HTTP/1.1\r\n")
-        stream = connected(client, stack, b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        stream = connected(client, stack, ask_for("/events"))
         assert silent.recv(64) == b""
         wait_until(lambda: not is_open(slow), "the end of a header that takes all day")
         assert stream.recv(64).startswith(b"HTTP/1.1 200")
@@ -165,7 +159,7 @@ def test_a_key_that_is_elsewhere_is_answered_with_who_has_it(
 def test_the_server_ends_at_once_with_streams_open(client: Any) -> None:
     """A stop of the app does not wait for listeners."""
     with ExitStack() as stack:
-        one = connected(client, stack, b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        one = connected(client, stack, ask_for("/events"))
         assert one.recv(64)
         began_s = time.monotonic()
         client.site.stop()

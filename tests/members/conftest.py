@@ -15,6 +15,7 @@ import pytest
 
 from tests.kit.running import Running
 from tests.kit.stage import stage, stage_on
+from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -119,3 +120,20 @@ def start(tmp_path: Path, write: Callable[..., Path]) -> Iterator[Callable[..., 
     yield begin
     for program in started:
         program.close()
+
+
+@pytest.fixture
+def serve(
+    start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], tuple[Program, Port]]:
+    """Return what runs a supervisor of two members that serves a port; it returns both."""
+    monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
+
+    def begin(program: str) -> tuple[Program, Port]:
+        running = start(parts=(program,))
+        running.wait_until_ready(2)
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", running.stderr)
+        assert found is not None, running.stderr
+        return running, Port(int(found[1]))
+
+    return begin

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.kit.supervisor_port import Port
 
 LIMIT_S = 60.0
 POISON = """
@@ -34,20 +32,9 @@ POISON = """
 """
 
 
-@pytest.fixture
-def served(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Port]:
-    """Run a supervisor of two members with a port; return both."""
-    monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
-    running = start(parts=(POISON,))
-    running.wait_until_ready(2)
-    found = re.search(r"http://127\.0\.0\.1:(\d+)", running.stderr)
-    assert found is not None, running.stderr
-    return running, Port(int(found[1]))
-
-
-def test_probes_state_and_metrics_are_those_of_all_members(served: tuple[Any, Port]) -> None:
+def test_probes_state_and_metrics_are_those_of_all_members(serve: Callable[[str], tuple[Any, Port]]) -> None:
     """Ready needs as many as was asked for; each metric names its member."""
-    running, port = served
+    running, port = serve(POISON)
     # The group may still move: a member that joins late takes partitions from the other one.
     wait_until(lambda: [port.ask(path)[0] for path in ("/live", "/startup", "/ready")] == [200, 200, 200])
     members = port.ask("/snapshot")[1]["members"]
@@ -62,9 +49,9 @@ def test_probes_state_and_metrics_are_those_of_all_members(served: tuple[Any, Po
     wait_until(lambda: port.ask("/ready")[0] == 200, timeout_s=LIMIT_S)
 
 
-def test_an_action_reaches_the_member_that_has_the_key(served: tuple[Any, Port]) -> None:
+def test_an_action_reaches_the_member_that_has_the_key(serve: Callable[[str], tuple[Any, Port]]) -> None:
     """By its head and by its text; a handler stops in all; who is not here is said."""
-    running, port = served
+    running, port = serve(POISON)
     act = lambda **asked: port.ask("/actions", asked)  # noqa: E731 - one line for each call below
     status, answer = act(do="skip", target="key", name="never")
     assert (status, answer["reason"]) == (404, "unknown")

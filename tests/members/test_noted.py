@@ -8,16 +8,15 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from ehkafka.checkpoints import FileStore
 from ehkafka.offsets.owners import read_owners
-from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.kit.supervisor_port import Port
 
 LIMIT_S = 30.0
 FAILING = """
@@ -52,20 +51,11 @@ FAILING = """
 """
 
 
-@pytest.fixture
-def served(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Port]:
-    """Run a supervisor of two members whose handlers fail; return both."""
-    monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
-    running = start(parts=(FAILING,))
-    running.wait_until_ready(2)
-    found = re.search(r"http://127\.0\.0\.1:(\d+)", running.stderr)
-    assert found is not None, running.stderr
-    return running, Port(int(found[1]))
-
-
-def test_errors_stacks_and_rebalances_of_all_members_are_shown(served: tuple[Any, Port]) -> None:
+def test_errors_and_stacks_of_all_members_are_shown(
+    serve: Callable[[str], tuple[Any, Port]],
+) -> None:
     """Each with its member; a call that is stuck with where it stands; a silent member delays no answer."""
-    running, port = served
+    running, port = serve(FAILING)
     state: dict[str, Any] = {}
 
     def shown(holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.events import PartitionAssigned
+from ehkafka.records import TopicPartition
 from ehkafka.telemetry.log_lines import LogLines
 from tests.kit.clock import VirtualClock
 from tests.kit.events import Events
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 DEADLINE_S = 20.0
+PARTITION = TopicPartition("readings", 0)
 
 
 class Seen(Events):
@@ -50,6 +52,11 @@ class Gate:
         """Wait for `opened`."""
         self.entered.set()
         assert self.opened.wait(DEADLINE_S)
+
+
+def assigned(epoch: int = 1) -> PartitionAssigned:
+    """Return an event that a test can tell from others."""
+    return PartitionAssigned(PARTITION, epoch, "earliest")
 
 
 @pytest.fixture

@@ -9,18 +9,13 @@ from typing import Any, get_args
 import pytest
 
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.events import CounterName, PartitionAssigned, PartitionResumed
+from ehkafka.events import CounterName, PartitionResumed
 from ehkafka.events.event import COUNTERS
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.bus import EventBus
+from tests.telemetry.conftest import DEADLINE_S, assigned
 
 PARTITION = TopicPartition("readings", 0)
-DEADLINE_S = 20.0
-
-
-def assigned(epoch: int = 1) -> PartitionAssigned:
-    """Return an event that a test can tell from others."""
-    return PartitionAssigned(PARTITION, epoch, "earliest")
 
 
 def test_hooks_get_every_event_in_emit_order_on_the_telemetry_thread(seen: Any) -> None:

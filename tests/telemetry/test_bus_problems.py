@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.events import Event, PartitionAssigned
-from ehkafka.records import TopicPartition
 from ehkafka.telemetry.bus import EventBus
 from tests.kit.clock import VirtualClock
 from tests.kit.unstolen import unstolen_s
+from tests.telemetry.conftest import DEADLINE_S, assigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PARTITION = TopicPartition("readings", 0)
-DEADLINE_S = 20.0
+    from ehkafka.events import Event
 
 
 class Raising:
@@ -62,11 +60,6 @@ def add_log_handler() -> Iterator[Callable[[logging.Handler], None]]:
     yield add
     for handler in added:
         logger.removeHandler(handler)
-
-
-def assigned(epoch: int = 1) -> PartitionAssigned:
-    """Return an event that a test can tell from others."""
-    return PartitionAssigned(PARTITION, epoch, "earliest")
 
 
 def lines_with(log: pytest.LogCaptureFixture, part: str) -> list[logging.LogRecord]:
