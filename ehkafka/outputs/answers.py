@@ -1,4 +1,4 @@
-"""Sorts the broker's errors: an error is about the message, about its producer, or means "later". Pure.
+"""Hands one message to a client, and sorts errors: of the message, of its producer, or "later".
 
 By "later" a broker throttles. Event Hubs delays its answers while a namespace is above its throughput, and
 refuses with `POLICY_VIOLATION` if the delay would be longer than the client waits ("Event Hubs docs,
@@ -8,12 +8,15 @@ brokers use `POLICY_VIOLATION` for a policy that the message violates.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import describe
 from ehkafka.outputs.output import OutputRefusedError
+
+QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001 - librdkafka's own codes start with an underscore
 
 TAKEN_BACK: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001
 """The sender itself has purged the message."""
@@ -49,3 +52,23 @@ def again_s(tries: int) -> float:
 def refused_error(error: KafkaError) -> OutputRefusedError:
     """Return a broker's refusal as the error for a judge."""
     return OutputRefusedError(describe_error(error), error.code())
+
+
+def produce_one(
+    client: Any, topic: str, value: Any, key: Any, headers: Any, partition: int, *on_report: Any
+) -> KafkaError | OutputRefusedError | None:
+    """Return why the client does not take a message; None if it does.
+
+    `QUEUE_FULL` is temporary. An `OutputRefusedError` is permanent: the message cannot be encoded.
+    """
+    given = {} if headers is None else {"headers": headers}
+    try:
+        client.produce(topic, value, key, partition, *on_report, **given)
+    except BufferError:
+        return KafkaError(QUEUE_FULL)
+    except KafkaException as failed:
+        error: KafkaError = failed.args[0]
+        return error
+    except Exception as failed:  # headers may hold anything
+        return OutputRefusedError(describe(failed))
+    return None

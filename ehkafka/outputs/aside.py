@@ -17,10 +17,17 @@ from confluent_kafka import KafkaError
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import OutputThrottled
-from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, again_s, refused_error
+from ehkafka.outputs.answers import (
+    CONSEQUENCES,
+    IN_DOUBT,
+    QUEUE_FULL,
+    TAKEN_BACK,
+    again_s,
+    produce_one,
+    refused_error,
+)
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import OutputRefusedError, Source
-from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -79,8 +86,9 @@ class Aside:
         self._turns: dict[object, Turn] = {}
         # The last output of the refused batch in each group that had no further refusal so far.
         self._suspects: dict[object, Output] = {}
-        # How many were acknowledged, and how many refused as too large, since the sender looked last.
-        self.passed = self.too_large = 0
+        # Of the last batches that were refused as too large: their outputs, how many of these were
+        # acknowledged, and how many were refused as too large again.
+        self._too_large = self._passed = self._still_too_large = 0
         # The judges' answers: seconds until the next try; None: not needed any more. Appended by any thread.
         self._decided: deque[tuple[object, Turn, float | None]] = deque()
 
@@ -111,6 +119,15 @@ class Aside:
             return
         self._outputs.aside[place] = deque([output])
         self._turns[place] = Turn(output)
+
+    def took_all(self, too_large: int) -> bool:
+        """Tell whether all of the last batches that were too large were accepted one by one.
+
+        Then the batches were too large, not their outputs. `too_large` outputs are in the next such batches.
+        """
+        took_all = 0 < self._too_large <= self._passed and not self._still_too_large
+        self._too_large, self._passed, self._still_too_large = too_large, 0, 0
+        return took_all
 
     def takes(self, output: Output) -> bool:
         """Take an output whose group is here; False: it may be sent with others. The caller has the lock."""
@@ -201,7 +218,7 @@ class Aside:
             self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001 - librdkafka's
             turn.due_s = self._clock() + AGAIN_S
         elif error is None:
-            self.passed += 1
+            self._passed += 1
             self._producer.acknowledged()
             self._end(place, turn)
             if isinstance(turn.output.source, Source):
@@ -223,7 +240,7 @@ class Aside:
 
     def _refused(self, place: object, turn: Turn, error: OutputRefusedError) -> None:
         """Let its source or its judge decide: another try, or the end of it."""
-        self.too_large += error.is_too_large
+        self._still_too_large += error.is_too_large
         self._suspects.pop(place, None)
         output = turn.output
         if isinstance(output.source, Source) and output.source.takes_refusals:

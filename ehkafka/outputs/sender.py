@@ -17,14 +17,21 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError
 
 from ehkafka.lanes.inbox import EPOCH
-from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, refused_error
+from ehkafka.outputs.answers import (
+    CONSEQUENCES,
+    IN_DOUBT,
+    QUEUE_FULL,
+    TAKEN_BACK,
+    busy_codes,
+    produce_one,
+    refused_error,
+)
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.batch import ONE_BY_ONE, Batch, SomeSentError, fitting, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import ID_S, LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of
-from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 from ehkafka.outputs.properties import BATCH_OUTPUTS_MAX, QUEUE_MESSAGES
 from ehkafka.outputs.turns import Turns
 from ehkafka.outputs.unacknowledged import report_gone
@@ -85,8 +92,6 @@ class OutputSender:
         # This client's refused batches; partitions where its answers do not count; whether it is throttled.
         self._refused: dict[Batch, OutputRefusedError] = {}
         self._doubted: set[Line] = set()
-        # How many outputs were in the last batches that were refused as too large.
-        self._suspects = 0
         self._is_throttled = False
         self._turns = Turns(outputs.lines, are_taken=takes_turns)
         # The client's queue is full.
@@ -416,7 +421,9 @@ class OutputSender:
         outputs, aside = self.outputs, self._aside
         # First: its last answers may explain more.
         self._producer.give_up(LAST_ANSWERS_S)
-        self._mind_size()
+        too_large = sum(len(batch) for batch, error in self._refused.items() if error.is_too_large)
+        if too_large and aside.took_all(too_large):
+            self._producer.batch_bytes = smaller_batches(self._producer.batch_bytes)
         self._producer.renew(is_fault=is_fault and not self._refused, waits=self._is_throttled)
         with outputs.lock:
             refused = {id(output.source): None for batch in self._refused for output in batch}
@@ -438,13 +445,3 @@ class OutputSender:
         self._doubted.clear()
         self._known.forget()
         self._turns.clear()
-
-    def _mind_size(self) -> None:
-        """Make the next client's batches smaller if all outputs of refused batches were accepted alone."""
-        suspects = sum(len(batch) for batch, error in self._refused.items() if error.is_too_large)
-        if not suspects:
-            return
-        aside, producer = self._aside, self._producer
-        if self._suspects and aside.passed >= self._suspects and not aside.too_large:
-            producer.batch_bytes = smaller_batches(producer.batch_bytes)
-        self._suspects, aside.passed, aside.too_large = suspects, 0, 0

@@ -220,11 +220,11 @@ class Unacknowledged:
         batched = (batch.flat[SOURCE::PARTS] for batch in batches)
         return chain(added, *batched, *flats, [output.source for output in aside])
 
-    def lowest(self) -> dict[Epoch, int]:
+    def lowest(self, *, with_kept: bool = True) -> dict[Epoch, int]:
         """Return each epoch's lowest offset with an unacknowledged output: a commit stops there."""
         lowest: dict[Epoch, int] = {}
         others: list[Entry | Source] = []
-        for source in self.sources():
+        for source in self.sources(with_kept=with_kept):
             if type(source) is not tuple:
                 others.append(source)
                 continue
@@ -238,14 +238,7 @@ class Unacknowledged:
 
     def waiting_epochs(self) -> set[Epoch]:
         """Return the epochs with outputs that may still be acknowledged."""
-        others: list[Entry | Source] = []
-        epochs: set[Epoch] = set()
-        for source in self.sources(with_kept=False):
-            if type(source) is tuple:
-                epochs.add(source[EPOCH])
-            else:
-                others.append(source)
-        return epochs.union(epoch for epoch, _ in places_of(others))
+        return {*self.lowest(with_kept=False)}
 
     def waiting(self) -> dict[Epoch, set[int]]:
         """Return the offsets of each epoch's records with unacknowledged outputs."""

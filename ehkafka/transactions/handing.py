@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, refused_error
+from ehkafka.outputs.answers import CONSEQUENCES, QUEUE_FULL, TAKEN_BACK, produce_one, refused_error
 from ehkafka.outputs.output import PARTS
-from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.errors import ConfigurationError, NotDeliveredError
+from ehkafka.errors import ConfigurationError, EndpointError, NotDeliveredError
 from ehkafka.events import MessageNotDelivered, MessageProducerReplaced
 from ehkafka.metrics import Collector
 from ehkafka.outputs.own_producer import Delivered
@@ -211,6 +211,19 @@ def test_a_message_that_finds_no_broker_times_out(out: Any, events: Any) -> None
     out.broker.fail_next(ApiKey.INIT_PRODUCER_ID, *[14] * 20)
     with pytest.raises(NotDeliveredError, match=r"not delivered: .*(time|TIME)"):
         app.producer.send("audit", b"1").result(LIMIT_S)
+
+
+def test_a_message_times_out_while_no_client_can_be_opened(out: Any, monkeypatch: Any) -> None:
+    """Its error names the reason."""
+
+    def refuse(*_properties: Any, **_callbacks: Any) -> None:
+        raise EndpointError("the credential is away")
+
+    monkeypatch.setattr("ehkafka.outputs.one_producer.open_producer", refuse)
+    app = out.start(idle, producer={"message.timeout.ms": 1_000})
+    sent = app.producer.send("audit", b"1")
+    with pytest.raises(NotDeliveredError, match=r"timed out \(message.timeout.ms\): the credential is away"):
+        sent.result(LIMIT_S)
 
 
 def test_while_messages_wait_they_are_counted_and_flush_says_how_many(out: Any) -> None:

@@ -107,13 +107,14 @@ def test_batches_get_smaller_where_all_of_one_pass_alone(*, too_large: int, is_s
     """Then it was the batch that was too large, and none of its outputs."""
     with calm() as world:
         sender = world.sender
-        for _ in range(2):
+        for value in (b"a1", b"b1"):
             world.broker.stands = set(ALL)
-            put(world, b"a1")
+            put(world, value)
             sender._hand_over()
             fail(world, TOO_LARGE)
-            sender._mind_size()
-            sender._aside.passed, sender._aside.too_large = 1, too_large
+            sender._renew(is_fault=False)
+            sender._aside._passed, sender._aside._still_too_large = 1, too_large
+            sender._producer.open_when_due()
         assert sender._producer.batch_bytes == (BATCH_BYTES // 4 if is_smaller else None)
 
 

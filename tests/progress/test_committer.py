@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EngineError
+from ehkafka.progress.commits import OutsideCommits
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.metadata import LogFacts
@@ -143,3 +144,37 @@ def test_a_listener_that_fails_ends_the_app_and_not_the_callback(bench: Bench) -
     (failure,) = bench.fatal
     assert isinstance(failure, EngineError)
     assert "no luck" in str(failure)
+
+
+class Outside:
+    """A consumer outside of the group, whose broker answers a commit when a test lets it."""
+
+    def __init__(self) -> None:
+        self.commits = OutsideCommits()
+        self.asked: list[list[KafkaPartition]] = []
+        # The errors of the answers that the next poll brings, oldest commit first.
+        self.due: list[KafkaError | None] = []
+
+    def commit(self, offsets: list[KafkaPartition], *, asynchronous: bool) -> None:
+        """Take a commit."""
+        assert asynchronous
+        self.asked.append(offsets)
+
+    def consume(self, _count: int, _timeout_s: float) -> None:
+        """Let the answers through."""
+        while self.due:
+            self.commits.on_commit(self.due.pop(0), self.asked.pop(0))
+
+
+def test_from_outside_of_the_group_an_answer_is_of_the_commit_that_it_names() -> None:
+    """One that comes too late says nothing of the next commit; the client is closed once it is there."""
+    outside: Any = Outside()
+    commits, late = outside.commits, KafkaError(KafkaError._TIMED_OUT)
+    assert commits.ready(outside, {P0: Position(1, 10)})(0.01) is None
+    assert not commits.is_answered(outside, 0.01)
+    outside.due = [late, None]
+    error, partitions = commits.ready(outside, {P0: Position(1, 11)})(5.0)
+    assert (error, [one.offset for one in partitions]) == (None, [11])
+    assert commits.is_answered(outside, 0.0)
+    assert [error for error, _ in commits.answers()] == [late]
+    assert commits.answers() == []
