@@ -59,26 +59,7 @@ class Consumer(PollingConsumer):
         ...
     ```
 
-    What it does in its own way. Each is logged once, and switched off by its name in `as_confluent=`:
-
-    - `bare_commit`: `commit()` without arguments takes the positions of what polls have returned by then.
-      confluent-kafka takes them a little later, perhaps with the next batch, which is not handled yet.
-    - `coalescing`: one commit is on its way at a time. Those asked for meanwhile go in the next request,
-      together; asynchronous ones at least 1 s apart on Event Hubs, synchronous ones at once. Each is
-      answered, `on_commit` in a later `poll` or `consume` or in `close`. What waits is sent before a
-      partition is revoked and at `close`.
-    - `auto_commit`: `enable.auto.commit` commits, at each interval, at a revoke and at `close`, what a poll
-      has returned once a later poll has begun: not what the program may still be busy with, nor what it has
-      gone back from by `seek`.
-    - `callbacks`: an exception in a callback comes out of `poll` or `consume`, after at most 0.2 s, and the
-      records that were about to be returned are returned by the next call. A `close()` in a callback is
-      done when that call ends.
-    - `replaced_logs`: whether a topic was deleted and recreated under its name is asked on a thread of its
-      own, at an assignment and every five minutes, and logged (`LogReplaced`); commits carry what shows it
-      as their metadata, which `committed()` leaves out. The position stays, but with `contiguous=True` or
-      `mirror=` such a partition begins anew as `auto.offset.reset` says; `latest`, which would skip more,
-      moves nothing.
-    - `settings`: on Event Hubs, what the service needs is added and what it does not take is refused.
+    What it does in its own way is listed at `as_confluent`; each is logged once, when it first matters.
 
     With `contiguous=True` records may be finished in any order, by any thread: `store_offsets(message)` and
     `commit(message)` (an offset stands for the record before it) say that this record is done, and no commit

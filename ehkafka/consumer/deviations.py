@@ -32,15 +32,18 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
         "bare_commit": "commit() without arguments takes the positions at the call; confluent-kafka takes "
         "them later, when the next batch may have moved them past records that are not handled",
         "coalescing": "commits asked for while one is on its way share the next request, and asynchronous "
-        "ones keep the pace of Event Hubs; each is answered. confluent-kafka sends one request each",
-        "auto_commit": "enable.auto.commit commits what a poll returned once a later poll has begun; "
-        "confluent-kafka commits, at close too, what may still be in the hands of the program",
-        "callbacks": "an exception in a callback comes out of poll() or consume(), and the records that "
-        "were about to be returned are returned by the next call; confluent-kafka drops them. close() in a "
-        "callback waits for the end of the call; confluent-kafka may hang",
+        "ones are at least 1 s apart on Event Hubs. Each is answered, on_commit in a later poll, consume or "
+        "close; what waits is sent before a revoke and at close. confluent-kafka sends one request each",
+        "auto_commit": "enable.auto.commit commits what a poll returned once a later poll has begun, and "
+        "nothing that a seek went back from; confluent-kafka commits, at close too, what may still be in the "
+        "hands of the program",
+        "callbacks": "an exception in a callback comes out of poll() or consume(), after at most 0.2 s, and "
+        "the records that were about to be returned are returned by the next call; confluent-kafka drops "
+        "them. close() in a callback waits for the end of the call; confluent-kafka may hang",
         "replaced_logs": "whether a topic was deleted and recreated under its name is asked on a thread of "
-        "its own and logged, and commits carry what shows it; contiguous=True or a mirror begin such a "
-        "partition anew, as auto.offset.reset=earliest or error says. confluent-kafka resumes in its middle",
+        "its own, at an assignment and every five minutes, and logged. Commits carry what shows it as their "
+        "metadata, which committed() leaves out. contiguous=True or a mirror begin such a partition anew, as "
+        "auto.offset.reset=earliest or error says. confluent-kafka resumes in its middle",
         "settings": "on Event Hubs, settings that the service needs are added and those that it does not "
         "take are refused; confluent-kafka passes all of them on",
     }

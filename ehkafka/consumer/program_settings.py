@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ehkafka.checkpoints.store_mirror import checked_choice
+from ehkafka.consumer.deviations import DEVIATIONS
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.option import option, options_of
 from ehkafka.wording.calling import must_be_endpoint
@@ -77,7 +78,9 @@ class OwnOptions:
         most=86_400,
     )
     as_confluent: Collection[Deviation] = option(
-        (), 'names of what is to be done in confluent-kafka\'s way, such as `"bare_commit"`.'
+        (),
+        'names of what is to be done in confluent-kafka\'s way, such as `"bare_commit"`. There are:'
+        + "".join(f"\n  - `{name}`: {text}." for name, text in DEVIATIONS.items()),
     )
 
     def __post_init__(self) -> None:

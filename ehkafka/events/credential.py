@@ -25,7 +25,7 @@ class CredentialRotated(Event):
 class CredentialUnusable(Event, level=WARNING):
     """Reading the credential again gave nothing usable; the old one stays in use.
 
-    Reported when it begins, when the reason changes, and about twice a minute while it lasts.
+    Reported at each read that fails, and once of a read that hangs; the log has it about twice a minute.
     """
 
     source: str

@@ -7,7 +7,7 @@ import pytest
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.keys import watch as credential_watch
-from ehkafka.endpoint.keys.watch import HANGING_S, REPORT_AGAIN_S, CredentialWatch
+from ehkafka.endpoint.keys.watch import HANGING_S, CredentialWatch
 from ehkafka.events import CredentialRotated, CredentialUnusable, Event
 
 if TYPE_CHECKING:
@@ -149,27 +149,20 @@ def test_after_the_stop_the_client_is_left_alone(
     assert client.logins == []
 
 
-def test_a_failing_read_is_reported_once_and_then_now_and_then(
+def test_each_failing_read_is_reported(
     path: Path, credential: RotatingCredential, connection_string: str, noted: Noted
 ) -> None:
-    """The first failure and a new reason are reported at once, the same one again after half a minute."""
-    now_s = 0.0
-    watch = CredentialWatch(credential, noted.emit, clock=lambda: now_s)
-    path.unlink()
-    for _ in range(100):
+    """With its reason, and how many there were in a row; the log has each reason twice a minute."""
+    watch = CredentialWatch(credential, noted.emit)
+    for text in (None, None, "", connection_string, None):
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_text(text)
         watch.check(credential)
-        now_s += REPORT_AGAIN_S / 100
-    assert [(event.failures, "does not exist" in event.reason) for event in unusable(noted)] == [(1, True)]
-    watch.check(credential)
-    assert [event.failures for event in unusable(noted)] == [1, 101]
-    path.write_text("")
-    watch.check(credential)
-    assert "it is empty" in unusable(noted)[-1].reason
-    path.write_text(connection_string)
-    watch.check(credential)
-    path.unlink()
-    watch.check(credential)
-    assert [event.failures for event in unusable(noted)] == [1, 101, 102, 1]
+    assert [event.failures for event in unusable(noted)] == [1, 2, 3, 1]
+    reasons = [event.reason for event in unusable(noted)]
+    assert ["does not exist" in reasons[0], "it is empty" in reasons[2]] == [True, True]
+    assert len({event.subject() for event in unusable(noted)}) == 2
 
 
 @pytest.mark.parametrize("end", [RuntimeError, SystemExit, KeyboardInterrupt])
@@ -243,9 +236,6 @@ def test_a_read_that_hangs_is_reported_by_the_client_and_does_not_hold_up_a_stop
             "a read has not returned for 30 s; a rotated key is not seen"
         ]
         assert "has not returned for 30 s" in str(watch.problem)
-        now_s = HANGING_S + REPORT_AGAIN_S
-        watch.apply()
-        assert len(unusable(noted)) == 2
         watch.stop()
     finally:
         release.set()

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ehkafka.endpoint.keys.rotation import RotatingCredential
     from ehkafka.events import Event
 
-# While reads keep failing for the same reason, so often is it reported.
-REPORT_AGAIN_S = 30.0
 # A read that takes longer is reported.
 HANGING_S = 30.0
 # The least time between two reads: a refused client asks for one with every attempt.
@@ -58,11 +56,12 @@ class CredentialWatch:
         # The client's thread only.
         self._client: _Client | None = None
         self._applied = credential.current() if credential is not None else None
-        self._hanging_reported_s: float | None = None
+        # The start of the read that was reported as hanging.
+        self._hanging_since_s: float | None = None
         # Written by the watch's thread only; `apply` reads since when it reads, `problem` all three.
         self._reading_since_s: float | None = None
         self._failures = 0
-        self._reported: tuple[str, float] | None = None
+        self._reason = ""
 
     def start(self, client: _Client) -> None:
         """Begin to read. On the client's thread, like `apply`."""
@@ -99,7 +98,10 @@ class CredentialWatch:
             self._client.set_sasl_credentials(login.username, login.password.reveal())
             self._applied = login
             self._emit(CredentialRotated(self._credential.source.name))
-        self._report_if_hanging(self._credential.source.name)
+        since_s = self._reading_since_s
+        if (reason := self._hanging()) is not None and since_s != self._hanging_since_s:
+            self._hanging_since_s = since_s
+            self._emit(CredentialUnusable(self._credential.source.name, reason, 1))
 
     @property
     def problem(self) -> str | None:
@@ -109,10 +111,9 @@ class CredentialWatch:
         """
         if self._credential is None:
             return None
-        reason = self._hanging(self._clock())
-        reported = self._reported
-        if reason is None and reported is not None and self._failures > 1:
-            reason = f"{self._failures} reads in a row failed: {reported[0]}"
+        reason = self._hanging()
+        if reason is None and self._failures > 1:
+            reason = f"{self._failures} reads in a row failed: {self._reason}"
         if reason is None:
             return None
         return f"The key in use cannot be renewed from {self._credential.source.name}: {ended(reason)}"
@@ -127,7 +128,7 @@ class CredentialWatch:
                 self.check(credential)
 
     def check(self, credential: RotatingCredential) -> None:
-        """Read once, and report a failure unless one was reported lately. On the watch's thread."""
+        """Read once, and report a failure; the log leaves out repetitions. On the watch's thread."""
         self._reading_since_s = self._clock()
         try:
             credential.reload()
@@ -136,32 +137,18 @@ class CredentialWatch:
         except BaseException as error:  # a callable's sys.exit() must not end the watch
             self._report_failure(credential.source.name, f"the read ended with {type(error).__qualname__}")
         else:
-            self._failures, self._reported = 0, None
+            self._failures = 0
         finally:
             self._reading_since_s = None
 
     def _report_failure(self, source: str, reason: str) -> None:
+        # In this order: `problem` reads them in the other one.
+        self._reason = reason
         self._failures += 1
-        now_s = self._clock()
-        if (
-            self._reported is None
-            or self._reported[0] != reason
-            or now_s - self._reported[1] >= REPORT_AGAIN_S
-        ):
-            self._reported = (reason, now_s)
-            self._emit(CredentialUnusable(source, reason, self._failures))
+        self._emit(CredentialUnusable(source, reason, self._failures))
 
-    def _report_if_hanging(self, source: str) -> None:
-        now_s = self._clock()
-        reason = self._hanging(now_s)
-        if reason is None:
-            return
-        if self._hanging_reported_s is None or now_s - self._hanging_reported_s >= REPORT_AGAIN_S:
-            self._hanging_reported_s = now_s
-            self._emit(CredentialUnusable(source, reason, 1))
-
-    def _hanging(self, now_s: float) -> str | None:
-        since_s = self._reading_since_s
+    def _hanging(self) -> str | None:
+        since_s, now_s = self._reading_since_s, self._clock()
         if since_s is None or now_s - since_s < HANGING_S:
             return None
         return f"a read has not returned for {now_s - since_s:.0f} s; a rotated key is not seen"
