@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
+    from ehkafka.events import Event
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.hook_threads import HookCall
     from ehkafka.intake.route import Route
@@ -148,16 +149,7 @@ class Membership:
             {partition: ledger.acknowledged(partition) for partition in ours},
             sum(returned.values()),
         )
-        hooks = []
-        for partition in ours:
-            route, epoch = self.owned.pop(partition)
-            committed = released.committed[partition]
-            self._forget(partition, epoch.number, reason)
-            next_offset = committed.next_offset if committed else None
-            self._context.emit(
-                PartitionRevoked(partition, epoch.number, next_offset, returned[partition], reason)
-            )
-            hooks += self._close(route, epoch, reason)
+        hooks = [hook for one in ours for hook in self._revoked(one, returned[one], reason, reason)]
         self._context.brokers.contact.note_gone(len(ours), left=len(self.owned), lost=False)
         hooks_end_s = max(deadline_s, hooks_end_s, self._context.clock() + HOOKS_S)
         self._context.hook_threads.wait(hooks, hooks_end_s, self._context.exit_now)
@@ -258,14 +250,23 @@ class Membership:
         _, returned = self._end(ours)
         self._end_outputs(ours, self._context.clock())
         for partition in ours:
-            route, epoch = self.owned.pop(partition)
-            self._forget(partition, epoch.number, "lost")
-            self._context.emit(PartitionLost(partition, epoch.number, returned[partition], silence_s))
-            self._close(route, epoch, "lost")
+            number = self.owned[partition].epoch.number
+            self._leave(partition, "lost", PartitionLost(partition, number, returned[partition], silence_s))
         contact.note_gone(len(ours), left=len(self.owned), lost=True)
 
-    def _forget(self, partition: TopicPartition, number: int, reason: str) -> None:
+    def _revoked(
+        self, partition: TopicPartition, returned_records: int, reason: str, why: str
+    ) -> list[HookCall]:
+        committed, number = self._context.ledger.acknowledged(partition), self.owned[partition].epoch.number
+        next_offset = committed.next_offset if committed else None
+        event = PartitionRevoked(partition, number, next_offset, returned_records, why)
+        return self._leave(partition, reason, event)
+
+    def _leave(self, partition: TopicPartition, reason: str, event: Event) -> list[HookCall]:
+        """Drop what is known of a partition whose epoch has ended, tell of it, and queue its hooks."""
         context = self._context
+        route, epoch = self.owned.pop(partition)
+        number = epoch.number
         context.ledger.ended(partition)
         context.begins.on_epoch_end(partition, number)
         self.owned.saver.forget(partition, number)
@@ -281,6 +282,9 @@ class Membership:
             context.options.ages.report(partition)
         if context.history is not None:
             context.history.revoked(partition, number, reason)
+        context.emit(event)
+        closes = None if route.close is None else partial(route.close, epoch, reason)
+        return context.hook_threads.close_epoch(partition, closes, reason)
 
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
@@ -355,14 +359,7 @@ class Membership:
         facts = self.owned.saver.carried(partition).of_no_log()
         _, returned = self._end([partition])
         self._end_outputs([partition], self._context.clock())
-        route, epoch = self.owned.pop(partition)
-        committed = self._context.ledger.acknowledged(partition)
-        self._forget(partition, epoch.number, "revoked")
-        next_offset = committed.next_offset if committed else None
-        self._context.emit(
-            PartitionRevoked(partition, epoch.number, next_offset, returned[partition], "the log is new")
-        )
-        self._close(route, epoch, "revoked")
+        self._revoked(partition, returned[partition], "revoked", "the log is new")
         self._begin(replace(begin, facts=facts))
 
     def _begin(self, begin: Begin, restored: Restored | None = None) -> None:
@@ -391,10 +388,6 @@ class Membership:
         if hooked:
             opens = None if route.open is None else partial(route.open, epoch)
             context.hook_threads.open_epoch(partition, opens, partial(_let_records_run, route, epoch))
-
-    def _close(self, route: Route, epoch: Epoch, reason: str) -> list[HookCall]:
-        closes = None if route.close is None else partial(route.close, epoch, reason)
-        return self._context.hook_threads.close_epoch(epoch.partition, closes, reason)
 
     def _guard(self, change: Callable[[], object]) -> None:
         # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to

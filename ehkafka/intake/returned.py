@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.membership import Released
     from ehkafka.intake.owned import OwnedPartition
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.held import Held
     from ehkafka.lanes.inboxes import Inboxes
     from ehkafka.progress.ledger import Position
     from ehkafka.progress.ranges import Ranges
@@ -152,6 +153,11 @@ def _held(inboxes: Inboxes, epochs: Container[Epoch]) -> Iterator[tuple[str, Has
     """Yield where the first record of each waiting key is, the key, and what it waits for."""
     for held in inboxes.waiting.held:
         if held.ticket is None and held.decision is not None and held.q and held.q[0][EPOCH] in epochs:
-            how = "waits for its retry" if held.due_s is not None else "is held"
-            where = f"{held.q[0][EPOCH].partition}@{held.q[0][MESSAGE].offset()}"
-            yield where, held.key, f"{how}: {held.decision.reason}"
+            yield f"{held.q[0][EPOCH].partition}@{held.q[0][MESSAGE].offset()}", held.key, why_held(held)
+
+
+def why_held(held: Held) -> str:
+    """Return what a key waits for that waits for no answer."""
+    assert held.decision is not None
+    how = "waits for its retry" if held.due_s is not None else "is held"
+    return f"{how}: {held.decision.reason}"

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from ehkafka.errors import UnfinishedError
 from ehkafka.events import AppCatchingUp, AppCaughtUp
 from ehkafka.intake.caught_up import NO_KEY, CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
-from ehkafka.intake.returned import NAMED_MAX
+from ehkafka.intake.returned import NAMED_MAX, why_held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.positions.log_bounds import log_bounds
@@ -204,9 +204,7 @@ def _waits_for(held: Held) -> str | None:
     if held.ticket is not None:
         reason = held.ticket.decision.reason
         return None if reason == AWAITED else reason
-    assert held.decision is not None
-    how = "waits for its retry" if held.due_s is not None else "is held"
-    return f"{how}: {held.decision.reason}"
+    return why_held(held)
 
 
 def _error(stuck: tuple[Stuck, ...], settle_s: float) -> UnfinishedError:
