@@ -63,7 +63,7 @@ def test_a_handler_without_records_costs_the_other_one_nothing() -> None:
     assert run.bytes_ratio() <= 1.02
 
 
-def test_mutant_whoever_lacks_work_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_a_handler_without_records_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a handler whose logs have ended: the other's records fill the backlog for it."""
     monkeypatch.setattr(Backpressure, "_has_unread", lambda _self, _partition: True)
     run, _, _ = _busy_and_idle()
@@ -89,7 +89,7 @@ def test_the_first_records_of_an_idle_handler_do_not_wait_behind_a_full_queue() 
     _is_served_late(run, idle)
 
 
-def test_mutant_nobody_asks_where_logs_end() -> None:
+def test_mutant_no_broker_is_asked_where_logs_end() -> None:
     """The idle handler's records wait for as long as the other one's do."""
     run, busy, idle = _busy_and_idle()
     run.asks = False

@@ -173,7 +173,7 @@ def test_who_waits_to_join_is_owed_no_answer_yet(contact: Contact, clock: Virtua
 def test_a_commit_is_an_answer_and_connections_that_are_lost_make_lag_unknown(
     contact: Contact, clock: VirtualClock
 ) -> None:
-    """Nobody knows where logs end once all connections are gone, long before that is a reason."""
+    """Where logs end is unknown once all connections are gone, long before that is a reason."""
     contact.check(1, 0.0)
     clock.advance(10.0)
     contact.check(2, 0.0)

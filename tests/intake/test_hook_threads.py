@@ -83,7 +83,7 @@ def test_a_call_that_hangs_holds_up_its_own_order_alone(bench: Bench) -> None:
     bench.clock.advance(hook_threads.PATIENCE_S)
     bench.threads.check()
     bench.wait_for(lambda: bench.seen == ["open 1", "deadline"])
-    bench.submit("later")  # nobody needs to look again
+    bench.submit("later")  # without another look
     bench.wait_for(lambda: bench.seen == ["open 1", "deadline", "later"])
     bench.gates["open 0"].set()
     bench.wait_for(lambda: bench.seen[3:] == ["open 0", "close 0"])

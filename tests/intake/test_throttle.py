@@ -17,7 +17,7 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.picture import _lag_and_age, _log_age_s
+from ehkafka.telemetry.picture import _lag_and_age
 from tests.kit.clock import VirtualClock
 
 P0 = TopicPartition("t", 0)
@@ -122,32 +122,6 @@ def test_a_partition_is_idle_only_where_a_broker_has_said_that_its_log_ended(sta
             stand.ends(10)
             stand.watch.check()
             assert stand.idle.is_set() == is_idle
-
-
-def test_the_lag_is_unknown_after_unreachable_s(stand: Stand) -> None:
-    """The leader is silent: what it said before proves nothing of now."""
-    stand.pass_time(59)
-    assert stand.lag == 0
-    stand.pass_time(1)
-    assert stand.lag is None
-    stand.ends(10)
-    stand.contact.check(1.0)
-    assert stand.lag == 0
-
-
-@pytest.mark.parametrize(("stopped_s", "lag"), [(7.9, 0), (8.0, None), (600.0, None)])
-def test_after_a_time_in_which_the_process_did_not_run_the_lag_is_not_known_yet(
-    stand: Stand, stopped_s: float, lag: int | None
-) -> None:
-    """It has no age either, which would be its leader's silence; that begins with the next looks."""
-    stand.contact.note_turn()
-    stand.clock.advance(stopped_s)
-    assert (stand.lag, _log_age_s(stand.context, P0)) == (lag, stopped_s if lag == 0 else None)
-    for _ in range(60):
-        stand.contact.note_turn()
-        stand.clock.advance(1.0)
-    assert stand.lag is None
-    assert _log_age_s(stand.context, P0) == pytest.approx(65.0)
 
 
 def test_a_throttled_partition_has_no_lag_of_zero(stand: Stand) -> None:

@@ -154,19 +154,6 @@ def test_what_another_client_has_found_does_not_replace_what_this_one_has_report
     assert stage.turn(RETRY_S) == ["resume", 10]
 
 
-def test_an_error_of_the_broker_pauses_nothing_and_ends_when_it_is_not_repeated() -> None:
-    """The client repeats these fetches itself."""
-    stage = Stage()
-    stage.fail(code=KafkaError.UNKNOWN)
-    assert stage.turn() == []
-    stage.fail(code=KafkaError.UNKNOWN)
-    stage.turn(LASTS_S - 1)
-    stage.turn(LASTS_S - 1)
-    assert stage.offset == 10
-    stage.turn(1)
-    assert stage.offset is None
-
-
 @pytest.mark.parametrize(
     ("topic", "partition", "offset", "code", "found"),
     [
@@ -192,16 +179,3 @@ def test_only_errors_of_a_partition_at_an_offset_are_of_a_fetch(
         error=lambda: KafkaError(code),
     )
     assert (failed_fetch(message) is not None) == found
-
-
-@pytest.mark.parametrize("begins_at", [10, 15])
-def test_a_batch_that_cannot_be_read_behind_errors_of_its_broker_holds_the_partition(begins_at: int) -> None:
-    """A disk that fails, then gives a broken batch: what lies behind it must not be received before it is."""
-    stage = Stage()
-    stage.fail(code=KafkaError.UNKNOWN)
-    assert stage.turn() == []
-    stage.fail(begins_at, KafkaError._BAD_COMPRESSION)
-    assert stage.turn() == ["pause"]
-    assert stage.offset == begins_at
-    assert stage.turn(RETRY_S) == ["resume", 10]
-    assert [one.is_batch for one in stage.reported.of(PartitionUnreadable)] == [False, True]

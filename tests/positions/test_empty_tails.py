@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,23 +22,10 @@ if TYPE_CHECKING:
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 
 
-class Found:
-    """A message, or the log's end."""
-
-    def __init__(self, partition: int, error: object = None) -> None:
-        self._partition, self._error = partition, error
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return "t"
-
-    def partition(self) -> int:
-        """Return the partition."""
-        return self._partition
-
-    def error(self) -> object:
-        """Return what is no record."""
-        return self._error
+def found(partition: int, code: int | None = None) -> Any:
+    """Return a record, or what is no record."""
+    error = None if code is None else KafkaError(code)
+    return SimpleNamespace(topic=lambda: "t", partition=lambda: partition, error=lambda: error)
 
 
 class Reader:
@@ -50,7 +38,7 @@ class Reader:
         self,
         clock: VirtualClock,
         ends: dict[int, int],
-        *answers: tuple[float, Found],
+        *answers: tuple[float, Any],
         answers_s: float = 0.0,
         is_broken: Callable[[Reader], bool] = lambda _reader: False,
     ) -> None:
@@ -65,7 +53,7 @@ class Reader:
         """Begin there."""
         self.assigned = [(one.partition, one.offset) for one in partitions]
 
-    def consume(self, _number: int, timeout_s: float) -> list[Found]:
+    def consume(self, _number: int, timeout_s: float) -> list[Any]:
         """Return what has come by now."""
         self.clock.advance(timeout_s)
         if is_answered := self.clock.now_s() >= self._answers_s:
@@ -73,8 +61,8 @@ class Reader:
             self._unparsed += self._is_broken(self)
         ends = self.ends if is_answered else {}
         self.fetches.take(fetch_statistics(ends, sent=self._sent, unparsed=self._unparsed))
-        due = [found for at_s, found in self.answers if at_s <= self.clock.now_s()]
-        self.answers = [one for one in self.answers if one[1] not in due]
+        due = [one for at_s, one in self.answers if at_s <= self.clock.now_s()]
+        self.answers = [(at_s, one) for at_s, one in self.answers if one not in due]
         return due
 
     def pause(self, partitions: list[Any]) -> None:
@@ -94,31 +82,29 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
     return clock
 
 
-def test_answers_without_a_record_show_that_there_is_none(clock: VirtualClock) -> None:
-    """Beside one that has a record, and one that was not answered."""
-    reader = Reader(clock, {0: 10, 1: 10}, (0.2, Found(1)))
-    assert reader.tails((P0, (7, 10)), (P1, (3, 10)), (P2, (3, 10))).empty == {P0}
+@pytest.mark.parametrize(
+    ("ends", "answers", "answers_s", "empty"),
+    [
+        # Beside one that has a record, and one that was not answered.
+        ({0: 10, 1: 10}, [(0.2, found(1))], 0.0, {P0}),
+        # A fetch that is late shows nothing before it is answered, however long that takes.
+        ({0: 10}, [(3.0, found(0))], 3.0, set()),
+        ({0: 10}, [], 60.0, set()),
+        # A leader that is new may not know the log's end yet; that the log ends is no record.
+        ({0: 9, 1: 10}, [(0.2, found(1, KafkaError._PARTITION_EOF))], 0.0, {P1}),
+        # An error of a partition says that something is there.
+        ({0: 10, 1: 10}, [(0.2, found(1, KafkaError._BAD_COMPRESSION))], 0.0, {P0}),
+    ],
+    ids=["a record", "late", "silent", "an end before", "a broken batch"],
+)
+def test_only_answers_without_a_record_show_that_there_is_none(
+    clock: VirtualClock, ends: Any, answers: list[Any], answers_s: float, empty: set[TopicPartition]
+) -> None:
+    """It is read from each partition's own offset on."""
+    reader = Reader(clock, ends, *answers, answers_s=answers_s)
+    tails = reader.tails((P0, (7, 10)), (P1, (3, 10)), (P2, (3, 10)))
+    assert (tails.empty, tails.broken) == (empty, set())
     assert reader.assigned == [(0, 7), (1, 3), (2, 3)]
-
-
-def test_a_fetch_that_is_late_shows_nothing_before_it_is_answered(clock: VirtualClock) -> None:
-    """However long it takes: the record comes with its answer."""
-    reader = Reader(clock, {0: 10}, (3.0, Found(0)), answers_s=3.0)
-    assert reader.tails((P0, (7, 10)))[1:] == (set(), set())
-    reader = Reader(clock, {0: 10}, answers_s=60.0)
-    assert reader.tails((P0, (7, 10)))[1:] == (set(), set())
-
-
-def test_an_end_before_the_one_that_is_meant_shows_nothing(clock: VirtualClock) -> None:
-    """A leader that is new may not know the log's end yet; that the log ends is no record."""
-    reader = Reader(clock, {0: 9, 1: 10}, (0.2, Found(1, KafkaError(KafkaError._PARTITION_EOF))))
-    assert reader.tails((P0, (7, 10)), (P1, (7, 10))).empty == {P1}
-
-
-def test_a_batch_that_cannot_be_read_is_no_empty_tail(clock: VirtualClock) -> None:
-    """An error of a partition says that something is there."""
-    reader = Reader(clock, {0: 10, 1: 10}, (0.2, Found(1, KafkaError(KafkaError._BAD_COMPRESSION))))
-    assert reader.tails((P0, (7, 10)), (P1, (7, 10))).empty == {P0}
 
 
 def test_what_the_client_cannot_parse_is_no_empty_tail(clock: VirtualClock) -> None:
@@ -126,7 +112,7 @@ def test_what_the_client_cannot_parse_is_no_empty_tail(clock: VirtualClock) -> N
     reader = Reader(clock, {0: 10}, is_broken=lambda _reader: True)
     assert reader.tails((P0, (7, 10)))[1:] == (set(), {P0})
     late = clock.now_s() + 0.6
-    reader = Reader(clock, {0: 10, 1: 10}, (late, Found(1)), is_broken=lambda r: 1 not in r.paused)
+    reader = Reader(clock, {0: 10, 1: 10}, (late, found(1)), is_broken=lambda r: 1 not in r.paused)
     assert reader.tails((P0, (7, 10)), (P1, (7, 10))).empty == {P0}
 
 

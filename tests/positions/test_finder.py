@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 from unittest.mock import Mock
 
@@ -10,7 +9,6 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.errors import EndpointError
 from ehkafka.positions.finder import OLD_COMMIT, UNDECIDED, Lookups, PositionFinder
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
@@ -18,15 +16,9 @@ from tests.kit.clock import VirtualClock
 PLACES = [TopicPartition("t", number) for number in range(3)]
 # What a client hears while a leader moves, a broker starts, or none answers.
 PASSING = [
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.REPLICA_NOT_AVAILABLE,
-    KafkaError.OFFSET_NOT_AVAILABLE,
+    *(KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError.FENCED_LEADER_EPOCH),
+    *(KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION),
+    *(KafkaError.REQUEST_TIMED_OUT, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE),
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 ]
 
@@ -93,19 +85,6 @@ def test_a_partition_waits_for_its_last_transaction_and_for_a_commit_that_is_not
     assert [one.partition for one in asked] == [1, 2]
 
 
-def test_all_wait_while_the_commits_cannot_be_read() -> None:
-    """Without them each would look as if it had none."""
-    consumer: Any = Refusing(KafkaError._TIMED_OUT)
-    consumer.committed = Mock(side_effect=KafkaException(consumer.error))
-    begins, waiting = finder().find(consumer, PLACES)
-    assert (list(begins), list(waiting)) == ([], PLACES)
-    error = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
-    refused = Mock(topic="t", partition=2, offset=-1001, error=error)
-    consumer.committed = Mock(return_value=[refused])
-    assert list(finder().find(consumer, PLACES).waiting) == PLACES
-    assert consumer.asked == []
-
-
 def test_a_look_up_that_is_bounded_asks_no_more_once_its_time_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -114,75 +93,37 @@ def test_a_look_up_that_is_bounded_asks_no_more_once_its_time_is_over(
     monkeypatch.setattr("ehkafka.positions.finder.time.monotonic", clock.now_s)
     given_s: list[float] = []
 
-    class Slow(Refusing):
-        def committed(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+    def slow(answer: Any) -> Any:
+        def answered(asked: list[KafkaPartition], timeout: float) -> Any:
             given_s.append(timeout)
             clock.advance(min(timeout, 4.0))
-            return super().committed(asked, timeout)
+            return answer(asked, timeout)
 
-        def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
-            given_s.append(timeout)
-            clock.advance(min(timeout, 4.0))
-            return super().offsets_for_times(asked, timeout)
+        return answered
 
-    positions, consumer = finder(), Slow(KafkaError._TIMED_OUT)
+    positions, consumer = finder(), Refusing(KafkaError._TIMED_OUT)
+    consumer.committed = slow(consumer.committed)  # type: ignore[method-assign]
+    consumer.offsets_for_times = slow(consumer.offsets_for_times)  # type: ignore[method-assign]
     with positions.within(5.0):
         begins, waiting = positions.find(consumer, PLACES[:1])  # type: ignore[arg-type]
     assert (list(begins), list(waiting), given_s) == ([], PLACES[:1], [5.0, 1.0])
     assert [begin.offset for begin in positions.find(consumer, PLACES[:1]).known] == [7]  # type: ignore[arg-type]
 
 
-def test_latest_is_that_of_the_first_answer() -> None:
-    """What is written while another leader is silent is not skipped."""
-    ends = iter((7, 9))
-
-    def answer(asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
-        assert timeout <= 5.0
-        if asked[0].topic == "u" and consumer.refused:
-            raise KafkaException(consumer.error)
-        return [
-            KafkaPartition(one.topic, one.partition, 0 if one.offset == OFFSET_BEGINNING else end)
-            for one, end in zip(asked, ends, strict=False)
-        ]
-
-    consumer: Any = Refusing(KafkaError._TIMED_OUT, 0)
-    consumer.offsets_for_times = answer
-    both, positions = [PLACES[0], TopicPartition("u", 0)], finder()
-    assert list(positions.find(consumer, both).waiting) == both
-    consumer.refused.clear()
-    ends = itertools.cycle([9])
-    assert [begin.offset for begin in positions.find(consumer, both).known] == [7, 9]
-
-
-@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._FATAL])
-def test_what_waiting_does_not_cure_ends_the_app(code: int) -> None:
-    """An operator has to do something."""
-    with pytest.raises(EndpointError):
-        finder().find(Refusing(code, 0), PLACES)  # type: ignore[arg-type]
-
-
-class Logs:
-    """A consumer whose group has no commit, over logs with these bounds; None: its leader does not answer."""
-
-    def __init__(self, *bounds: tuple[int, int] | None) -> None:
-        self._bounds = bounds
-
-    committed = Refusing(0).committed
-
-    def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
-        """Return the logs' bounds."""
-        found = [self._bounds[one.partition] for one in asked]
-        if None in found:
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        ends = [bounds[one.offset != OFFSET_BEGINNING] for one, bounds in zip(asked, found, strict=True)]  # type: ignore[index]
-        return [KafkaPartition(one.topic, one.partition, at) for one, at in zip(asked, ends, strict=True)]
-
-
 def test_a_log_without_records_has_a_position_and_no_first_record_to_wait_for() -> None:
     """Never written, and expired: both are known at once; where there are records the first one shows it."""
+    bounds: list[tuple[int, int] | None] = [(0, 0), (500, 500), (500, 510)]
+
+    def answer(asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+        found = [bounds[one.partition] for one in asked]
+        if None in found:
+            raise KafkaException(consumer.error)
+        ends = [log[one.offset != OFFSET_BEGINNING] for one, log in zip(asked, found, strict=True) if log]
+        return [KafkaPartition(one.topic, one.partition, at) for one, at in zip(asked, ends, strict=True)]
+
     positions = PositionFinder(lambda _topic: "earliest", emit=lambda _: None, count=lambda *_: None)
-    consumer: Any = Logs((0, 0), (500, 500), (500, 510))
+    consumer: Any = Refusing(KafkaError.LEADER_NOT_AVAILABLE)
+    consumer.offsets_for_times = answer
     assert [begin.offset for begin in positions.find(consumer, PLACES).known] == [0, 500, OFFSET_BEGINNING]
-    # Nothing is waited for that a partition can begin without.
-    consumer = Logs((0, 0), None)
+    bounds[1] = None  # nothing is waited for that a partition can begin without
     assert [begin.offset for begin in positions.find(consumer, PLACES[:2]).known] == [OFFSET_BEGINNING] * 2

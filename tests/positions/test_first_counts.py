@@ -70,31 +70,36 @@ def test_a_partition_above_the_first_count_begins_with_its_log(start: Any, offse
     }
 
 
-def test_the_lowest_count_of_the_topic_counts() -> None:
-    """One member began later and says eight; a commit without a word, or of others, says nothing."""
-    later = encode(30, LogFacts(8), (), None, 1_023).text
-    broker = Broker(p0=(20, "theirs"), p1=(30, later), p2=(20, moved(20, LogFacts(4))), p3=(9, None))
-    assert begins(finder(), broker, 5)[5].offset == LOG_START
+LATER = encode(30, LogFacts(8), (), None, 1_023).text
+FIRST = encode(100, LogFacts(8), (), None, 1_023).text
 
 
-def test_a_second_member_of_a_new_group_begins_where_start_says() -> None:
-    """It joins a moment after the first one, whose commits say eight, as many as there are."""
-    first = encode(100, LogFacts(8), (), None, 1_023).text
-    broker = Broker(p0=(100, first), p1=(100, first))
-    assert {one.offset for one in begins(finder(), broker, 4, 5, 6, 7).values()} == {LOG_END}
-
-
-def test_a_partition_whose_first_commit_failed_begins_where_start_says() -> None:
-    """All others have been committed for long; nothing of it was handled, and nothing is now."""
-    committed = {f"p{number}": (20, FIRST_4) for number in (0, 1, 3)}
-    assert begins(finder(partitions=4), Broker(**committed), 2)[2].offset == LOG_END
-
-
-def test_without_metadata_only_this_run_knows_what_was_added() -> None:
-    """As plain clients commit: what was not there as the run began."""
-    broker = Broker(p0=(20, None), p1=(20, None))
-    assert begins(finder(partitions=2), broker, 2)[2].offset == LOG_START
-    assert begins(finder(partitions=3), broker, 2)[2].offset == LOG_END
+@pytest.mark.parametrize(
+    ("partitions", "commits", "numbers", "offset"),
+    [
+        # One member began later and says eight; a commit without a word, or of others, says nothing.
+        (
+            8,
+            {"p0": (20, "theirs"), "p1": (30, LATER), "p2": (20, moved(20, LogFacts(4))), "p3": (9, None)},
+            [5],
+            LOG_START,
+        ),
+        # A second member joins a moment after the first one, whose commits say as many as there are.
+        (8, {"p0": (100, FIRST), "p1": (100, FIRST)}, [4, 5, 6, 7], LOG_END),
+        # All others have been committed for long; nothing of it was handled, and nothing is now.
+        (4, {f"p{number}": (20, FIRST_4) for number in (0, 1, 3)}, [2], LOG_END),
+        # Without metadata, as plain clients commit, only this run knows what was not there as it began.
+        (2, {"p0": (20, None), "p1": (20, None)}, [2], LOG_START),
+        (3, {"p0": (20, None), "p1": (20, None)}, [2], LOG_END),
+    ],
+    ids=["the lowest counts", "a new group", "a first commit failed", "seen to be added", "there before"],
+)
+def test_who_is_new_by_what_commits_and_this_run_know(
+    partitions: int, commits: dict[str, Any], numbers: list[int], offset: int
+) -> None:
+    """The others begin where `start` is, at the log's end."""
+    found = begins(finder(partitions=partitions), Broker(**commits), *numbers)
+    assert {one.offset for one in found.values()} == {offset}
 
 
 def test_the_count_goes_on_in_every_commit() -> None:

@@ -85,13 +85,6 @@ def break_down(name: str) -> None:
         raise StoreUnavailableError("memory: 503.")
 
 
-def test_what_a_store_refuses_at_first_is_a_wrong_setting(store: Store, run: Start) -> None:
-    """The start is refused: to wait would help as little as a restart."""
-    store.before = refuse
-    with pytest.raises(EndpointError, match="could not be asked: memory: 403"):
-        run.start.find([T1], [])
-
-
 def test_what_a_store_refuses_later_is_an_outage(store: Store, run: Start) -> None:
     """A key that expires at noon ends at the next rebalance nothing that has worked since the morning."""
     run.start.find([T1], [])

@@ -9,8 +9,6 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.errors import EndpointError
-from ehkafka.events import ProgressIgnored
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.mirror_start import MirrorRanges
 from ehkafka.positions.restore import GroupCommit, Restore, stored
@@ -81,7 +79,10 @@ def find(restore: Restore, logs: Logs, *begins: Begin) -> Any:
     return found
 
 
-def test_nothing_to_restore_asks_nobody() -> None:
+LONG = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
+
+
+def test_nothing_to_restore_asks_no_broker() -> None:
     """No commit, or one without metadata: the broker is not asked where logs end."""
     logs = Logs()
     assert find(Restore(), logs, Begin(P0, OFFSET_BEGINNING), begin(P1)) == {}
@@ -89,33 +90,27 @@ def test_nothing_to_restore_asks_nobody() -> None:
 
 
 def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
-    """Not for a partition without a commit, nor for one whose commit says everything."""
+    """Not for a partition without a commit; first where the commit says that there is more.
+
+    Its time is bounded. Where a commit has no metadata, only a copy of it can tell who made it.
+    """
     source = Source()
     restore = Restore(sources=[source])
     find(restore, Logs(), begin(P0, FEW), begin(P1), Begin(TopicPartition("t", 2), 5))
-    # It has no metadata, so only a copy of it can tell who made it.
-    assert source.asked == [{P1: GroupCommit(10, None)}]
-
-
-def test_a_source_is_asked_first_where_the_commit_says_that_there_is_more() -> None:
-    """Its time is bounded, and a commit without ranges seldom has left any out."""
-    source = Source()
-    long = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
-    find(Restore(sources=[source]), Logs(), begin(P0), begin(P1, long, 25))
-    assert [list(asked) for asked in source.asked] == [[P1, P0]]
+    find(restore, Logs(), begin(P0), begin(P1, LONG, 25))
+    assert [list(asked.items()) for asked in source.asked] == [
+        [(P1, GroupCommit(10, None))],
+        [(P1, GroupCommit(10, is_ours=True)), (P0, GroupCommit(10, None))],
+    ]
 
 
 def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> None:
     """The mirror saves what the limit dropped; where it knows less, the commit is believed."""
-    long = tuple((start, start + 1 + start % 7) for start in range(12, 90, 9))
-    fuller = Source(p0=copied(10, long, 4))
-    cut = begin(P0, long, 25)
-    found = find(Restore(sources=[fuller]), Logs(), cut)[P0]
-    assert (found.finished, found.source, found.leader_epoch, found.text) == (long, "a test's copy", 4, None)
-    poorer = Source(p0=copied(10, long[:1]))
-    found = find(Restore(sources=[poorer]), Logs(), cut)[P0]
+    cut = begin(P0, LONG, 25)
+    found = find(Restore(sources=[Source(p0=copied(10, LONG, 4))]), Logs(), cut)[P0]
+    assert (found.finished, found.source, found.leader_epoch, found.text) == (LONG, "a test's copy", 4, None)
+    found = find(Restore(sources=[Source(p0=copied(10, LONG[:1]))]), Logs(), cut)[P0]
     assert found.source == "the group's commit"
-    assert poorer.asked == [{P0: GroupCommit(10, is_ours=True)}]
 
 
 def test_what_either_place_knows_is_restored() -> None:
@@ -134,44 +129,6 @@ def test_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None
     assert find(Restore(sources=[source]), Logs(), begin(P0)) == {}
 
 
-def test_ranges_beyond_the_log_are_reported_and_dropped() -> None:
-    """Another log of that name; the other partition keeps its own."""
-    reported: list[Any] = []
-    restore = Restore(reported.append)
-    found = find(restore, Logs(end=20), begin(P0, MORE), begin(P1, FEW))
-    assert list(found) == [P1]
-    (ignored,) = reported
-    assert isinstance(ignored, ProgressIgnored)
-    assert ignored.partition == P0
-
-
-@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH])
-def test_what_has_something_to_restore_waits_until_the_end_of_its_log_is_known(code: int) -> None:
-    """To ignore what was finished would repeat it; a partition without ranges begins."""
-    logs: Any = Logs(error=KafkaError(code), refusals=1)
-    restore, begins = Restore(), (begin(P0, FEW), begin(P1))
-    found, waiting = restore.find(logs, begins)
-    assert (found, list(waiting)) == ({}, [P0])
-    found, waiting = restore.find(logs, begins)
-    assert ([one.finished for one in found.values()], waiting) == ([FEW], {})
-
-
-def test_a_broker_that_refuses_access_ends_the_app() -> None:
-    """No waiting cures that."""
-    logs = Logs(error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    with pytest.raises(EndpointError, match="refuses access"):
-        find(Restore(), logs, begin(P0, FEW))
-
-
-def test_the_same_metadata_is_reported_once() -> None:
-    """A partition that comes again and again with the same foreign text is one warning."""
-    reported: list[Any] = []
-    restore = Restore(reported.append)
-    for text in ("theirs", "theirs", "theirs, too"):
-        find(restore, Logs(), begin(P0, text=text))
-    assert len(reported) == 2
-
-
 def test_what_is_stored_is_what_was_understood() -> None:
     """Foreign text is as good as none, our own is known with its ranges: neither is dirty as it is."""
     ours = begin(P0, FEW)
@@ -186,27 +143,31 @@ def test_what_is_stored_is_what_was_understood() -> None:
     assert stored(Begin(P0, 10), 3, None) is None
 
 
-def test_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
-    """An operator moved it to the very offset of an old copy: all from there on is handled again."""
+@pytest.mark.parametrize(
+    ("text", "is_reported"),
+    [
+        # An operator has moved the group to the offset of an old copy: all from there on is handled again.
+        (MOVED, False),
+        (f"{ON_SPARK}-.-.host-1", False),
+        ("another tool's", True),
+        ("ehk9.abc", True),
+        ("ehk2.damaged", True),
+        (encode(11, LogFacts(), ((12, 13),), 0, 99).text, True),
+    ],
+    ids=["moved", "Spark's", "a tool's", "a newer version's", "broken", "of another offset"],
+)
+def test_a_commit_that_is_not_ours_restores_nothing_from_anywhere(text: str, *, is_reported: bool) -> None:
+    """Once each it is reported. A source hears of it all the same: it may hold ranges that are to go."""
     reported: list[Any] = []
     source = Source(p0=copied(10, MORE))
     restore = Restore(reported.append, sources=[source])
-    assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
-    assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.-.host-1")) == {}
-    assert reported == []
-    # A source hears of it all the same: it may hold ranges that are to go.
-    assert source.asked == [{P0: GroupCommit(10, is_ours=False)}] * 2
+    for _ in range(3):
+        assert find(restore, Logs(), begin(P0, text=text)) == {}
+    assert len(reported) == is_reported
+    assert source.asked == [{P0: GroupCommit(10, is_ours=False)}] * 3
+    find(restore, Logs(), begin(P0, text="theirs, too"))
+    assert len(reported) == is_reported + 1
     assert P0 in find(restore, Logs(), begin(P0))
-
-
-@pytest.mark.parametrize(
-    "text", ["another tool's", "ehk9.abc", "ehk2.damaged", encode(11, LogFacts(), ((12, 13),), 0, 99).text]
-)
-def test_a_commit_that_is_not_ours_restores_nothing_from_anywhere(text: str) -> None:
-    """A tool's words, a newer version's, broken ones, ours of another offset: somebody else stands there."""
-    source = Source(p0=copied(10, MORE))
-    assert find(Restore(sources=[source]), Logs(), begin(P0, text=text)) == {}
-    assert source.asked == [{P0: GroupCommit(10, is_ours=False)}]
 
 
 def test_a_source_that_the_group_begins_at_is_its_own_proof() -> None:

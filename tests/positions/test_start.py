@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING
@@ -81,18 +82,14 @@ def test_what_is_no_start_position_is_refused(start: Any, words: str) -> None:
 
 
 def test_a_mapping_gives_each_partition_its_own_position() -> None:
-    """The pair of topic and number goes before the number, and that before `*`."""
+    """Topic and number go before the number, that before `*`; without one nothing is guessed."""
     start = {("t", 0): 10, 0: 20, "*": "earliest"}
     assert offsets(start, P0, P1, Q0) == {P0: 10, P1: OFFSET_BEGINNING, Q0: 20}
-
-
-def test_a_partition_that_is_not_named_is_not_guessed() -> None:
-    """A mapping without `*` says nothing of the others, so the app ends and says what to add."""
     with pytest.raises(ConfigurationError, match=r"where t\[1\] begins.*Add 1 or \('t', 1\), or '\*'"):
         offsets({0: 5}, P0, P1)
 
 
-def test_a_mapping_of_a_topic_that_nobody_handles_is_refused() -> None:
+def test_a_mapping_of_a_topic_without_a_handler_is_refused() -> None:
     """A misspelt topic would otherwise pass unnoticed until its partition is assigned."""
     check_start_topics({("t", 0): 1, 5: 2, "*": 3}, ["t", "u"])
     check_start_topics("earliest", ["t"])
@@ -121,16 +118,8 @@ def test_a_callable_that_raises_names_the_partition_and_keeps_the_cause() -> Non
 
 def test_further_back_than_there_are_dates_is_the_logs_start() -> None:
     """A time before the first record is; one that no calendar has is before it, too."""
-
-    class Logs:
-        """Has the first record after any time."""
-
-        asked: list[int] = []  # noqa: RUF012 - of one test
-
-        def offsets_for_times(self, asked: list[Any], timeout: float) -> list[Any]:
-            self.asked += [one.offset for one in asked]
-            return [KafkaPartition(one.topic, one.partition, 3) for one in asked]
-
-    logs: Any = Logs()
+    logs: Any = Mock()
+    logs.offsets_for_times = Mock(side_effect=lambda asked, **_: [KafkaPartition("t", 0, 3) for _ in asked])
     assert start_offsets(logs, timedelta(days=10**6), [P0], 1.0) == {P0: 3}
-    assert logs.asked == [0]
+    ((asked,),) = (call.args[0] for call in logs.offsets_for_times.call_args_list)
+    assert asked.offset == 0

@@ -1,104 +1,68 @@
-"""Topics' ids: what the broker tells, and when nobody asks any more."""
+"""Topics' ids: what the broker tells, and when it is asked no more."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.positions.topic_ids import TopicIds
 
-ANSWERED = bytes([0xFF] * 8 + [0] * 7 + [1])
+# Signed halves, as confluent-kafka has them, and the bytes that commits carry.
+HALVES, KNOWN = (-1, 1), bytes([0xFF] * 8 + [0] * 7 + [1])
+GONE = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
 
 
 class Admin:
-    """Describes topics as it is asked to."""
+    """Answers with two halves of an id, an error, or (None) not at all."""
 
-    def __init__(self, answers: dict[str, Any]) -> None:
-        self.answers = answers
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
         self.asked = 0
 
     def describe_topics(self, topics: Any, **_options: Any) -> dict[str, Future[Any]]:
         """Answer at once."""
         self.asked += 1
-        futures = {}
-        for topic in topics.topic_names:
-            future = futures[topic] = Future[Any]()
+        futures = {topic: Future[Any]() for topic in topics.topic_names}
+        for topic, future in futures.items():
             answer = self.answers[topic]
             if isinstance(answer, KafkaException):
                 future.set_exception(answer)
             elif answer is not None:
-                future.set_result(SimpleNamespace(topic_id=_Uuid(*answer)))
+                described = Mock()
+                described.topic_id.get_most_significant_bits.return_value = answer[0]
+                described.topic_id.get_least_significant_bits.return_value = answer[1]
+                future.set_result(described)
         return futures
 
 
-class _Uuid:
-    def __init__(self, most: int, least: int) -> None:
-        self._halves = most, least
-
-    def get_most_significant_bits(self) -> int:
-        """Signed, as confluent-kafka has it."""
-        return self._halves[0]
-
-    def get_least_significant_bits(self) -> int:
-        """Signed, too."""
-        return self._halves[1]
-
-
-@pytest.fixture
-def admin() -> Admin:
-    """Return one that knows a topic."""
-    return Admin({"t": (-1, 1)})
-
-
-def ids_of(admin: Admin) -> TopicIds:
-    """Return ids asked of it."""
-    return TopicIds(lambda: admin)  # type: ignore[arg-type,return-value]
-
-
-def test_an_id_is_sixteen_bytes(admin: Admin) -> None:
-    """Two signed halves become the bytes that commits carry."""
-    assert ids_of(admin).ask(["t"]) == {"t": ANSWERED}
-
-
-def test_a_zero_id_ends_the_question(admin: Admin) -> None:
-    """A service without ids is asked once."""
-    admin.answers["t"] = (0, 0)
-    ids = ids_of(admin)
-    assert [ids.ask(["t"]), ids.ask(["t"])] == [{}, {}]
-    assert (admin.asked, ids.is_over) == (1, True)
-
-
-def test_silence_ends_the_question_only_while_no_id_was_known(admin: Admin) -> None:
-    """The embedded broker never answers; another one is away for a while."""
-    admin.answers["t"] = None
-    silent = ids_of(admin)
-    assert silent.ask(["t"], 0.1) == {}
-    assert silent.is_over
-    admin.answers["t"] = (-1, 1)
-    known = ids_of(admin)
-    known.ask(["t"])
-    admin.answers["t"] = None
-    assert known.ask(["t"], 0.1) == {}
-    assert not known.is_over
-
-
-def test_a_commit_with_an_id_counts_as_having_known_one(admin: Admin) -> None:
-    """A slow answer at the start is no word about the service."""
-    admin.answers["t"] = None
-    ids = ids_of(admin)
-    ids.are_known = True
-    assert ids.ask(["t"], 0.1) == {}
-    assert not ids.is_over
-
-
-def test_a_topic_that_is_just_gone_says_nothing_of_the_others(admin: Admin) -> None:
-    """Between its deletion and its making anew."""
-    admin.answers |= {"gone": KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}
-    ids = ids_of(admin)
-    assert ids.ask(["t", "gone"]) == {"t": ANSWERED}
-    assert ids.ask(["gone"]) == {}
-    assert not ids.is_over
+@pytest.mark.parametrize(
+    ("answers", "found", "is_over", "asked"),
+    [
+        ([{"t": HALVES}], [{"t": KNOWN}], False, 1),
+        # A service without ids is asked once; the embedded broker never answers.
+        ([{"t": (0, 0)}] * 2, [{}, {}], True, 1),
+        ([{"t": None}] * 2, [{}, {}], True, 1),
+        # A broker that has told one is only away for a while.
+        ([{"t": HALVES}, {"t": None}, {"t": HALVES}], [{"t": KNOWN}, {}, {"t": KNOWN}], False, 3),
+        # Between its deletion and its making anew a topic says nothing of the others.
+        ([{"t": HALVES, "gone": GONE}, {"gone": GONE}], [{"t": KNOWN}, {}], False, 2),
+    ],
+    ids=["told", "none", "silent", "away", "just gone"],
+)
+@pytest.mark.parametrize("in_a_commit", [False, True])
+def test_ids_are_asked_for_until_a_service_has_none(
+    answers: list[dict[str, Any]], found: list[Any], asked: int, *, is_over: bool, in_a_commit: bool
+) -> None:
+    """A commit with an id counts as having known one: silence at the start is no word about the service."""
+    admin = Admin()
+    ids = TopicIds(lambda: admin)  # type: ignore[arg-type,return-value]
+    ids.are_known = in_a_commit
+    for answer, expected in zip(answers, found, strict=True):
+        admin.answers = answer
+        assert ids.ask(answer, 0.1) == expected
+    is_away = in_a_commit and answers[0] == {"t": None}
+    assert (ids.is_over, admin.asked) == ((False, 2) if is_away else (is_over, asked))
