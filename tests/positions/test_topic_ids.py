@@ -46,12 +46,12 @@ class Admin:
         # A service without ids is asked once; the embedded broker never answers.
         ([{"t": (0, 0)}] * 2, [{}, {}], True, 1),
         ([{"t": None}] * 2, [{}, {}], True, 1),
-        # A broker that has told one is only away for a while.
+        # A broker that has answered one is only away for a while.
         ([{"t": HALVES}, {"t": None}, {"t": HALVES}], [{"t": KNOWN}, {}, {"t": KNOWN}], False, 3),
         # Between its deletion and its making anew a topic says nothing of the others.
         ([{"t": HALVES, "gone": GONE}, {"gone": GONE}], [{"t": KNOWN}, {}], False, 2),
     ],
-    ids=["told", "none", "silent", "away", "just gone"],
+    ids=["answered", "none", "silent", "away", "just gone"],
 )
 @pytest.mark.parametrize("in_a_commit", [False, True])
 def test_ids_are_asked_for_until_a_service_has_none(
