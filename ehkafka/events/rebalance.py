@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import fields
 from logging import WARNING
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
+# What the lists of several events' fields are called, and fields that one line's events share.
+_IN_LISTS = {
+    "partition": "partitions",
+    "epoch": "epochs",
+    "position": "positions",
+    "next_offset": "next_offsets",
+}
+_OF_ALL = {"reason", "silence_s"}
 _NEW = "new in its topic, so it is read from its beginning, whatever start= says"
 
 
@@ -31,23 +40,24 @@ class Rebalanced(Event):
         """Tell whether both belong to one line: they are of one kind."""
         return type(self) is type(other)
 
+    def sentence(self) -> str:
+        return self.sentence_of([self])
+
     @classmethod
     def sentence_of(cls, gathered: Sequence[Self]) -> str:
-        """Say several events of this kind in one sentence."""
+        """Say one or several events of this kind in one sentence."""
         raise NotImplementedError
 
     @classmethod
     def fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
         """Return the fields of several events, a list for each, in the order of `partitions`."""
-        return {
-            "event": cls.__name__,
-            "partitions": [str(event.partition) for event in gathered],
-            "epochs": [event.epoch for event in gathered],
-        } | cls._more_fields_of(gathered)
-
-    @classmethod
-    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
-        raise NotImplementedError
+        found: dict[str, object] = {"event": cls.__name__}
+        for name in (one.name for one in fields(cls) if one.name != "at_s"):
+            values = [getattr(event, name) for event in gathered]
+            if name == "partition":
+                values = list(map(str, values))
+            found[_IN_LISTS.get(name, name)] = values[0] if name in _OF_ALL else values
+        return found
 
 
 class PartitionsWaiting(Event, level=WARNING):
@@ -78,25 +88,16 @@ class PartitionAssigned(Rebalanced):
     position: str
     is_new: bool = False
 
-    def sentence(self) -> str:
-        return f"Assigned {self.partition}, epoch {self.epoch}, read from {plain(self.read_from)}."
-
     @classmethod
     def sentence_of(cls, gathered: Sequence[Self]) -> str:
         ranges = _ranges_of(gathered)
         positions = {event.read_from for event in gathered}
         if len(positions) == 1:
-            return f"Assigned {ranges}, each read from {plain(*positions)}."
+            each = "each " if len(gathered) > 1 else ""
+            return f"Assigned {ranges}, {each}read from {plain(*positions)}."
         return (
             f"Assigned {ranges}: {names(f'{event.partition} from {event.read_from}' for event in gathered)}."
         )
-
-    @classmethod
-    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
-        return {
-            "positions": [event.position for event in gathered],
-            "is_new": [event.is_new for event in gathered],
-        }
 
     @property
     def read_from(self) -> str:
@@ -114,27 +115,12 @@ class PartitionRevoked(Rebalanced):
     def shares_line_with(self, other: Event) -> bool:
         return isinstance(other, PartitionRevoked) and other.reason == self.reason
 
-    def sentence(self) -> str:
-        committed = "nothing committed" if self.next_offset is None else f"committed up to {self.next_offset}"
-        return (
-            f"Released {self.partition}, epoch {self.epoch} ({clause(self.reason)}): {committed}; "
-            f"{returned(self.returned_records)}."
-        )
-
     @classmethod
     def sentence_of(cls, gathered: Sequence[Self]) -> str:
         stored = [f"{e.partition} up to {e.next_offset}" for e in gathered if e.next_offset is not None]
         committed = f"committed {names(stored)}" if stored else "nothing committed"
         left = returned(sum(event.returned_records for event in gathered))
         return f"Released {_ranges_of(gathered)} ({clause(gathered[0].reason)}): {committed}; {left}."
-
-    @classmethod
-    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
-        return {
-            "reason": gathered[0].reason,
-            "next_offsets": [event.next_offset for event in gathered],
-            "returned_records": [event.returned_records for event in gathered],
-        }
 
 
 class PartitionLost(Rebalanced, level=WARNING, subject="partition"):
@@ -146,36 +132,21 @@ class PartitionLost(Rebalanced, level=WARNING, subject="partition"):
     returned_records: int
     silence_s: float | None = None
 
-    def sentence(self) -> str:
-        return _lost(f"{self.partition}, epoch {self.epoch}", self.returned_records, self.silence_s)
-
     @classmethod
     def sentence_of(cls, gathered: Sequence[Self]) -> str:
         total = sum(event.returned_records for event in gathered)
-        return _lost(_ranges_of(gathered), total, gathered[0].silence_s)
-
-    @classmethod
-    def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
-        return {
-            "returned_records": [event.returned_records for event in gathered],
-            "silence_s": gathered[0].silence_s,
-        }
-
-
-def _lost(what: str, returned_records: int, silence_s: float | None) -> str:
-    """Say what the group took away without asking, and of one or many what follows."""
-    if silence_s is not None:
+        what, silence_s = f"Lost {_ranges_of(gathered)}", gathered[0].silence_s
+        left = returned(total)
+        if silence_s is not None:
+            return (
+                f"{what}: no broker has answered for {seconds(silence_s)}, so this process is no member "
+                f"of the group any more and could not commit; {left}. It joins again when a broker answers."
+            )
+        who = " (another member may already have them)" if total else ""
         return (
-            f"Lost {what}: no broker has answered for {seconds(silence_s)}, so this process is no member of "
-            f"the group any more and could not commit; {returned(returned_records)}. It joins again when a "
-            "broker answers."
+            f"{what}: the group continued without this member, so it could not commit; {left}{who}. "
+            "If this repeats, look for a blocked process or bad network, or raise session.timeout.ms."
         )
-    who = " (another member may already have them)" if returned_records else ""
-    return (
-        f"Lost {what}: the group continued without this member, so it could not commit; "
-        f"{returned(returned_records)}{who}. If this repeats, look for a blocked process or bad network, or "
-        "raise session.timeout.ms."
-    )
 
 
 def _ranges_of(gathered: Iterable[Rebalanced]) -> str:
