@@ -56,23 +56,6 @@ def test_a_topic_that_is_deleted_while_the_app_runs_ends_it(lab: Any, recorder: 
     assert error.exit_code == 3
 
 
-def test_a_commit_below_the_log_stops_the_app_and_names_the_gap(lab: Any, recorder: Any) -> None:
-    """Retention passed the committed offset while nobody ran: 7 records are gone, none is skipped."""
-    lab.produce("a b c")
-    app = lab.start(recorder)
-    wait_until(lambda: lab.committed() == 3)
-    app.stop()
-    lab.produce("d e f g h i j k l")
-    lab.broker.delete_records("t", 0, 10)
-    app = lab.start(recorder)
-    error = ends_with(
-        app, ehkafka.errors.OffsetGapError, r"t\[0\].*offset 3.*now holds 10 to 12.*7 records are gone"
-    )
-    assert error.exit_code == 3
-    assert recorder.count == 3
-    assert lab.committed() == 3
-
-
 def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the_gap(
     lab: Any, recorder: Any
 ) -> None:

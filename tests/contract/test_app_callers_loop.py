@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import AttemptOverdue
 from tests.contract.in_loop import Client, InLoop, until
-from tests.kit.waiting import wait_until
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("REQUEST", default="none")
 
@@ -196,26 +194,6 @@ def test_stop_on_the_loop_asks_and_returns(lab: Any) -> None:
     assert lab.committed() == 1
 
 
-def test_a_stop_from_another_thread_waits_and_the_block_ends_well(lab: Any) -> None:
-    """Running calls end, their records are committed, and whoever is in the block is left alone."""
-    began = threading.Event()
-    app = lab.app(loop="caller")
-
-    @app.handler("t")
-    async def handle(_record: Any) -> None:
-        began.set()
-        await asyncio.sleep(0.3)
-
-    lab.produce("a")
-    entered = InLoop(app)
-    entered.start()
-    assert began.wait(10.0)
-    app.stop()
-    assert lab.committed() == 1
-    entered.close()
-    assert entered.error is None
-
-
 def test_a_stop_while_the_loop_is_blocked_ends_in_time_and_loses_nothing(lab: Any) -> None:
     """What blocks is named, nothing of it is committed, and the next app handles it again."""
     gate, began = threading.Event(), threading.Event()
@@ -248,40 +226,6 @@ def test_a_stop_while_the_loop_is_blocked_ends_in_time_and_loses_nothing(lab: An
         time.sleep(0.02)
     again.stop()
     assert lab.committed() == 2
-
-
-def test_a_deadline_cancels_the_call_and_a_blocking_one_is_reported_with_its_stack(
-    lab: Any, events: Any
-) -> None:
-    """A coroutine that waits is cancelled; one that blocks the loop is overdue, with the line it is at."""
-    gate = threading.Event()
-    app = lab.app(loop="caller")
-    ended: list[str] = []
-
-    @app.handler("t", deadline_s=0.2, on_failure=ehkafka.Skip())
-    async def handle(record: Any) -> None:
-        if record.offset() == 0:
-            try:
-                await asyncio.sleep(20.0)
-            except asyncio.CancelledError:
-                ended.append("cancelled")
-                raise
-        else:
-            gate.wait(20.0)
-
-    lab.produce("a")
-    entered = InLoop(app)
-    entered.start()
-    wait_until(lambda: lab.committed() == 1)
-    assert ended == ["cancelled"]
-    lab.produce("a")
-    try:
-        wait_until(lambda: events.of(AttemptOverdue))
-    finally:
-        gate.set()
-    assert "gate.wait" in events.of(AttemptOverdue)[0].stack
-    wait_until(lambda: lab.committed() == 2)
-    entered.stop()
 
 
 def test_http_is_mounted_beside_it(lab: Any) -> None:

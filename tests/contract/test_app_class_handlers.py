@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any, ClassVar
 
-import ehkafka
-from tests.contract.conftest import ends_with
 from tests.kit.waiting import must_stay, wait_until
 
 
@@ -92,22 +90,6 @@ def test_no_record_is_handled_before_open_has_returned(lab: Any) -> None:
     must_stay(lambda: not Mine.seen)
     gate.set()
     wait_until(lambda: lab.committed() == 3)
-
-
-def test_an_open_that_raises_stops_the_app_without_handling_its_records(lab: Any) -> None:
-    """The error names the partition; nothing is committed."""
-
-    class Mine(Counting):
-        seen: ClassVar[list[tuple[Any, ...]]] = []
-
-        def open(self, partition: Any) -> None:
-            raise ConnectionError("no table")
-
-    lab.produce("a b")
-    app = lab.start(Mine)
-    ends_with(app, ehkafka.EhkafkaError, r"opening t\[0\] failed: ConnectionError: no table")
-    assert not [word for word in Mine.seen if word[0] == "record"]
-    assert lab.committed() in (None, 0)
 
 
 def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events: Any) -> None:

@@ -6,11 +6,16 @@ import asyncio
 import contextlib
 import re
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 import ehkafka
 from ehkafka.events import AttemptOverdue, RecordRetried
 from tests.kit.waiting import must_stay, wait_until
+
+if TYPE_CHECKING:
+    from tests.contract.kinds import Stage
 
 
 def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
@@ -20,6 +25,11 @@ def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
     gate = recorder.block(b"slow")
     lab.produce("slow slow a b")
     app = lab.start(recorder, workers=4, deadline_s=0.2)
+    wait_until(lambda: recorder.started)
+    # Health needs no look of the poll thread: it is red as soon as the deadline has passed.
+    wait_until(lambda: not app.health(), timeout_s=0.5)
+    (attempt,) = app.snapshot().overdue
+    assert (attempt.handler, attempt.offset, attempt.key, attempt.attempt) == ("Recorder", 0, "slow", 1)
     (overdue,) = wait_until(lambda: events.of(AttemptOverdue))
     assert (overdue.partition, overdue.offset, overdue.key) == (("t", 0), 0, "slow")
     assert (overdue.attempt, overdue.handler, overdue.deadline_s) == (1, "Recorder", 0.2)
@@ -35,19 +45,6 @@ def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
     wait_until(lambda: lab.committed() == 4)
     assert app.health().ok
     assert len(events.of(AttemptOverdue)) == 1
-
-
-def test_an_overdue_attempt_is_seen_at_once_by_health(lab: Any, recorder: Any) -> None:
-    """Health needs no look of the poll thread: it is red as soon as the deadline has passed."""
-    gate = recorder.block(b"slow")
-    lab.produce("slow")
-    app = lab.start(recorder, deadline_s=0.1)
-    wait_until(lambda: recorder.started)
-    wait_until(lambda: not app.health(), timeout_s=0.5)
-    ((attempt),) = app.snapshot().overdue
-    assert (attempt.handler, attempt.offset, attempt.key, attempt.attempt) == ("Recorder", 0, "slow", 1)
-    gate.set()
-    wait_until(lambda: app.health().ok)
 
 
 def test_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any) -> None:
@@ -68,28 +65,16 @@ def test_a_late_failure_is_a_failed_attempt_like_any_other(lab: Any, events: Any
     assert [event.attempt for event in events.of(AttemptOverdue)] == [1, 2]
 
 
-def test_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(lab: Any, events: Any) -> None:
-    """With a TimeoutError, which the retry policy takes; the next attempt may be quicker."""
-    cancelled: list[int] = []
-
-    async def handle(record: Any) -> None:
-        if record.key() == b"slow" and record.attempt == 1:
-            try:
-                await asyncio.sleep(60.0)
-            except asyncio.CancelledError:
-                cancelled.append(record.offset())
-                raise
-
-    lab.produce("slow slow a")
-    app = lab.start(
-        handle, workers=4, deadline_s=0.1, retry=ehkafka.Retry(attempts=2, first_s=0.01, on=TimeoutError)
-    )
-    wait_until(lambda: lab.committed() == 3)
-    app.stop()
-    assert cancelled == [0, 1]
-    assert [(event.offset, "TimeoutError" in event.error) for event in events.of(RecordRetried)] == [
-        (0, True),
-        (1, True),
+@pytest.mark.parametrize("stage", ["tasks", "callers_loop"], indirect=True)
+def test_a_coroutine_past_its_deadline_is_cancelled_and_the_attempt_fails(stage: Stage, events: Any) -> None:
+    """With a TimeoutError, which the retry policy takes, on whichever loop it runs."""
+    stage.produce(("slow", "sleep 60"), ("slow", ""), ("a", ""))
+    retry = ehkafka.Retry(attempts=2, first_s=0.01, on=TimeoutError)
+    stage.start(deadline_s=0.1, retry=retry, on_failure=ehkafka.Skip())
+    wait_until(lambda: stage.lab.committed() == 3)
+    assert [line.word for line in stage.lines(key="slow")][:4] == ["start", "raise", "start", "raise"]
+    assert [("TimeoutError" in event.error, event.offset) for event in events.of(RecordRetried)] == [
+        (True, 0)
     ]
 
 

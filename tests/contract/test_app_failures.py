@@ -127,18 +127,3 @@ def test_partition_hooks_that_raise_are_reported_and_stop_nothing(
         wait_until(lambda: lab.committed() == 4)
     app.stop()
     assert "broken hook" in events.of(UserCodeFailed)[0].error
-
-
-def test_an_on_assigned_hook_that_raises_stops_the_app_before_any_record(lab: Any, recorder: Any) -> None:
-    """What the hook was to prepare is missing, so nothing of the partition is handled."""
-    lab.produce("a b c")
-    app: ehkafka.App = lab.app(recorder)
-
-    @app.on_assigned
-    def broken(partition: Any) -> None:
-        raise ArithmeticError("no table")
-
-    app.start()
-    ends_with(app, ehkafka.EhkafkaError, r"opening t\[0\] failed: ArithmeticError: no table")
-    assert recorder.started == []
-    assert lab.committed() in (None, 0)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from tests.contract.conftest import ends_with
 from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
@@ -147,17 +146,3 @@ def test_a_record_whose_order_function_raises_takes_the_failure_path(lab: Any, r
     wait_until(lambda: recorder.count == 4)
     app.stop()
     assert lab.committed() == 2
-
-
-def test_by_default_a_raising_order_function_stops_the_app(lab: Any, recorder: Any) -> None:
-    """With Stop() the app ends with the order function's error as cause, and commits nothing past it."""
-
-    def order_by(record: Any) -> Any:
-        return {"unhashable": record.key()} if record.offset() == 1 else record.key()
-
-    lab.produce("a b c")
-    app = lab.start(recorder, order_by=order_by)
-    caught = ends_with(app, ehkafka.errors.HandlerFailedError, r"t\[0\]@1")
-    assert isinstance(caught.__cause__, TypeError)
-    assert 1 not in recorder.offsets()
-    assert lab.committed() in (None, 0, 1)

@@ -105,16 +105,23 @@ def test_a_position_outside_of_the_log_follows_the_policy(
     assert gap.resumed_at == (10 if action == "earliest" else 12)
 
 
-@pytest.mark.parametrize(("start", "words"), [(3, "7 records are gone"), (500, "ends 488 before it")])
-def test_a_start_offset_outside_of_the_log_is_refused_and_never_committed(
-    lab: Any, recorder: Any, events: Any, start: int, words: str
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [(3, r"t\[0\].*offset 3.*now holds 10 to 12.*7 records are gone"), (500, "ends 488 before it")],
+)
+@pytest.mark.parametrize("given", ["committed", "start"])
+def test_a_position_outside_of_the_log_stops_the_app_and_is_not_passed(
+    lab: Any, recorder: Any, events: Any, given: str, wanted: int, words: str
 ) -> None:
-    """It would be committed before the first fetch, and a group's commit wins over any later start."""
+    """By default. A start is never committed: a group's commit wins over any later start."""
     lab.produce("a " * 12)
     lab.broker.delete_records("t", 0, 10)
-    app = lab.start(recorder, start=start)
-    ends_with(app, ehkafka.errors.OffsetGapError, words)
-    assert lab.committed() is None
+    if given == "committed":
+        commit(lab, wanted)
+    app = lab.start(recorder, start=wanted if given == "start" else "earliest")
+    assert ends_with(app, ehkafka.errors.OffsetGapError, words).exit_code == 3
+    assert recorder.started == []
+    assert lab.committed() == (wanted if given == "committed" else None)
     assert [(gap.action, gap.resumed_at) for gap in events.of(OffsetGap)] == [("stop", None)]
 
 

@@ -64,8 +64,7 @@ def test_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_credi
     assert lab.committed() in (None, 0)
 
 
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
-@pytest.mark.parametrize("delay_s", [0.01, 0.2, 1.0])
+@pytest.mark.parametrize(("delay_s", "busy"), [(0.01, True), (0.2, False), (1.0, True)])
 def test_delays_are_honoured(lab: Any, delay_s: float, busy: bool) -> None:
     """Never early, and late by at most 10 % and 50 ms; the best of some, for machines are busy."""
     names = [f"k{n}" for n in range(6)]

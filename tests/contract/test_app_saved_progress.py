@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from tests.kit.inside import inside
 from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.contract.kinds import Stage
 
 
 T0 = ehkafka.TopicPartition("t", 0)
@@ -81,82 +80,42 @@ def test_a_running_app_saves_it_at_the_commit_tick(lab: Any, recorder: Any) -> N
     wait_until(lambda: (commit_of(lab)[0], finished_in(lab)) == (10, ()))
 
 
-@pytest.mark.parametrize("kind", ["held", "retried", "deferred", "batch", "async"])
-def test_whatever_keeps_a_record_it_is_unfinished(lab: Any, kind: str) -> None:
-    """Held and waiting lanes, deferred records, batches and tasks that run: saved as unfinished."""
-    lab.produce("a stuck b c stuck d")
-    done: list[int] = []
-    app = HANDLERS[kind](lab, done)
-    app.start()
-    wait_until(lambda: sorted(done) == [0, 2, 3, 5])
+LATER = {"retry": ehkafka.Retry(attempts=5, first_s=60.0, max_s=60.0)}
+
+
+@pytest.mark.parametrize(
+    ("stage", "what", "options"),
+    [
+        ("threads", "fail ValueError 9", {"on_failure": ehkafka.Hold()}),
+        ("threads", "fail ValueError 9", LATER),
+        ("batches", "fail ValueError 9", LATER),
+        *((kind, "wait never", {}) for kind in ("threads", "tasks", "batches", "processes")),
+    ],
+    indirect=["stage"],
+)
+def test_whatever_keeps_a_record_it_is_unfinished(stage: Stage, what: str, options: dict[str, Any]) -> None:
+    """Held and waiting lanes, calls and batches that run: saved as unfinished."""
+    lab = stage.lab
+    stage.produce(("a", ""), ("stuck", what), ("b", ""), ("c", ""), ("stuck", ""), ("d", ""))
+    app = stage.start(**options)
+    wait_until(lambda: sorted(stage.offsets("end")) == [0, 2, 3, 5])
     wait_until(lambda: finished_in(lab) == ((2, 4), (5, 6)))
     assert commit_of(lab)[0] == 1
-    app.stop(drain=False, timeout_s=0.3) if kind in {"held", "retried"} else stop_undrained(app)
+    app.stop(drain=False, timeout_s=0.3) if options else stop_undrained(app)
     assert (commit_of(lab)[0], finished_in(lab)) == (1, ((2, 4), (5, 6)))
     second, _ = run_again(lab, 6)
     assert second.offsets() == [1, 4]
 
 
-def held(lab: Any, done: list[int]) -> Any:
-    """Return an app whose failing key is held."""
-    return lab.app(failing_stuck(done), on_failure=ehkafka.Hold())
-
-
-def retried(lab: Any, done: list[int]) -> Any:
-    """Return an app whose failing key waits for its next try."""
-    return lab.app(failing_stuck(done), retry=ehkafka.Retry(attempts=5, first_s=60.0, max_s=60.0))
-
-
-def failing_stuck(done: list[int]) -> Callable[[Any], None]:
-    """Return a handler that fails for one key."""
-
-    def handle(record: Any) -> None:
-        if record.key() == b"stuck":
-            raise ValueError("no luck")
-        done.append(record.offset())
-
-    return handle
-
-
-def deferred(lab: Any, done: list[int]) -> Any:
-    """Return an app that defers one key's record and never answers."""
-    kept = []
-
-    def handle(record: Any) -> None:
-        if record.key() == b"stuck":
-            kept.append(record.defer(deadline_s=60.0))
-        else:
-            done.append(record.offset())
-
-    return lab.app(handle)
-
-
-def batch(lab: Any, done: list[int]) -> Any:
-    """Return an app whose batch of one key blocks, and others go by."""
-    recorder = lab.recorder()
-    recorder.block(b"stuck")
-
-    def store(records: Any) -> None:
-        recorder(records[0])
-        done.append(records[0].offset())
-
-    app = lab.app()
-    app.batch_handler("t", batch_records_max=1, wait_s_max=0.01, workers=4)(store)
-    return app
-
-
-def async_tasks(lab: Any, done: list[int]) -> Any:
-    """Return an app whose task of one key waits, and others go by."""
-
-    async def handle(record: Any) -> None:
-        if record.key() == b"stuck":
-            await asyncio.sleep(60.0)
-        done.append(record.offset())
-
-    return lab.app(handle, workers=4)
-
-
-HANDLERS = {"held": held, "retried": retried, "deferred": deferred, "batch": batch, "async": async_tasks}
+def test_a_deferred_record_without_an_answer_is_unfinished(lab: Any, recorder: Any) -> None:
+    """It is saved as such, and what is finished above it is not handled again."""
+    recorder.work = lambda record: record.key() == b"stuck" and record.defer(deadline_s=60.0)
+    lab.produce("a stuck b")
+    app = lab.start(recorder)
+    wait_until(lambda: finished_in(lab) == ((2, 3),))
+    stop_undrained(app)
+    second, _ = run_again(lab, 3)
+    assert second.offsets() == [1]
 
 
 def test_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(lab: Any, program: Any) -> None:

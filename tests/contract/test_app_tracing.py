@@ -38,6 +38,17 @@ class Spans:
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
 
+    def run(
+        self, lab: Any, handler: Any, count: int = 1, *, how: Any = None, **options: Any
+    ) -> list[ReadableSpan]:
+        """Run an app until it has made so many spans of attempts; return them in the order of offsets."""
+        app = lab.app(handler, **options)
+        Tracing(app, self.provider, **(how or {}))
+        app.start()
+        wait_until(lambda: len(self.of("process t")) == count)
+        app.stop(drain=False)
+        return sorted(self.of("process t"), key=lambda span: of(span).get("messaging.kafka.offset", 0))
+
     def of(self, name: str) -> list[ReadableSpan]:
         """Return those of this name, in the order in which they ended."""
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
@@ -70,12 +81,7 @@ def test_an_attempt_is_a_span_that_is_linked_to_the_producer(lab: Any, recorder:
     current: list[Any] = []
     recorder.work = lambda _record: current.append(trace.get_current_span().get_span_context())
     produce(lab, ("a key", {"traceparent": PARENT.encode()}))
-    app = lab.app(recorder)
-    Tracing(app, spans.provider)
-    app.start()
-    wait_until(lambda: spans.of("process t"))
-    (span,) = spans.of("process t")
-    app.stop()
+    (span,) = spans.run(lab, recorder)
     assert of(span) == {
         "messaging.system": "kafka",
         "messaging.operation.name": "process",
@@ -99,12 +105,7 @@ def test_an_attempt_is_a_span_that_is_linked_to_the_producer(lab: Any, recorder:
 def test_by_option_the_producer_s_span_is_the_parent(lab: Any, recorder: Any, spans: Spans) -> None:
     """All is one trace then; a record without a context begins one."""
     produce(lab, ("a", {"Diagnostic-Id": PARENT.encode()}), ("b", {}))
-    app = lab.app(recorder)
-    Tracing(app, spans.provider, parent=True)
-    app.start()
-    wait_until(lambda: len(spans.of("process t")) == 2)
-    first, second = sorted(spans.of("process t"), key=lambda span: of(span)["messaging.kafka.offset"])
-    app.stop()
+    first, second = spans.run(lab, recorder, 2, how={"parent": True})
     assert first.parent is not None
     assert trace.format_span_id(first.parent.span_id) == PRODUCED
     assert trace.format_trace_id(first.context.trace_id) == TRACE
@@ -115,12 +116,8 @@ def test_a_context_in_amqp_is_understood(lab: Any, recorder: Any, spans: Spans) 
     """As producers of the Azure SDKs send it: a text of AMQP's, in the older header."""
     amqp = b"\xa1" + bytes([len(PARENT)]) + PARENT.encode()
     produce(lab, ("a", {"Diagnostic-Id": amqp}))
-    app = lab.app(None)
-    app.handler("t", headers="amqp")(recorder)
-    Tracing(app, spans.provider)
-    app.start()
-    wait_until(lambda: spans.of("process t"))
-    assert links_of(spans.of("process t")[0]) == [PRODUCED]
+    (span,) = spans.run(lab, recorder, headers="amqp")
+    assert links_of(span) == [PRODUCED]
 
 
 def test_each_attempt_is_a_span_and_all_are_linked(lab: Any, spans: Spans) -> None:
@@ -131,12 +128,7 @@ def test_each_attempt_is_a_span_and_all_are_linked(lab: Any, spans: Spans) -> No
             raise ValueError("no luck with a value")
 
     produce(lab, ("a", {"traceparent": PARENT.encode()}))
-    app = lab.app(handle, retry=ehkafka.Retry(attempts=5, first_s=0.01))
-    Tracing(app, spans.provider)
-    app.start()
-    wait_until(lambda: len(spans.of("process t")) == 3)
-    found = spans.of("process t")
-    app.stop()
+    found = spans.run(lab, handle, 3, retry=ehkafka.Retry(attempts=5, first_s=0.01))
     assert [of(span).get("ehkafka.attempt") for span in found] == [None, 2, 3]
     assert [of(span).get("error.type") for span in found] == ["ValueError", "ValueError", None]
     assert [span.status.status_code for span in found] == [
@@ -156,12 +148,7 @@ def test_an_error_s_text_is_shown_where_that_is_asked_for(lab: Any, spans: Spans
         raise ValueError("no luck")
 
     lab.produce("a")
-    app = lab.app(handle, on_failure=ehkafka.Skip())
-    Tracing(app, spans.provider, error_text=True)
-    app.start()
-    wait_until(lambda: spans.of("process t"))
-    (span,) = spans.of("process t")
-    app.stop()
+    (span,) = spans.run(lab, handle, how={"error_text": True}, on_failure=ehkafka.Skip())
     assert span.status.description == "no luck"
     (event,) = span.events
     assert "in handle" in str((event.attributes or {})["exception.stacktrace"])
@@ -184,12 +171,7 @@ def test_what_a_handler_answers_is_no_error(
         raise signal
 
     lab.produce("a")
-    app = lab.app(handle, on_failure=ehkafka.Hold())
-    Tracing(app, spans.provider)
-    app.start()
-    wait_until(lambda: spans.of("process t"))
-    (span,) = spans.of("process t")
-    app.stop(drain=False)
+    (span,) = spans.run(lab, handle, on_failure=ehkafka.Hold())
     assert of(span)["ehkafka.answer"] == answer
     assert (of(span).get("error.type") or "").rpartition(".")[2] == (error or "")
     assert (span.status.status_code is StatusCode.ERROR) == (error is not None)
@@ -208,13 +190,7 @@ def test_a_batch_is_one_span_with_a_link_for_each_record(lab: Any, spans: Spans)
         ("b", {"traceparent": PARENT.replace(PRODUCED, other).encode()}),
         ("c", {}),
     )
-    app = lab.app(None)
-    app.batch_handler("t", batch_records_max=3, wait_s_max=5.0, on_failure=ehkafka.Skip())(store)
-    Tracing(app, spans.provider)
-    app.start()
-    wait_until(lambda: spans.of("process t"))
-    (span,) = spans.of("process t")
-    app.stop()
+    (span,) = spans.run(lab, store, batch_records_max=3, wait_s_max=5.0, on_failure=ehkafka.Skip())
     assert (of(span)["messaging.batch.message_count"], of(span)["ehkafka.batch.failed_count"]) == (3, 1)
     assert "messaging.kafka.offset" not in of(span)
     assert links_of(span) == [PRODUCED, other]
@@ -268,12 +244,7 @@ def test_an_async_attempt_is_current_in_its_own_task_alone(lab: Any, spans: Span
         seen.append((record.offset(), trace.get_current_span().get_span_context()))
 
     lab.produce("a b c d")
-    app = lab.app(handle, workers=4)
-    Tracing(app, spans.provider)
-    app.start()
-    wait_until(lambda: len(spans.of("process t")) == 4)
-    app.stop()
-    made = {of(span)["messaging.kafka.offset"]: span.context for span in spans.of("process t")}
+    made = {of(one)["messaging.kafka.offset"]: one.context for one in spans.run(lab, handle, 4, workers=4)}
     assert dict(seen) == made
     assert all(span.parent is None for span in spans.of("process t"))
 
@@ -303,12 +274,7 @@ def test_older_names_stand_beside_the_new_ones_on_request(
     """For dashboards that know version 1.24 alone."""
     monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http, messaging/dup")
     lab.produce("a")
-    app = lab.app(recorder)
-    Tracing(app, spans.provider)
-    app.start()
-    wait_until(lambda: spans.of("process t"))
-    found = of(spans.of("process t")[0])
-    app.stop()
+    found = of(spans.run(lab, recorder)[0])
     old = {
         "messaging.operation": "process",
         "messaging.kafka.consumer.group": "g",

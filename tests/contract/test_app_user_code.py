@@ -49,15 +49,43 @@ def leave(*_arguments: Any) -> None:
     sys.exit(3)
 
 
-@pytest.mark.parametrize(("hook", "where"), [("on_assigned", "opening"), ("on_idle", "on_idle")])
-def test_a_hook_that_exits_ends_the_app_and_does_not_silence_it(
-    lab: Any, recorder: Any, hook: str, where: str
+def no_table(*_arguments: Any) -> None:
+    """Fail where something is to be prepared."""
+    raise ArithmeticError("no table")
+
+
+class OpensNothing:
+    """A class handler that fails at its partition."""
+
+    open = no_table
+
+    def process(self, record: Any) -> None:
+        """Handle a record."""
+        raise AssertionError(f"{record} was handled")
+
+
+@pytest.mark.parametrize(
+    ("hook", "function", "words"),
+    [
+        ("on_assigned", no_table, r"opening t\[0\] failed: ArithmeticError: no table"),
+        ("open", None, r"opening t\[0\] failed: ArithmeticError: no table"),
+        # Without its hook thread no partition would ever open.
+        ("on_assigned", leave, "opening.*SystemExit: 3"),
+        ("on_idle", leave, "on_idle.*SystemExit: 3"),
+    ],
+)
+def test_a_hook_that_prepares_a_partition_and_fails_ends_the_app_before_any_record(
+    lab: Any, recorder: Any, hook: str, function: Any, words: str
 ) -> None:
-    """Without its hook thread no partition would ever open: the app ends and says why."""
-    app = lab.app(recorder, idle_s=0.1)
-    getattr(app, hook)(leave)
+    """What it was to prepare is missing; nothing is handled or committed. So does an exit in any hook."""
+    lab.produce("" if hook == "on_idle" else "a b")
+    app = lab.app(OpensNothing if hook == "open" else recorder, idle_s=0.1)
+    if function is not None:
+        getattr(app, hook)(function)
     app.start()
-    ends_with(app, ehkafka.EhkafkaError, f"{where}.*SystemExit: 3")
+    ends_with(app, ehkafka.EhkafkaError, words)
+    assert recorder.started == []
+    assert lab.committed() in (None, 0)
 
 
 def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
@@ -89,6 +117,51 @@ def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any)
     )
 
 
+def raising(error: BaseException) -> Any:
+    """Return an order function for which one record is the last."""
+
+    def order_by(record: Any) -> Any:
+        if record.offset() == 1:
+            raise error
+        return record.key()
+
+    return order_by
+
+
+def incomparable(record: Any) -> Key:
+    """Return a key that equals no other."""
+    return Key(record.key(), comparable=False)
+
+
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+@pytest.mark.parametrize(
+    ("order_by", "policy", "words"),
+    [
+        (raising(KeyError("no customer")), ehkafka.Stop(), r"t\[0\]@1.*KeyError"),
+        (lambda record: {"unhashable": record.key()}, ehkafka.Stop(), r"t\[0\]@0.*TypeError"),
+        (incomparable, ehkafka.Stop(), r"t\[0\]@1, key \(order_by failed\).*cannot be compared"),
+        # No policy takes an exit, and no thread of ours dies of it.
+        *(
+            (raising(kind(3)), ehkafka.Skip(), f"{kind.__name__}: 3")
+            for kind in (SystemExit, KeyboardInterrupt)
+        ),
+    ],
+)
+def test_an_order_function_that_fails_is_its_records_failure(
+    lab: Any, recorder: Any, order_by: Any, policy: Any, words: str, scope: str
+) -> None:
+    """It is neither handled nor committed, and the app ends as with a failing handler."""
+    if scope == "handler":
+        lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
+    gate = recorder.block(lambda record: record.offset() == 0)
+    lab.produce("a a b")
+    app = lab.start(recorder, order_by=order_by, on_failure=policy, scope=scope)
+    threading.Timer(0.3, gate.set).start()
+    ends_with(app, ehkafka.errors.HandlerFailedError, f"Handler 'Recorder' failed at .*{words}")
+    assert 1 not in recorder.offsets()
+    assert lab.committed() in (None, 0, 1)
+
+
 def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any) -> None:
     """Snapshot and health name the class; nobody dies of it."""
     gate = recorder.block()
@@ -99,23 +172,6 @@ def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any) -> N
     assert partition.oldest.key == "<Key>"
     gate.set()
     wait_until(lambda: lab.committed() == 2)
-
-
-@pytest.mark.parametrize("scope", ["partition", "handler"])
-def test_a_key_that_cannot_be_compared_fails_its_record_and_loses_none(
-    lab: Any, recorder: Any, scope: str
-) -> None:
-    """What could not be put in order fails as any record does, and is not committed."""
-    if scope == "handler":
-        lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
-    gate = recorder.block(lambda record: record.offset() == 0)
-    lab.produce("a a b")
-    app = lab.start(recorder, order_by=lambda record: Key(record.key(), comparable=False), scope=scope)
-    threading.Timer(0.3, gate.set).start()
-    ends_with(
-        app, ehkafka.errors.HandlerFailedError, r"t\[0\]@1, key \(order_by failed\).*cannot be compared"
-    )
-    assert lab.committed() in (None, 0, 1)
 
 
 async def later(_given: Any) -> None:
@@ -193,21 +249,6 @@ def test_a_record_may_be_copied(lab: Any, recorder: Any) -> None:
     (record,) = recorder.records
     copied = copy.copy(record)
     assert (copied.where, copied.value(), copied.attempt) == ("t[0]@0", b"x", 1)
-
-
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_an_order_by_that_exits_stops_the_app_as_a_handler_would(
-    lab: Any, recorder: Any, kind: type[BaseException]
-) -> None:
-    """No policy takes it, and no thread of ours dies of it: the handler's failure, exit code 1."""
-
-    def order(_record: Any) -> None:
-        raise kind(3)
-
-    lab.produce("a b")
-    app = lab.start(recorder, order_by=order, on_failure=ehkafka.Skip())
-    ends_with(app, ehkafka.errors.HandlerFailedError, f"Handler 'Recorder' failed at .*{kind.__name__}: 3")
-    assert lab.committed() in (None, 0)
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
