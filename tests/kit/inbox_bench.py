@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.finished import FinishedBefore
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.inbox import KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
@@ -205,9 +205,3 @@ def written(entry: Entry) -> str:
     message: Any = entry[MESSAGE]
     key = message.key()
     return f"{'-' if key is None else key.decode()}{message.offset()}"
-
-
-def left_of(epoch: Epoch) -> list[str]:
-    """Return the records of an epoch without a result, oldest first."""
-    assert all(entry[EPOCH] is epoch for entry in epoch.unfinished())
-    return [written(entry) for entry in epoch.unfinished()]

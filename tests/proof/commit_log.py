@@ -7,11 +7,11 @@ version and its offset, and has a text behind them, as Kafka's `OffsetCommitKey.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer
 
+from tests.kit.faults.frames import Fields
 from tests.proof.reader import CLIENT, Reader, commit_of, patiently
 from tests.proof.work import group_of, input_topic
 
@@ -77,30 +77,15 @@ class CommitLog:
 
 def decode(key: bytes, value: bytes | None) -> Logged | None:
     """Return a commit; None for what is none, or takes one away. Raises `ValueError` for a newer version."""
-    if len(key) < 2 or struct.unpack_from(">h", key)[0] > KIND_MAX or value is None:
+    name = Fields(key)
+    if len(key) < 2 or name.number(2) > KIND_MAX or value is None:
         return None
-    group, at = _text(key, 2)
-    topic, at = _text(key, at)
-    (partition,) = struct.unpack_from(">i", key, at)
-    version, next_offset = struct.unpack_from(">hq", value)
+    group, topic, partition = name.text(), name.text(), name.number()
+    said = Fields(value)
+    version, next_offset = said.number(2), said.number(8)
     if not 0 <= version <= VERSION_MAX:
         raise ValueError(f"a commit of version {version}")
-    at = 14 if version >= EPOCHS_FROM else 10
-    text = _compact_text(value, at) if version >= FLEXIBLE_FROM else _text(value, at)[0]
+    said.at += 4 if version >= EPOCHS_FROM else 0
+    said.flexible = version >= FLEXIBLE_FROM
     # confluent-kafka sends a text with the zero that ends it in C.
-    return Logged(group, topic, partition, next_offset, text.removesuffix("\0"))
-
-
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from(">h", data, at)
-    return data[at + 2 : at + 2 + length].decode(), at + 2 + length
-
-
-def _compact_text(data: bytes, at: int) -> str:
-    """Read a text behind its length plus one, which is written in groups of seven bits."""
-    length = shift = 0
-    while True:
-        length |= (data[at] & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if not data[at - 1] & 0x80:
-            return data[at : at + length - 1].decode()
+    return Logged(group, topic, partition, next_offset, said.text().removesuffix("\0"))

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-LITTLE_ROOM = ["--metadata-bytes", "64"]
-
-
 class Cluster:
     """One that nothing starts."""
 

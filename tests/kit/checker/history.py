@@ -28,10 +28,9 @@ class RecordingHistory(ABC):
     `process_started`, `process_stopped`, `process_killed`.
     """
 
-    def __init__(self, *, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(self) -> None:
         self.pid = os.getpid()
         self.run = secrets.token_hex(4)
-        self._now_ns = now_ns
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -41,7 +40,7 @@ class RecordingHistory(ABC):
     def _record(self, kind: Callable[..., events.HistoryEvent], *fields: object) -> None:
         # The time is read under the lock: within one process, time order and stored order agree.
         with self._lock:
-            self._store(kind(self._now_ns(), self.pid, self.run, *fields))
+            self._store(kind(time.monotonic_ns(), self.pid, self.run, *fields))
 
     def assigned(self, partition: TopicPartition, epoch: int, position: str) -> None:
         """Note that an epoch began at this position."""
@@ -113,8 +112,8 @@ class RecordingHistory(ABC):
 class MemoryHistory(RecordingHistory):
     """Keeps every event in `events`, in the order of the calls."""
 
-    def __init__(self, *, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        super().__init__(now_ns=now_ns)
+    def __init__(self) -> None:
+        super().__init__()
         self.events: list[events.HistoryEvent] = []
 
     def _store(self, event: events.HistoryEvent) -> None:
