@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.errors import HandlerFailedError
 from ehkafka.testing import arun
 
 
@@ -47,30 +46,6 @@ def test_an_app_runs_while_the_loop_goes_on() -> None:
         assert app.state == "new"
 
     asyncio.run(test())
-
-
-def test_what_ends_the_app_is_raised_here_too() -> None:
-    """By the wait, or at the end of the block."""
-    app = _app()
-
-    @app.handler("a")
-    async def handle(record: ehkafka.Record) -> None:
-        raise ValueError("bad reading")
-
-    async def waits() -> None:
-        async with arun(app) as t:
-            t.send("a", "x")
-            with pytest.raises(HandlerFailedError, match="bad reading"):
-                await t.wait()
-
-    async def does_not_wait() -> None:
-        async with arun(app) as t:
-            t.send("a", "x")
-            await asyncio.to_thread(app.wait, 30)
-
-    asyncio.run(waits())
-    with pytest.raises(HandlerFailedError, match="bad reading"):
-        asyncio.run(does_not_wait())
 
 
 def test_a_cancelled_test_ends_its_app() -> None:
