@@ -67,7 +67,7 @@ class HttpServer:
                 asyncio.run(_served(server, self._socket, sample))
             except (
                 BaseException
-            ):  # an app without its page goes on; who asks for the page sees that it is gone
+            ):  # an app without its page goes on; a client sees that the page is gone
                 _LOG.exception("The HTTP server on %s has ended.", self.url)
             finally:
                 _UVICORN_LOG.removeFilter(left_out)

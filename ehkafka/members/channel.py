@@ -65,7 +65,7 @@ class Channel:
         connection.setblocking(False)
         self._connection = connection
         self._lock = threading.Lock()
-        # Under the lock: bytes that the socket has not taken yet, who waits by number, the last number.
+        # Under the lock: bytes that the socket has not taken yet, the answers by number, the last number.
         self._unsent = bytearray()
         self._waiting: dict[int, Future[Answer]] = {}
         self._last_id = 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.telemetry.snapshot import Snapshot
 
-# Who has not answered for so long is not live; who answers does so within milliseconds.
+# A member that has not answered for so long is not live; an answer takes milliseconds.
 SILENCE_S: Final = 10.0
 
 
@@ -106,7 +106,7 @@ class Member:
         return now_s - (process.started_s if answered_s is None else answered_s)
 
     def not_live(self, now_s: float) -> str:
-        """Return why its process is not live; empty while it is. Who starts or stops is, if it answers."""
+        """Return why its process is not live; empty while it is. At start and stop it is, if it answers."""
         if self.process is None:
             return "it does not run"
         if (silence_s := self.silence_s(now_s)) >= SILENCE_S:

@@ -56,8 +56,8 @@ def ends_all(exit_code: int, *, has_worked: bool, has_end: bool = False) -> bool
     """Tell whether all members are to end with this code; `has_worked`: one of them has had an assignment.
 
     Before that a broker that is not there, or refuses, is most likely a mistake in the settings; afterwards
-    it is an outage, which passes. `has_end`: who has not caught up because records wait says so by its code,
-    and the next owner of its partitions would wait for them as long.
+    it is an outage, which passes. `has_end`: a member's code says that it has not caught up
+    because records wait, and the next owner of its partitions would wait for them as long.
     """
     if has_end and exit_code == UnfinishedError.exit_code:
         return True

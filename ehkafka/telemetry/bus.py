@@ -229,7 +229,7 @@ class EventBus:
         now_s = self._now_s()
         if self._drops_seen_s is None:
             self._drops_seen_s = now_s
-        # Half empty is recovered, one free place is not. Who never recovers is named all the same.
+        # Half empty is recovered, one free place is not. A queue that never recovers is reported, too.
         overdue = now_s - self._drops_seen_s >= WINDOW_S
         if overdue or queued <= self._queued_events_max // 2:
             new, self._drops_reported, self._drops_seen_s = dropped - self._drops_reported, dropped, None

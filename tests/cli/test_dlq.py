@@ -18,7 +18,7 @@ from ehkafka.checks import Target
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
+from ehkafka.errors import ConfigurationError, TopicNotFoundError
 from ehkafka.recovery.letters.letter import LetterFilter
 from ehkafka.redrive.redrive import Redrive
 from tests.kit.waiting import wait_until
@@ -255,19 +255,6 @@ def test_a_filter_passes_letters_over_and_counts_them(broker: EmbeddedBroker) ->
     assert other.plan().redriven == 2
     assert other.run().redriven == 2
     assert [m.value() for m in at_home(broker)] == [b"value 0", b"value 2", b"value 1", b"value 3"]
-
-
-def test_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker) -> None:
-    """What the broker refused and all behind it in its partition is brought home by the next one."""
-    for offset in range(3):
-        bury(broker, offset)
-    broker.fail_next(ApiKey.PRODUCE, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 2)
-    with pytest.raises(EndpointError, match=r"The letter 0@\d could not be written to t\[0\]"):
-        redrive_of(broker).run()
-    assert progress(broker) in ({}, {0: 0})
-    assert redrive_of(broker).run().redriven == 3
-    assert {m.value() for m in at_home(broker)} == {b"value 0", b"value 1", b"value 2"}
-    assert progress(broker)[0] == 3
 
 
 def test_ctrl_c_commits_what_is_at_home_by_then(

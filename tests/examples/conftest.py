@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kit.running import ended
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -89,16 +90,8 @@ def run_script() -> Callable[..., str]:
     """Return a function `(path, **environment)` that runs a script to its good end and returns its output."""
 
     def run(path: str, **environment: str) -> str:
-        ended = subprocess.run(
-            [sys.executable, path],
-            cwd=ROOT,
-            env=clean_environment(environment),
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout.strip()
+        done = ended(sys.executable, path, cwd=ROOT, env=clean_environment(environment))
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     return run

@@ -22,7 +22,7 @@ from view import Summary
 
 import ehkafka
 from tests.kit.checker.verdict import Verdict
-from tests.kit.running import Running, environment
+from tests.kit.running import Running, ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,30 +58,22 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
 
 def demo(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the demo to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60.0,
-        check=False,
-    )
+    return ended(*COMMAND, *arguments, cwd=folder)
 
 
 def test_without_a_terminal_it_writes_lines_and_the_summary_as_json(tmp_path: Path) -> None:
     """Every reading was handled and judged; progress goes to stderr, and no terminal codes anywhere."""
-    ended = demo(tmp_path, "--records", "5000", "--json")
-    assert ended.returncode == 0, ended.stderr
-    summary = json.loads(ended.stdout)
+    done = demo(tmp_path, "--records", "5000", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
     assert summary["ok"]
     assert summary["stored_records"] == summary["finished_records"] == 5000
     assert summary["verdict"]["produced"] == summary["verdict"]["finished"] == 5000
     assert summary["verdict"]["commits_acknowledged"] > 0
     assert summary["swapped"] == 0
     assert summary["homes"] > 1000
-    assert "records/s" in ended.stderr
-    assert "\x1b" not in ended.stdout + ended.stderr
+    assert "records/s" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
@@ -89,10 +81,10 @@ def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{bound.getsockname()[1]}"
-        ended = demo(tmp_path, "--endpoint", address, "--json")
-    assert (ended.returncode, ended.stdout) == (3, "")
-    assert ended.stderr.startswith("demo: ")
-    assert address in ended.stderr
+        done = demo(tmp_path, "--endpoint", address, "--json")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("demo: ")
+    assert address in done.stderr
 
 
 def test_on_a_terminal_it_draws_a_live_view(tmp_path: Path) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ehkafka.testing import EmbeddedBroker
+from tests.kit.running import ended
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "drop_in"
 RECORDS = 60
-RUN_S = 60.0
 
 
 def test_before_and_after_print_the_same() -> None:
@@ -21,10 +20,9 @@ def test_before_and_after_print_the_same() -> None:
         broker.produce("readings", [(f"room-{number % 5}", b"1") for number in range(RECORDS)])
 
         def run(name: str) -> str:
-            command = [sys.executable, str(EXAMPLES / name), broker.bootstrap, str(RECORDS)]
-            ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
-            assert ended.returncode == 0, ended.stderr
-            return ended.stdout
+            done = ended(sys.executable, name, broker.bootstrap, str(RECORDS), cwd=EXAMPLES)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
 
         with ThreadPoolExecutor() as pool:
             shown = list(pool.map(run, ("confluent_loop.py", "consumer.py", "app.py", "adapted.py")))
@@ -34,12 +32,11 @@ def test_before_and_after_print_the_same() -> None:
 
 def test_slow_commits_share_requests() -> None:
     """Where commits are slow, the drop-in sends fewer, in both programs."""
-    command = [sys.executable, str(EXAMPLES / "slow_commits.py"), "3"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
-    assert ended.returncode == 0, ended.stderr
-    rows = [re.findall(r"(\d+) requests", line) for line in ended.stdout.splitlines()[1:]]
+    done = ended(sys.executable, "slow_commits.py", "3", cwd=EXAMPLES)
+    assert done.returncode == 0, done.stderr
+    rows = [re.findall(r"(\d+) requests", line) for line in done.stdout.splitlines()[1:]]
     assert len(rows) == 2
-    assert all(int(ours) < int(theirs) for theirs, ours in rows), ended.stdout
+    assert all(int(ours) < int(theirs) for theirs, ours in rows), done.stdout
 
 
 def test_the_first_step_changes_one_line() -> None:

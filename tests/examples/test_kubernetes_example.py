@@ -26,13 +26,13 @@ from ehkafka.cli.settings.given import Given
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.settings import Settings
 from ehkafka.testing.ports import free_ports
-from tests.examples.conftest import EHKAFKA, clean_environment
+from tests.examples.conftest import clean_environment
 from tests.examples.test_page_commands import parse
 from tests.kit.pages import ROOT, blocks_of
+from tests.kit.running import Running
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 FOLDER = ROOT / "examples" / "kubernetes"
@@ -69,16 +69,6 @@ def instructions() -> dict[str, str]:
     text = (FOLDER / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
     return {word: rest.strip() for word, rest in lines}
-
-
-def without(arguments: list[str], options: tuple[str, ...]) -> list[str]:
-    """Return the arguments without these options and the values behind them."""
-    left = list(arguments)
-    for option in options:
-        if option in left:
-            place = left.index(option)
-            del left[place : place + 2]
-    return left
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -213,67 +203,35 @@ def test_the_probe_without_http_is_green_for_15_s(tmp_path: Path) -> None:
 # --- the image's command as a plain process ----------------------------------------------------------
 
 
-class Pod:
-    """What a pod's container would run, with the broker of this process in the place of Event Hubs."""
-
-    def __init__(self, folder: Path, broker: EmbeddedBroker, arguments: list[str]) -> None:
-        variables = given_variables("statefulset.yaml", pod_name="readings-0")
-        quick = {"EHKAFKA_CONSUMER_HEARTBEAT_INTERVAL_MS": "100"}
-        kept = {name: text for name, text in variables.items() if not name.endswith("_FILE")}
-        self._log = folder / "log"
-        program, *words = json.loads(instructions()["ENTRYPOINT"])
-        assert program == "ehkafka"
-        with self._log.open("w") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, *EHKAFKA, *words, *arguments],
-                cwd=FOLDER,  # what is copied into the image's folder
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=clean_environment(kept | quick | {"EHKAFKA_BOOTSTRAP": broker.bootstrap}),
-            )
-
-    @property
-    def log(self) -> str:
-        """What it has written by now."""
-        return self._log.read_text()
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
+def pod_of_the_image(folder: Path, broker: EmbeddedBroker, arguments: list[str]) -> Running:
+    """Run what a pod's container would, with the broker of this process in the place of Event Hubs."""
+    variables = given_variables("statefulset.yaml", pod_name="readings-0")
+    kept = {name: text for name, text in variables.items() if not name.endswith("_FILE")}
+    own = {"EHKAFKA_CONSUMER_HEARTBEAT_INTERVAL_MS": "100", "EHKAFKA_BOOTSTRAP": broker.bootstrap}
+    program, *words = json.loads(instructions()["ENTRYPOINT"])
+    assert program == "ehkafka"
+    # What is copied into the image's folder.
+    return Running(folder, (*words, *arguments), cwd=FOLDER, env=clean_environment(kept | own))
 
 
-@pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
-    """Return a broker of this process with what the app reads."""
-    with EmbeddedBroker({"readings": 2}) as made:
-        yield made
-
-
-def test_the_images_command_runs_and_stops_as_a_pod(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    """It handles a record and ends well within the grace after the SIGTERM that a pod gets."""
-    pod = Pod(tmp_path, broker, without(json.loads(instructions()["CMD"]), (HTTP,)))
-    try:
-        broker.produce("readings", [(b"home-1", b'{"celsius": 21}')], partition=0)
-        wait_until(lambda: "{'celsius': 21}" in pod.log, lambda: pod.log, LIMIT_S)
-        pod.process.send_signal(signal.SIGTERM)
-        grace_s = pod_of("statefulset.yaml")["spec"]["terminationGracePeriodSeconds"]
-        assert pod.process.wait(grace_s) == 0, pod.log
-    finally:
-        pod.close()
-
-
-def test_the_process_answers_the_probes(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    """All of them with 200 once the app is ready, and Prometheus, too."""
+def test_the_images_command_runs_and_stops_as_a_pod(tmp_path: Path) -> None:
+    """It answers all probes and Prometheus, handles a record, and ends within the grace after a SIGTERM."""
     (port,) = free_ports(1)
-    pod = Pod(tmp_path, broker, ["app:app", HTTP, f"127.0.0.1:{port}"])
-    try:
-        for path in (*PATHS.values(), METRICS):
-            url = f"http://127.0.0.1:{port}{path}"
-            wait_until(lambda url=url: answer(url) == 200, lambda: pod.log, LIMIT_S)
-    finally:
-        pod.close()
+    words = [f"127.0.0.1:{port}" if ":80" in word else word for word in json.loads(instructions()["CMD"])]
+    assert words[-2:] == [HTTP, f"127.0.0.1:{port}"]
+    with EmbeddedBroker({"readings": 2}) as broker:
+        pod = pod_of_the_image(tmp_path, broker, words)
+        try:
+            for path in (*PATHS.values(), METRICS):
+                url = f"http://127.0.0.1:{port}{path}"
+                wait_until(lambda url=url: answer(url) == 200, lambda: pod.stderr, LIMIT_S)
+            broker.produce("readings", [(b"home-1", b'{"celsius": 21}')], partition=0)
+            pod.wait_for("{'celsius': 21}", timeout_s=LIMIT_S)
+            pod.process.send_signal(signal.SIGTERM)
+            grace_s = pod_of("statefulset.yaml")["spec"]["terminationGracePeriodSeconds"]
+            assert pod.end(grace_s) == 0, pod.stderr
+        finally:
+            pod.close()
 
 
 def answer(url: str) -> int | None:

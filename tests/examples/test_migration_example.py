@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.testing import EmbeddedBroker
+from tests.kit.running import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,17 +25,9 @@ HANDLED = re.compile(r"alarms: alarms\[(\d)\]@(\d+) alarm")
 
 def run(environment: dict[str, str], *arguments: str) -> str:
     """Run a command or script to its good end; return its output."""
-    ended = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60.0,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+    done = ended(sys.executable, *arguments, cwd=ROOT, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.broker

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import urllib.error
@@ -17,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.testing.ports import free_ports
 from tests.kit.pages import ROOT, blocks_of, shell_commands
+from tests.kit.running import Running
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -78,32 +78,19 @@ def guard() -> Iterator[Guard]:
     guard.close()
 
 
-class Served:
+class Served(Running):
     """The page's program, as its command serves it."""
 
     def __init__(self, folder: Path, text: str, broker: EmbeddedBroker, guard: Guard) -> None:
         (folder / "main.py").write_text(text)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        (port,) = free_ports(1)
         assert SERVE.startswith("python ")
         assert "--port 8000" in SERVE
         words = SERVE.replace("8000", str(port)).split()[1:]
+        own = {"EHKAFKA_BOOTSTRAP": broker.bootstrap, "GUARD_URL": guard.url, "PYTHONPATH": f"{ROOT}"}
+        arguments = (*words, "--host", "127.0.0.1")
+        super().__init__(folder, arguments, command=[sys.executable], env={**os.environ, **own})
         self.url = f"http://127.0.0.1:{port}"
-        self.log = folder / "log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *words, "--host", "127.0.0.1"],
-                cwd=folder,
-                env={
-                    **os.environ,
-                    "EHKAFKA_BOOTSTRAP": broker.bootstrap,
-                    "GUARD_URL": guard.url,
-                    "PYTHONPATH": f"{ROOT}",
-                },
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
 
     def get(self, path: str) -> tuple[int, str]:
         """Return the status and the text of an answer; 0 while there is none."""
@@ -114,12 +101,6 @@ class Served:
             return error.code, ""
         except OSError:
             return 0, ""
-
-    def close(self) -> None:
-        """End it if it still runs."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
 
 
 @pytest.fixture
@@ -152,7 +133,7 @@ def test_its_handler_uses_the_lifespans_client_and_it_stops_in_good_order(
     assert "ehkafka_running" in served.get("/kafka/metrics")[1]
     served.process.send_signal(signal.SIGTERM)
     served.process.wait(LIMIT_S)
-    assert "Application shutdown complete" in served.log.read_text()
+    assert "Application shutdown complete" in served.stderr
     assert sum(broker.committed("alerts", "alarms").values()) == 50
 
 
@@ -165,7 +146,7 @@ def test_when_the_app_fails_the_server_ends_and_the_log_has_the_error(
     guard.refuses = True
     broker.produce("alarms", [(b"home-1", b'{"n": 0}')])
     assert served.process.wait(LIMIT_S) != 0
-    log = served.log.read_text()
+    log = served.stderr
     assert "HandlerFailedError: Handler 'call_the_guard' failed at alarms[" in log
     assert "503" in log
     assert not any(broker.committed("alerts", "alarms").values())
@@ -179,6 +160,6 @@ def test_a_raised_error_ends_the_lifespan_and_not_the_server(
     wait_until(lambda: served.get("/handled")[0] == 200, timeout_s=LIMIT_S)
     guard.refuses = True
     broker.produce("alarms", [(b"home-1", b'{"n": 0}')])
-    wait_until(lambda: "errors.HandlerFailedError: " in served.log.read_text(), timeout_s=LIMIT_S)
+    wait_until(lambda: "errors.HandlerFailedError: " in served.stderr, timeout_s=LIMIT_S)
     assert served.get("/handled") == (200, "0")
     assert served.get("/kafka/ready")[0] == 503

@@ -26,15 +26,20 @@ class Running:
         *,
         command: list[str] | None = None,
         in_session: bool = False,
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
     ) -> None:
-        """Start it; `command` is another program than ours, `in_session` takes its terminal away."""
+        """Start it; `command` is another program than ours, `in_session` takes its terminal away.
+
+        Its streams are files in the folder, where it runs as well unless `cwd` is another one.
+        """
         self._files = [(folder / name).open("w+") for name in ("stdout", "stderr")]
         self.process = subprocess.Popen(
             [*(COMMAND if command is None else command), *arguments],
-            cwd=folder,
+            cwd=cwd or folder,
             stdout=self._files[0],
             stderr=self._files[1],
-            env=environment(),
+            env=environment() if env is None else env,
             start_new_session=in_session,
         )
 
@@ -78,6 +83,21 @@ class Running:
 
     def _text(self, number: int) -> str:
         return Path(self._files[number].name).read_text()
+
+
+def ended(
+    *command: str, cwd: Path, env: dict[str, str] | None = None, timeout_s: float = RUN_S
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; return its exit code and what it wrote."""
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment() if env is None else env,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
 
 
 def environment() -> dict[str, str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.running import COMMAND, environment
+from tests.kit.running import COMMAND, ended
 from tests.members.conftest import LIMIT_S, MAIN, SHOP, Program
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -34,10 +34,7 @@ AWAY = """
 
 def run_python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program to its end."""
-    command = [sys.executable, *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
+    return ended(sys.executable, *arguments, cwd=folder)
 
 
 @pytest.mark.parametrize(
@@ -88,18 +85,18 @@ def test_an_app_without_a_place_is_refused(
 ) -> None:
     """Before anything is started, with what to do."""
     write(AWAY, more)
-    ended = run_python(tmp_path, "shop.py")
-    assert ended.returncode == 1
-    assert words in ended.stderr.splitlines()[-1]
-    assert ended.stderr.splitlines()[-1].startswith("ehkafka.errors.ConfigurationError: members=: ")
+    done = run_python(tmp_path, "shop.py")
+    assert done.returncode == 1
+    assert words in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("ehkafka.errors.ConfigurationError: members=: ")
 
 
 def test_an_app_that_was_typed_in_is_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
     """There is no file to import."""
     code = "import shop; app = shop.make(); app.run(members=2)"
     write(AWAY)
-    ended = run_python(tmp_path, "-c", code)
-    assert "typed into a program without a file" in ended.stderr.splitlines()[-1]
+    done = run_python(tmp_path, "-c", code)
+    assert "typed into a program without a file" in done.stderr.splitlines()[-1]
 
 
 HIDDEN = """
@@ -157,9 +154,9 @@ def test_what_members_cannot_import_is_said_once(
 ) -> None:
     """All members end with the code of a wrong setting, whatever each of them said."""
     write(SHOP, more)
-    ended = run_python(tmp_path, "shop.py")
-    assert ended.returncode == 1
-    last = ended.stderr.splitlines()[-1]
+    done = run_python(tmp_path, "shop.py")
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
     assert last.startswith("ehkafka.errors.ConfigurationError: ")
     assert [word for word in words if word not in last] == []
 
@@ -183,13 +180,10 @@ def test_bad_options_are_one_line_and_code_2(
 ) -> None:
     """No member is started, and no broker asked."""
     write(AWAY, "app = make()")
-    command = [*COMMAND, "run", "shop:app", *arguments]
-    ended = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 2, ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
-    assert words in ended.stderr
+    done = ended(*COMMAND, "run", "shop:app", *arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
 
 
 IN_THREAD = """
@@ -224,7 +218,7 @@ IN_THREAD = """
 def test_bad_calls_are_refused(tmp_path: Path, write: Callable[..., Path], call: str, words: str) -> None:
     """With what to give instead."""
     write(AWAY, "app = make()", call)
-    ended = run_python(tmp_path, "shop.py")
-    last = ended.stderr.splitlines()[-1]
+    done = run_python(tmp_path, "shop.py")
+    last = done.stderr.splitlines()[-1]
     assert last.startswith("ehkafka.errors.ConfigurationError: ")
     assert words in last
