@@ -65,9 +65,7 @@ class HttpServer:
             _UVICORN_LOG.addFilter(left_out)
             try:
                 asyncio.run(_served(server, self._socket, sample))
-            except (
-                BaseException
-            ):  # an app without its page goes on; a client sees that the page is gone
+            except BaseException:  # the app goes on; clients see that its page is gone
                 _LOG.exception("The HTTP server on %s has ended.", self.url)
             finally:
                 _UVICORN_LOG.removeFilter(left_out)
