@@ -58,7 +58,8 @@ def test_sigterm_under_load_repeats_nothing(stage: Any) -> None:
 def test_a_static_member_restarts_without_a_rebalance(stage: Any) -> None:
     """With an instance id, a restart within the session time-out moves no partition."""
     load = stage.load(1000.0)
-    session = {"session.timeout.ms": 10_000}
+    # Longer than a process takes to start on a busy machine.
+    session = {"session.timeout.ms": 30_000}
     restarted, other = (
         stage.member(name, *WORK, "--instance-id", name, consumer=session) for name in ("restarted", "other")
     )
