@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event, Failure
 from ehkafka.wording import seconds
-from ehkafka.wording.line import clause, ending, plain
+from ehkafka.wording.line import clause, plain
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -56,31 +56,3 @@ class DeadLetterFailed(Failure, level=ERROR):
 
     def subject(self) -> Hashable:
         return (self.to, self.retry_s is None, self.place)
-
-
-class DeadLetterProducerReplaced(Event, level=WARNING):
-    """The dead letters' producer was given up; another one is opened after `wait_s`. No letter is lost."""
-
-    reason: str
-    wait_s: float
-
-    def sentence(self) -> str:
-        return (
-            f"The dead letters' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
-            "Dead letters that were not acknowledged are then written again."
-        )
-
-
-class DeadLetterProducerPlain(Event, level=WARNING):
-    """The broker gives no producer ids, so dead letters are written without one.
-
-    Their order is kept. One whose acknowledgement is lost on the way may stand in the topic twice.
-    """
-
-    reason: str
-
-    def sentence(self) -> str:
-        return (
-            f"Dead letters are written without a producer id, because this broker gives none: "
-            f"{ending(self.reason)} A letter whose acknowledgement is lost may be written twice."
-        )

@@ -37,19 +37,6 @@ class OutputRefused(Event, level=ERROR):
         return (self.to, self.retry_s is None)
 
 
-class OutputProducerReplaced(Event, level=WARNING):
-    """The outputs' producer was given up; another one is opened after `wait_s`. No output is lost."""
-
-    reason: str
-    wait_s: float
-
-    def sentence(self) -> str:
-        return (
-            f"The outputs' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
-            "Outputs that were not acknowledged are then sent again, in their order."
-        )
-
-
 class OutputKindsDiffer(Event, level=ERROR, subject="to"):
     """Two handlers send values of different kinds to one topic. Nothing is refused; once for each topic."""
 
@@ -81,19 +68,6 @@ class OutputThrottled(Event, level=WARNING, subject="to"):
         )
 
 
-class OutputProblem(Event, level=ERROR):
-    """No producer of outputs could be opened. The next try is in `retry_s`."""
-
-    error: str
-    retry_s: float
-
-    def sentence(self) -> str:
-        return (
-            f"Outputs wait, because no producer could be opened: {clause(self.error)}; the next try is in "
-            f"{seconds(self.retry_s)}."
-        )
-
-
 class MessageNotDelivered(Event, level=ERROR):
     """A message of `app.producer` was refused, or was not taken in time. Its future has the same error."""
 
@@ -107,29 +81,50 @@ class MessageNotDelivered(Event, level=ERROR):
         return (self.to, without_numbers(self.error))
 
 
-class MessageProducerReplaced(Event, level=WARNING):
-    """The producer behind `app.producer` was given up; another one is opened after `wait_s`."""
+class ProducerReplaced(Event, level=WARNING, subject="of"):
+    """A producer was given up; another one is opened after `wait_s`. Nothing that it was given is lost.
 
+    `of` is what it sends: `outputs`, `dead letters` or `messages of app.producer`.
+    """
+
+    of: str
     reason: str
     wait_s: float
 
     def sentence(self) -> str:
         return (
-            f"The producer of app.producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
-            "Messages without an answer are then sent again, in their order."
+            f"The producer of {self.of} is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
+            f"Those that were not acknowledged are then sent again, in their order."
         )
 
 
-class MessageProblem(Event, level=ERROR):
-    """No producer could be opened for `app.producer`. The next try is in `retry_s`."""
+class ProducerNotOpened(Event, level=ERROR, subject="of"):
+    """No producer could be opened. The next try is in `retry_s`."""
 
+    of: str
     error: str
     retry_s: float
 
     def sentence(self) -> str:
         return (
-            f"Messages of app.producer wait, because no producer could be opened: {clause(self.error)}; the "
+            f"{self.of.capitalize()} wait, because no producer could be opened: {clause(self.error)}; the "
             f"next try is in {seconds(self.retry_s)}."
+        )
+
+
+class ProducerPlain(Event, level=WARNING, subject="of"):
+    """The broker gives no producer ids, so dead letters, or messages of `app.producer`, are sent without one.
+
+    Their order is kept. One whose acknowledgement is lost may be in the topic twice.
+    """
+
+    of: str
+    reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.of.capitalize()} are sent without a producer id, because this broker gives none: "
+            f"{ending(self.reason)} One whose acknowledgement is lost may be written twice."
         )
 
 

@@ -21,9 +21,9 @@ from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.events import (
     ClientLogged,
     ConnectionProblem,
-    DeadLetterProducerPlain,
-    DeadLetterProducerReplaced,
-    OutputProblem,
+    ProducerNotOpened,
+    ProducerPlain,
+    ProducerReplaced,
     Throttled,
 )
 from ehkafka.outputs.batch import batch_limit, with_limit
@@ -77,20 +77,15 @@ class OneProducer:
         emit: Callable[[Event], None],
         make_watch: Callable[[], CredentialWatch] | None = None,
         of: str = "dead letters",
-        replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
-        not_opened: Callable[[str, float], Event] = OutputProblem,
-        plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
+        may_be_plain: bool = True,
     ) -> None:
         """`make_watch` returns the watch of a rotating credential, for one producer.
 
-        `of` names in events whose producer it is. `replaced` and `not_opened` make the events of a
-        replacement and of one that fails, `plain` that of a broker without producer ids; None if
-        `open_client` refuses such a broker.
+        `of` names in events what it sends. Without `may_be_plain`, `open_client` refuses a broker that gives
+        no producer ids.
         """
         self._of = of
-        self._replaced = replaced
-        self._not_opened = not_opened
-        self._plain = plain
+        self._may_be_plain = may_be_plain
         self._open_client = open_client
         self._emit = emit
         self._make_watch = make_watch
@@ -210,7 +205,8 @@ class OneProducer:
         self._opens_s = time.monotonic() + wait_s
         # Otherwise a message was the reason, and the producer has no problem of its own.
         if is_fault or self.problem is not None:
-            self._emit(self._replaced(self.problem or "the broker refused its sequence numbers", wait_s))
+            reason = self.problem or "the broker refused its sequence numbers"
+            self._emit(ProducerReplaced(self._of, reason, wait_s))
 
     def open_when_due(self) -> None:
         """Open the next producer when it is due; report it if that fails, once for each try."""
@@ -221,7 +217,7 @@ class OneProducer:
         except EhkafkaError as failed:
             self._opens_s = time.monotonic() + self._replacement.wait_s()
             self.problem = str(failed)
-            self._emit(self._not_opened(self.problem, self.due_s()))
+            self._emit(ProducerNotOpened(self._of, self.problem, self.due_s()))
 
     def give_up(self, answers_s: float, purge_s: float = PURGE_S) -> None:
         """Close the producer: wait up to `answers_s` for answers, then purge the rest within `purge_s`."""
@@ -282,8 +278,8 @@ class OneProducer:
             self.failed(error)
             if error.code() == _UNSUPPORTED and not self.is_plain:
                 self.is_plain = True
-                if self._plain is not None:
-                    self._emit(self._plain(error.str()))
+                if self._may_be_plain:
+                    self._emit(ProducerPlain(self._of, error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
         if error.code() != _GAPLESS:
@@ -303,12 +299,13 @@ def producer_of(
     credential: RotatingCredential | None,
     *,
     emit: Callable[[Event], None],
-    **events: Any,
+    of: str,
+    may_be_plain: bool = True,
 ) -> OneProducer:
     """Return a producer that is not open yet.
 
     `properties` returns those of the next client, whose key may have changed, and takes whether the broker
-    has no producer ids. `events` are the arguments of `OneProducer` that make events.
+    has no producer ids.
     """
 
     def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
@@ -318,5 +315,5 @@ def producer_of(
     def make_watch() -> CredentialWatch:
         return CredentialWatch(credential, emit)
 
-    producer = OneProducer(open_client, emit=emit, make_watch=make_watch, **events)
+    producer = OneProducer(open_client, emit=emit, make_watch=make_watch, of=of, may_be_plain=may_be_plain)
     return producer

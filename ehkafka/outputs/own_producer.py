@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import NotDeliveredError, describe
-from ehkafka.events import ConnectionProblem, MessageNotDelivered, MessageProblem, MessageProducerReplaced
+from ehkafka.events import MessageNotDelivered
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.encoding import checked_partition, checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.one_producer import ALONE, producer_of
@@ -261,9 +261,6 @@ class OwnProducer:
             self._endpoint.credential,
             emit=self._report,
             of="messages of app.producer",
-            replaced=MessageProducerReplaced,
-            not_opened=MessageProblem,
-            plain=_plain,
         )
 
     def _drop_late(self) -> None:
@@ -290,8 +287,3 @@ class OwnProducer:
         if not self.is_open and event.level >= logging.WARNING:
             # The run's telemetry has ended: it counts, but does not log.
             logging.getLogger("ehkafka").log(event.level, event.sentence())
-
-
-def _plain(error: str) -> Event:
-    text = f"app.producer: the broker has no producer ids, so a retry may write a message twice ({error})"
-    return ConnectionProblem("producer id", text, fatal=False)

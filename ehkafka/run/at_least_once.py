@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.properties.layers import LETTER_BYTES
 from ehkafka.endpoint.properties.refusals import whole_number
 from ehkafka.errors import EndpointError
-from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import BATCH_BYTES
 from ehkafka.outputs.delivery import Delivery
@@ -169,6 +168,5 @@ def _producer(app: AppOptions, emit: Callable[[Event], None], more: Mapping[str,
         app.endpoint.credential,
         emit=emit,
         of="outputs" if has_outputs else "dead letters",
-        replaced=OutputProducerReplaced if has_outputs else DeadLetterProducerReplaced,
-        plain=None if has_outputs else DeadLetterProducerPlain,
+        may_be_plain=not has_outputs,
     )

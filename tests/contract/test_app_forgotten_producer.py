@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 import ehkafka
-from ehkafka.events import DeadLetterFailed, DeadLetterProducerPlain, DeadLetterProducerReplaced
+from ehkafka.events import DeadLetterFailed, ProducerPlain, ProducerReplaced
 from ehkafka.recovery.letters import target
 from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.kit.waiting import wait_until
@@ -89,7 +89,7 @@ def test_a_forgotten_producer_id_is_replaced_and_every_letter_is_written(
     assert offsets == [0, 3, 6]
     # The new producer's, and one more where librdkafka raised the old one's epoch before it was given up.
     assert 1 <= forgetful.ids_asked <= 2
-    assert len(events.of(DeadLetterProducerReplaced)) == 1
+    assert len(events.of(ProducerReplaced)) == 1
 
 
 def test_letters_that_nobody_acknowledges_turn_health_red_until_they_are_safe(
@@ -161,7 +161,7 @@ def test_a_broker_without_producer_ids_is_written_to_all_the_same(
     app.stop()
     offsets = [int(dict(m.headers())["ehkafka-origin-offset"]) for m in read_topic("dead", 3)]
     assert offsets == [0, 1, 3]
-    (plain,) = events.of(DeadLetterProducerPlain)
+    (plain,) = events.of(ProducerPlain)
     assert "Idempotent producer not supported" in plain.reason
 
 
@@ -184,7 +184,7 @@ def test_a_stop_while_the_producer_is_replaced_ends_in_time(
     app = lab.start(fails_on_bad, on_failure=TO_DEAD)
     forgetful.broker.fail_next(ApiKey.PRODUCE, 0, *[49] * 10_000)  # the test's own request passes
     lab.produce("bad")
-    wait_until(lambda: events.of(DeadLetterProducerReplaced))
+    wait_until(lambda: events.of(ProducerReplaced))
     began_s = time.monotonic()
     with pytest.raises(ehkafka.errors.UnfinishedError):
         app.stop(timeout_s=0.5)

@@ -12,7 +12,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError, EndpointError, NotDeliveredError
-from ehkafka.events import MessageNotDelivered, MessageProducerReplaced
+from ehkafka.events import MessageNotDelivered, ProducerReplaced
 from ehkafka.metrics import Collector
 from ehkafka.outputs.own_producer import Delivered
 from ehkafka.testing import ApiKey
@@ -143,7 +143,7 @@ def test_a_message_that_is_refused_fails_its_future_and_is_counted(out: Any, eve
         with pytest.raises(NotDeliveredError, match="to 'audit' was not delivered: INVALID_RECORD"):
             refused.result(LIMIT_S)
     assert app.health().ok
-    must_stay(lambda: not events.of(MessageProducerReplaced), for_s=0.6)
+    must_stay(lambda: not events.of(ProducerReplaced), for_s=0.6)
     assert app.producer.send("audit", b"3", partition=0).result(LIMIT_S).offset == 1
     wait_until(lambda: len(events.of(MessageNotDelivered)) == 3)
     assert app.snapshot().counters["MessageNotDelivered"] == 3
@@ -162,7 +162,7 @@ def test_a_producer_that_is_lost_or_throttled_is_replaced_and_costs_no_message(
     assert all(isinstance(one.result(0.0), Delivered) for one in sent)
     found = [int(value) for value in values(read_topic("audit", 101))[1:]]
     assert found == list(range(100))
-    assert len(events.of(MessageProducerReplaced)) == 1
+    assert len(events.of(ProducerReplaced)) == 1
 
 
 def test_a_death_of_its_thread_fails_the_futures_and_ends_the_app(out: Any, monkeypatch: Any) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.errors import UnfinishedError
-from ehkafka.events import OutputProducerReplaced, OutputRefused
+from ehkafka.events import OutputRefused, ProducerReplaced
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.testing import ApiKey
 from tests.contract.conftest import ends_with
@@ -43,7 +43,7 @@ def test_a_broker_that_refuses_every_output_does_not_slow_the_next_refusal_down(
     assert time.monotonic() - began_s < 15.0
     app.stop()
     assert sum(refused.attempt == 3 for refused in events.of(OutputRefused)) == 12
-    assert [one for one in events.of(OutputProducerReplaced) if "lost its place" in one.reason] == []
+    assert [one for one in events.of(ProducerReplaced) if "lost its place" in one.reason] == []
 
 
 # --- refused with its record's letter ---

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.events import OutputProducerReplaced, OutputRefused
+from ehkafka.events import OutputRefused, ProducerReplaced
 from ehkafka.metrics import Collector
 from ehkafka.testing import ApiKey
 from tests.contract import contract_handlers as handlers
@@ -309,7 +309,7 @@ def test_a_broker_that_throttles_by_refusals_loses_nothing(
     wait_until(lambda: gated.lab.committed() == 150)
     assert in_order(found, 150)
     assert events.of(OutputRefused) == []
-    (replaced,) = events.of(OutputProducerReplaced)
+    (replaced,) = events.of(ProducerReplaced)
     assert "THROTTLING_QUOTA_EXCEEDED" in replaced.reason
     assert replaced.wait_s > 0.0
 

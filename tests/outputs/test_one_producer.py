@@ -14,8 +14,8 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.events import (
     ConnectionProblem,
-    DeadLetterProducerPlain,
-    OutputProblem,
+    ProducerNotOpened,
+    ProducerPlain,
 )
 from ehkafka.outputs import one_producer, replacement
 from ehkafka.outputs.one_producer import OneProducer
@@ -141,7 +141,7 @@ def test_a_broker_without_ids_gets_a_plain_producer(lab: Lab) -> None:
     lab.producer.start()
     assert lab.plain == [False, True]
     assert lab.producer.has_id
-    assert [event.reason for event in lab.events.of(DeadLetterProducerPlain)] == ["no such request"]
+    assert [event.reason for event in lab.events.of(ProducerPlain)] == ["no such request"]
 
 
 def test_a_producer_that_is_given_up_is_polled_until_all_is_answered(lab: Lab) -> None:
@@ -190,7 +190,7 @@ def test_a_producer_that_cannot_be_opened_again_is_no_end(lab: Lab) -> None:
     lab.openings.append(ConfigurationError("the credential is away"))
     lab.producer.renew()
     lab.producer.open_when_due()
-    [event] = lab.events.of(OutputProblem)
+    [event] = lab.events.of(ProducerNotOpened)
     assert event.error == lab.producer.problem == "the credential is away"
     assert 0 < lab.producer.due_s() <= event.retry_s
     lab.producer.open_when_due()  # not due yet

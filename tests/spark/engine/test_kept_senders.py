@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import HandlerFailedError
-from ehkafka.events import OutputProblem
+from ehkafka.events import ProducerNotOpened
 from ehkafka.spark.engine.tasks import outputs
 from tests.contract.outputs_order import problems
 from tests.kit.waiting import wait_until
@@ -98,7 +98,7 @@ def test_what_a_kept_sender_reports_is_the_next_tasks(out: Out, caplog: pytest.L
     log = out.lab.log_of(5)
     out.work(app, log).run(out.lab.as_batches(log))
     (kept,) = outputs._KEPT.values()
-    kept.report(OutputProblem("between", 1.0))
+    kept.report(ProducerNotOpened("outputs", "between", 1.0))
     out.work(app, log).run(out.lab.as_batches(log))
     assert "between" in caplog.text
 
