@@ -45,7 +45,7 @@ _TABLE = """
 20 | Blob Storage refuses, hangs, is slow | Kafka
 21 | more is produced than handled, large records | both
     integration/test_prefetch_memory.py
-    contract/test_app_bytes.py
+    contract/test_app_backpressure.py
 22 | all cores are busy with something else | Kafka
 23 | partitions are added, a topic is made anew | Kafka
     integration/test_another_log.py

@@ -299,10 +299,10 @@ class Program:
     PREAMBLE = """
 import os, signal, sys, threading, time
 import ehkafka
+settings = eval(os.environ["SETTINGS"])
+consumer = {"session.timeout.ms": 1500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
 app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka(os.environ["BROKER"]), start="earliest",
-    commit_interval_s=0.1,
-    consumer={"session.timeout.ms": 1500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20},
-    **eval(os.environ["SETTINGS"]))
+    commit_interval_s=0.1, consumer=consumer | settings.pop("consumer", {}), **settings)
 def say(*words):
     # One write: print makes two, and another thread's line may come between.
     sys.stdout.write(" ".join(map(str, words)) + chr(10))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 import ehkafka
 from ehkafka.events import UserCodeFailed
 from tests.contract.conftest import ends_with
+from tests.kit.inside import inside
 from tests.kit.waiting import wait_until
 
 
@@ -127,3 +131,153 @@ def test_partition_hooks_that_raise_are_reported_and_stop_nothing(
         wait_until(lambda: lab.committed() == 4)
     app.stop()
     assert "broken hook" in events.of(UserCodeFailed)[0].error
+
+
+# --- retries ---
+
+
+QUICK = ehkafka.Retry(attempts=3, first_s=0.01, jitter=0)
+FOR_EVER = ehkafka.Retry(attempts=None, first_s=0.02, max_s=0.02, jitter=0)
+
+
+class Failing:
+    """Raises for chosen keys so many times, and keeps the times of all calls."""
+
+    def __init__(self, error: Exception | None = None, **times: int) -> None:
+        self.error = error or ValueError("no luck")
+        self.left = {key.encode(): count for key, count in times.items()}
+        self.calls: dict[bytes, list[tuple[int, int, float]]] = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def __call__(self, record: Any) -> None:
+        """Note offset, attempt and time; raise while the key has failures left."""
+        with self._lock:
+            key = record.key()
+            self.calls[key].append((record.offset(), record.attempt, time.monotonic()))
+            fails = self.left.get(key, 0) > 0
+            self.left[key] = self.left.get(key, 0) - 1
+        if fails:
+            raise self.error
+
+    def attempts(self, key: bytes) -> list[tuple[int, int]]:
+        """Offset and attempt of each call for a key."""
+        return [call[:2] for call in self.calls[key]]
+
+
+def test_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_credit(
+    lab: Any, recorder: Any
+) -> None:
+    """With one worker and room for two records, 40 records of other keys pass three that wait."""
+    recorder.fail_at(0)
+    lab.produce("bad bad bad")
+    app = lab.start(
+        recorder,
+        workers=1,
+        backlog_records_max=2,
+        consume_records_max=2,
+        retry=ehkafka.Retry(attempts=None, first_s=60.0, max_s=60.0),
+    )
+    wait_until(lambda: app.snapshot().partitions and app.snapshot().partitions[0].parked_records == 3)
+    lab.produce(" ".join(f"k{n}" for n in range(40)))
+    wait_until(lambda: recorder.count == 40)
+    assert recorder.keys.count(b"bad") == 1
+    (partition,) = app.snapshot().partitions
+    assert (partition.parked_records, partition.backlog_records) == (3, 0)
+    assert lab.committed() in (None, 0)
+
+
+@pytest.mark.parametrize(("delay_s", "busy"), [(0.01, True), (0.2, False), (1.0, True)])
+def test_delays_are_honoured(lab: Any, delay_s: float, busy: bool) -> None:
+    """Never early, and late by at most 10 % and 50 ms; the best of some, for machines are busy."""
+    names = [f"k{n}" for n in range(6)]
+    handler = Failing(**dict.fromkeys(names, 1))
+    app = lab.start(handler, workers=4, retry=ehkafka.Retry(first_s=delay_s, max_s=delay_s, jitter=0))
+    for name in names:
+        lab.produce(name)
+        if busy:
+            lab.produce(" ".join(f"x{n}" for n in range(200)))
+    wait_until(lambda: all(len(handler.calls[name.encode()]) == 2 for name in names))
+    app.stop()
+    waits = [handler.calls[name.encode()][1][2] - handler.calls[name.encode()][0][2] for name in names]
+    assert min(waits) >= delay_s
+    assert min(waits) <= delay_s * 1.1 + 0.05
+
+
+def test_many_retries_leave_nothing_behind(lab: Any) -> None:
+    """10 records that fail again and again are 10 waiting keys, however often."""
+    handler = Failing(**{f"k{n}": 10**9 for n in range(10)})
+    lab.produce(" ".join(f"k{n}" for n in range(10)))
+    app = lab.start(
+        handler, retry=ehkafka.Retry(attempts=None, first_s=0.0, max_s=0.0), on_failure=ehkafka.Hold()
+    )
+    wait_until(lambda: sum(map(len, list(handler.calls.values()))) >= 300)
+    inboxes = inside(app).inboxes
+    assert len(inboxes.waiting._timers) <= 20
+    assert len(inboxes.router.held) <= 10
+    assert len(inboxes.router.attempts) <= 10
+    app.stop(drain=False)
+
+
+def test_retry_later_waits_as_asked_and_uses_up_no_attempt(lab: Any) -> None:
+    """Four asked retries and two failures fit into three attempts; `record.attempt` counts every call."""
+    script = [
+        *[ehkafka.RetryLater(0.01)] * 2,
+        ValueError("1"),
+        *[ehkafka.RetryLater(0.01)] * 2,
+        ValueError("2"),
+    ]
+    attempts: list[int] = []
+
+    def handler(record: Any) -> None:
+        attempts.append(record.attempt)
+        if script:
+            raise script.pop(0)
+
+    lab.produce("a")
+    app = lab.start(handler, retry=QUICK)
+    wait_until(lambda: lab.committed() == 1)
+    app.stop()
+    assert attempts == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("answer", ["soon", -1, True, float("nan")])
+def test_a_retry_function_that_answers_nonsense_is_reported_and_leaves_it_to_the_policy(
+    lab: Any, events: Any, answer: Any
+) -> None:
+    """The record does not stay in the air, and the event says what was answered."""
+    handler = Failing(a=1)
+    lab.produce("a")
+    app = lab.start(handler, retry=lambda *_arguments: answer, on_failure=ehkafka.Skip())
+    wait_until(lambda: lab.committed() == 1)
+    app.stop()
+    (reported,) = events.of(UserCodeFailed)
+    assert reported.where == "retry"
+    assert repr(answer) in reported.error
+
+
+def test_a_retry_function_decides_by_record_attempt_and_error(lab: Any) -> None:
+    """It gets what it needs, and None gives the record up."""
+    asked: list[Any] = []
+
+    def retry(record: ehkafka.Record, attempt: int, error: Exception) -> float | None:
+        asked.append((record.offset(), record.attempt, attempt, str(error)))
+        return 0.01 if attempt < 2 else None
+
+    handler = Failing(a=9)
+    lab.produce("a")
+    app = lab.start(handler, retry=retry, on_failure=ehkafka.Skip())
+    wait_until(lambda: lab.committed() == 1)
+    app.stop()
+    assert asked == [(0, 1, 1, "no luck"), (0, 2, 2, "no luck")]
+
+
+def test_a_stop_waits_for_retries_that_come_in_time(lab: Any) -> None:
+    """The record is finished and committed before the app leaves."""
+    handler = Failing(a=1)
+    lab.produce("a a")
+    app = lab.start(handler, retry=ehkafka.Retry(first_s=0.4, jitter=0))
+    # The second one may be received later than the first, and a stop receives nothing more.
+    wait_until(lambda: handler.calls[b"a"] and app.snapshot().received_records == 2)
+    app.stop(drain="all")
+    assert handler.attempts(b"a") == [(0, 1), (0, 2), (1, 1)]
+    assert lab.committed() == 2

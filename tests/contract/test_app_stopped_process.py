@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.testing import EmbeddedBroker
+from tests.contract.conftest import Program
 from tests.kit.faults.network import Network
 from tests.kit.faults.tcp_proxy import TcpProxy
 from tests.kit.waiting import wait_until
@@ -30,6 +30,28 @@ STATISTICS_S = UNREACHABLE_S / 6
 SLACK_S = 1.5
 
 
+# A record with the key `hold` keeps the interpreter to itself for as many seconds as its value says.
+PROGRAM = """
+import ctypes
+@app.handler("t")
+def handle(record):
+    if record.key() == b"hold":
+        ctypes.PyDLL(None).sleep(int(record.value()))
+class Hook:
+    def on_event(self, event):
+        if isinstance(event, ehkafka.events.HttpServing):
+            say("URL", event.url)
+        if isinstance(event, ehkafka.events.ConnectionProblem) and event.code == "silence":
+            say("SILENCE", event.sentence())
+app.add_hook(Hook())
+with app:
+    while [one.lag_records for one in app.snapshot().partitions] != [0, 0]:
+        time.sleep(0.02)
+    app.keys.pause_partition("t/1")
+    signal.pause()
+"""
+
+
 class Scene:
     """A broker behind a proxy, and the app's process."""
 
@@ -37,24 +59,25 @@ class Scene:
         self.broker = EmbeddedBroker({"t": 2}).start()
         self.proxy = TcpProxy(self.broker.bootstrap).start()
         self.broker.advertise("127.0.0.1", self.proxy.port)
-        program = [sys.executable, "-m", "tests.kit.stoppable_app", self.proxy.address, str(UNREACHABLE_S)]
-        self.process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._lines: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self.url = self._lines.get(timeout=30.0)["url"]
+        consumer = {"session.timeout.ms": 45_000, "heartbeat.interval.ms": 500, "fetch.wait.max.ms": 500}
+        settings = {
+            "consumer": consumer,
+            "unreachable_s": UNREACHABLE_S,
+            "stop_s": 0.5,
+            "http": "127.0.0.1:0",
+        }
+        self.program = Program(SimpleNamespace(bootstrap=self.proxy.address), PROGRAM, **settings)
+        self.url = wait_until(lambda: self._lines("URL"))[0]
+        self._read = 0
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(json.loads(line))
+    def _lines(self, word: str) -> list[str]:
+        return [line.partition(" ")[2] for line in list(self.program.lines) if line.startswith(word)]
 
     def log(self) -> list[str]:
         """Return what the log says of silence since it was read last."""
-        found = []
-        while not self._lines.empty():
-            found.append(self._lines.get()["silence"])
-        return found
+        found = self._lines("SILENCE")
+        self._read, before = len(found), self._read
+        return found[before:]
 
     def get(self, path: str) -> Any:
         """Return an answer, also one that is no success."""
@@ -74,25 +97,16 @@ class Scene:
             self.broker.produce("t", [(b"hold", str(round(STOPPED_S)).encode())], partition=0)
             time.sleep(STOPPED_S)
         else:
-            self.process.send_signal(signal.SIGSTOP)
+            self.program.signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
-            self.process.send_signal(signal.SIGCONT)
+            self.program.signal(signal.SIGCONT)
         return time.monotonic()
 
     def close(self) -> None:
         """End both."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(20.0)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            self._reader.join()
-            self.process.stdout.close()
-            self.proxy.stop()
-            self.broker.close()
+        self.program.close()
+        self.proxy.stop()
+        self.broker.close()
 
 
 @pytest.fixture
