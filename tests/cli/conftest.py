@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.kit.running import COMMAND, RUN_S, Running, environment
+from tests.kit.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +55,21 @@ def start_ehkafka(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     yield start
     for running in started:
         running.close()
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Return what writes `shop.py` and runs a command on it in a terminal; it is ended with the test."""
+    opened: list[Terminal] = []
+
+    def begin(source: str, *arguments: str) -> Terminal:
+        (tmp_path / "shop.py").write_text(dedent(source))
+        opened.append(Terminal(tmp_path, *arguments))
+        return opened[-1]
+
+    yield begin
+    for one in opened:
+        one.close()
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ import pytest
 from ehkafka import TopicPartition
 from ehkafka.cli.run_view import Distance, clock_of
 from ehkafka.telemetry import PartitionSnapshot, Snapshot
-from tests.kit.terminal import Terminal
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.kit.terminal import Terminal
 
 # Its own broker and 600 records; each takes 10 ms on four workers, one in a hundred is printed and logged.
 SHOP = """
@@ -110,24 +111,9 @@ def test_a_time_is_shown_as_a_clock() -> None:
     ]  # fmt: skip
 
 
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
-    """Start the command in a terminal; it is ended with the test."""
-    started: list[Terminal] = []
-
-    def start(source: str, *arguments: str) -> Terminal:
-        (tmp_path / "shop.py").write_text(dedent(source))
-        started.append(Terminal(tmp_path, "run", "shop", *arguments))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.close()
-
-
 def test_a_terminal_shows_a_bar_that_goes_with_the_backlog(terminal: Callable[..., Terminal]) -> None:
     """Lines that are logged and printed meanwhile stand above it, whole; at the end nothing of it is left."""
-    there = terminal(GOOD, "--until-caught-up")
+    there = terminal(GOOD, "run", "shop", "--until-caught-up")
     assert there.process.wait(30) == 0
     wait_until(lambda: "Stopped with exit code 0" in there.text)
     bars = [line for line in there.text.replace("\r", "\n").split("\n") if line.startswith("catching up")]
@@ -144,7 +130,7 @@ def test_a_terminal_shows_a_bar_that_goes_with_the_backlog(terminal: Callable[..
 @pytest.mark.slow
 def test_a_run_without_an_end_shows_it_too_while_it_is_behind(terminal: Callable[..., Terminal]) -> None:
     """And takes it away once it has caught up."""
-    there = terminal(SLOW)
+    there = terminal(SLOW, "run", "shop")
     wait_until(lambda: b"\x1b[?25h" in there.shown)
     assert "catching up" in there.text
     there.press(b"\x03")

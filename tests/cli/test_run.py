@@ -62,7 +62,7 @@ def test_the_first_signal_drains(number: signal.Signals, shop: Path, start_ehkaf
     running.wait_for("Draining: 10 records unfinished")
     (shop / "go").touch()
     assert running.end() == 0
-    assert "committed up to 10; nothing returned" in running.stderr
+    assert "committed orders[0] up to 10; nothing returned" in running.stderr
     assert "REPORT" in running.stdout
 
 

@@ -17,11 +17,13 @@ from ehkafka.cli.reload import reloading
 from ehkafka.cli.reload.reloading import Reload, run_reloading, without_reload
 from ehkafka.errors import ConfigurationError
 from tests.kit.running import Running
-from tests.kit.terminal import Terminal
 from tests.kit.waiting import must_stay, wait_until
+from tests.members.conftest import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.kit.terminal import Terminal
 
 LIMIT_S = 60.0
 # Each record takes until the file `go` is there. A log grows in the same folder all the time.
@@ -89,14 +91,6 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def is_there(pid: int) -> bool:
-    """Tell whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def change(file: Path, old: str, new: str) -> None:
     """Save the file with another text in the place of one, as if all of that were within one second."""
     text, times = file.read_text(), file.stat()
@@ -118,7 +112,7 @@ def test_a_changed_file_replaces_the_app_which_finishes_first(shop: Path, start:
     assert words == [[word, number] for number in "12" for word in ("BEGAN", "HANDLING", "HANDLED")]
     running.process.send_signal(signal.SIGTERM)
     assert running.end() == 0
-    assert running.stderr.count("committed up to 1") == 2
+    assert running.stderr.count("committed orders[0] up to 1") == 2
 
 
 def test_an_app_that_cannot_be_imported_waits_for_its_correction(
@@ -141,19 +135,18 @@ def test_an_app_that_cannot_be_imported_waits_for_its_correction(
     assert running.end() == 0
 
 
-def test_ctrl_c_in_a_terminal_reaches_both_and_counts_once(shop: Path) -> None:
+def test_ctrl_c_in_a_terminal_reaches_both_and_counts_once(
+    terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
     """The app finishes what has started; twice would leave it."""
-    terminal = Terminal(shop.parent, "run", "shop", "--reload")
-    try:
-        wait_until(lambda: "HANDLING 1" in terminal.text, lambda: terminal.text, LIMIT_S)
-        terminal.press(b"\x03")
-        wait_until(lambda: "Stopping (SIGINT)" in terminal.text, lambda: terminal.text, LIMIT_S)
-        must_stay(lambda: terminal.process.poll() is None, for_s=1.0)
-        (shop.parent / "go").touch()
-        assert terminal.process.wait(LIMIT_S) == 0, terminal.text
-        assert "HANDLED 1" in terminal.text
-    finally:
-        terminal.close()
+    there = terminal(SHOP, "run", "shop", "--reload")
+    wait_until(lambda: "HANDLING 1" in there.text, lambda: there.text, LIMIT_S)
+    there.press(b"\x03")
+    wait_until(lambda: "Stopping (SIGINT)" in there.text, lambda: there.text, LIMIT_S)
+    must_stay(lambda: there.process.poll() is None, for_s=1.0)
+    (tmp_path / "go").touch()
+    assert there.process.wait(LIMIT_S) == 0, there.text
+    assert "HANDLED 1" in there.text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's end")

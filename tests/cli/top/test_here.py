@@ -8,15 +8,16 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from ehkafka.cli.top.here import LINES_MAX, terminal_left_alone
-from tests.kit.terminal import Terminal
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
+
+    from tests.kit.terminal import Terminal
 
 LIMIT_S = 60.0
 SHOP = """
@@ -46,55 +47,40 @@ def end():
 """
 
 
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[[str], Terminal]]:
-    """Return what opens the screen on an app with a failure policy."""
-    terminals: list[Terminal] = []
-
-    def begin(policy: str) -> Terminal:
-        (tmp_path / "shop.py").write_text(SHOP.replace("POLICY", policy))
-        terminals.append(Terminal(tmp_path, "top", "shop:app"))
-        return terminals[-1]
-
-    yield begin
-    for terminal in terminals:
-        terminal.close()
-
-
 def test_it_shows_the_app_that_it_runs_and_q_stops_both(
-    opened: Callable[[str], Terminal], tmp_path: Path
+    terminal: Callable[..., Terminal], tmp_path: Path
 ) -> None:
     """Its log waits until the screen is gone; actions are allowed without a token."""
-    terminal = opened("ehkafka.Hold()")
-    wait_until(lambda: "q stops it" in terminal.text, lambda: terminal.text, LIMIT_S)
-    wait_until(lambda: "home-7" in terminal.text, lambda: terminal.text, LIMIT_S)
+    there = terminal(SHOP.replace("POLICY", "ehkafka.Hold()"), "top", "shop:app")
+    wait_until(lambda: "q stops it" in there.text, lambda: there.text, LIMIT_S)
+    wait_until(lambda: "home-7" in there.text, lambda: there.text, LIMIT_S)
     # Before the screen is there its log is seen as ever.
-    before = terminal.text.count("A line of the handler's.")
-    assert "Actions need" not in terminal.text
+    before = there.text.count("A line of the handler's.")
+    assert "Actions need" not in there.text
     assert not (tmp_path / "ended").exists()
-    terminal.press(b"q")
-    assert terminal.process.wait(LIMIT_S) == 0
+    there.press(b"q")
+    assert there.process.wait(LIMIT_S) == 0
     assert (tmp_path / "ended").exists()
-    assert "finishes what has started" in terminal.text
-    assert terminal.text.count("A line of the handler's.") == before
+    assert "finishes what has started" in there.text
+    assert there.text.count("A line of the handler's.") == before
 
 
-def test_sigterm_stops_both(opened: Callable[[str], Terminal], tmp_path: Path) -> None:
+def test_sigterm_stops_both(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
     """As `ehkafka run`: nothing is left to a kill."""
-    terminal = opened("ehkafka.Hold()")
-    wait_until(lambda: "q stops it" in terminal.text, lambda: terminal.text, LIMIT_S)
-    terminal.process.send_signal(signal.SIGTERM)
-    assert terminal.process.wait(LIMIT_S) == 0
+    there = terminal(SHOP.replace("POLICY", "ehkafka.Hold()"), "top", "shop:app")
+    wait_until(lambda: "q stops it" in there.text, lambda: there.text, LIMIT_S)
+    there.process.send_signal(signal.SIGTERM)
+    assert there.process.wait(LIMIT_S) == 0
     assert (tmp_path / "ended").exists()
 
 
-def test_an_app_that_ends_by_itself_says_so_and_q_shows_why(opened: Callable[[str], Terminal]) -> None:
+def test_an_app_that_ends_by_itself_says_so_and_q_shows_why(terminal: Callable[..., Terminal]) -> None:
     """With the exit code that `ehkafka run` has."""
-    terminal = opened("ehkafka.Stop()")
-    wait_until(lambda: "q shows why" in terminal.text, lambda: terminal.text, LIMIT_S)
-    terminal.press(b"q")
-    assert terminal.process.wait(LIMIT_S) == 1
-    assert "no luck" in terminal.text
+    there = terminal(SHOP.replace("POLICY", "ehkafka.Stop()"), "top", "shop:app")
+    wait_until(lambda: "q shows why" in there.text, lambda: there.text, LIMIT_S)
+    there.press(b"q")
+    assert there.process.wait(LIMIT_S) == 1
+    assert "no luck" in there.text
 
 
 def test_what_logs_to_the_terminal_waits_until_it_is_free(capsys: pytest.CaptureFixture[str]) -> None:
