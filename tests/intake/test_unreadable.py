@@ -139,6 +139,7 @@ def test_the_places_that_librdkafka_invents_behind_a_wrong_checksum_count_for_no
     stage.turn()
     assert stage.offset == 10
     stage.fail(20, KafkaError._BAD_COMPRESSION)
+    stage.fail(8459202870869259873, KafkaError._NOT_IMPLEMENTED)
     stage.epoch.received.next_offset = 20
     assert stage.turn() == ["resume", "pause"]
     assert stage.offset == 20

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from ehkafka.errors import EndpointError
 from ehkafka.positions.finder import OLD_COMMIT, UNDECIDED, Lookups, PositionFinder
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
@@ -108,6 +109,13 @@ def test_a_look_up_that_is_bounded_asks_no_more_once_its_time_is_over(
         begins, waiting = positions.find(consumer, PLACES[:1])  # type: ignore[arg-type]
     assert (list(begins), list(waiting), given_s) == ([], PLACES[:1], [5.0, 1.0])
     assert [begin.offset for begin in positions.find(consumer, PLACES[:1]).known] == [7]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._FATAL])
+def test_what_waiting_does_not_cure_ends_the_app(code: int) -> None:
+    """An operator has to do something."""
+    with pytest.raises(EndpointError):
+        finder().find(Refusing(code, 0), PLACES)  # type: ignore[arg-type]
 
 
 def test_a_log_without_records_has_a_position_and_no_first_record_to_wait_for() -> None:

@@ -80,7 +80,7 @@ FIRST = encode(100, LogFacts(8), (), None, 1_023).text
         # One member began later and says eight; a commit without a word, or of others, says nothing.
         (
             8,
-            {"p0": (20, "theirs"), "p1": (30, LATER), "p2": (20, moved(20, LogFacts(4))), "p3": (9, None)},
+            {"p0": (20, "theirs"), "p1": (30, LATER), "p2": (20, moved(20, LogFacts(4))), "p3": (30, LATER)},
             [5],
             LOG_START,
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -164,3 +165,31 @@ def test_facts_are_carried_into_every_commit_until_the_epoch_ends() -> None:
     assert (last.facts, facts_of(5, last.metadata)) == (later, later)
     saver.forget(epoch.partition, epoch.number)
     assert saver.carried(epoch.partition) == LogFacts()
+
+
+def test_an_epoch_in_which_nothing_happens_is_not_looked_at_again() -> None:
+    """Until it receives something, its commits carry other facts, or another epoch is at its place."""
+    bench, saver = InboxBench(), ProgressSaver(1000)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1")
+    bench.work()
+    place, looks = epoch.partition, list[Any]()
+    inspect = saver.inspect
+    saver.inspect = lambda one, detail: looks.append(one) or inspect(one, detail)  # type: ignore[method-assign,func-returns-value]
+
+    def next_offset(one: Any) -> int:
+        return saver.positions([(nullcontext, [one])])[place].next_offset  # type: ignore[list-item,no-any-return]
+
+    assert [next_offset(epoch), next_offset(epoch), len(looks)] == [2, 2, 1]
+    bench.receive(epoch, "a2")
+    assert [next_offset(epoch), next_offset(epoch), len(looks)] == [2, 2, 3]
+    bench.work()
+    assert [next_offset(epoch), next_offset(epoch), len(looks)] == [3, 3, 4]
+    saver.carry(place, LogFacts(first_partitions=7))
+    assert (next_offset(epoch), len(looks)) == (3, 5)
+    bench.inboxes.end([epoch])
+    anew = bench.assign()
+    anew.received.next_offset = 3
+    assert (next_offset(anew), len(looks)) == (3, 6)
+    saver.lowest = lambda: {anew: 1}  # outputs may wait though nothing of their epoch moves
+    assert next_offset(anew) == 1
