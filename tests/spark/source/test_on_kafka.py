@@ -18,11 +18,8 @@ from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import pieces_between
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.start import AtGroup, AtTime, AtWord
-from ehkafka.testing.kafka.broker import KafkaBroker
-from ehkafka.testing.kafka.properties import Listener
-from tests.kit.brokers import running
+from tests.kit.brokers import KEY, connection_string, server_identity
 from tests.kit.identity_endpoint import IdentityEndpoint
-from tests.kit.server_identity import issue_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,36 +28,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytest.importorskip("pyspark")
 from tests.spark.kept import close_idle
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
-IDENTITY = issue_identity()
-KEY = "cmlnaHQtcmlnaHQtcmlnaHQtcmlnaHQ="
-STRING = f"Endpoint=sb://home.servicebus.windows.net/;SharedAccessKeyName=app;SharedAccessKey={KEY}"
-
-
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[KafkaBroker]:
-    """Run a broker with the two ways into Event Hubs: PLAIN and OAUTHBEARER over TLS."""
-    listeners = {
-        "event_hubs": Listener(users={"$ConnectionString": STRING}, identity=IDENTITY),
-        "entra": Listener(unsecured_tokens=True, identity=IDENTITY),
-    }
-    with running(KafkaBroker(listeners=listeners)) as broker:
-        yield broker
+STRING = connection_string()
 
 
 @pytest.fixture
-def topic(guarded: KafkaBroker) -> Iterator[Callable[..., str]]:
+def topic(kafka: KafkaBroker) -> Iterator[Callable[..., str]]:
     """Return what makes a topic of the test's own."""
 
     def make(partitions: int = 1, **config: str) -> str:
         name = f"readings-{uuid.uuid4().hex[:8]}"
         dotted = {key.replace("_", "."): value for key, value in config.items()}
-        guarded.create_topic(name, partitions, {"retention.ms": "-1", **dotted})
+        kafka.create_topic(name, partitions, {"retention.ms": "-1", **dotted})
         return name
 
     yield make
@@ -79,11 +64,11 @@ def _read_all(options: SourceOptions) -> list[Message]:
 
 
 def test_a_log_that_ends_in_control_records_is_read_to_its_end(
-    guarded: KafkaBroker, topic: Callable[..., str]
+    kafka: KafkaBroker, topic: Callable[..., str]
 ) -> None:
     """Offsets without records (ends of transactions, aborted records) end a piece at once, not by time."""
     name = topic()
-    producer = Producer({"bootstrap.servers": guarded.bootstrap, "transactional.id": name, "log_level": 0})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name, "log_level": 0})
     producer.init_transactions()
     for is_kept in (True, False, True, False):
         producer.begin_transaction()
@@ -91,7 +76,7 @@ def test_a_log_that_ends_in_control_records_is_read_to_its_end(
             producer.produce(name, b"%d" % number, b"kept" if is_kept else b"aborted")
         producer.flush(10)
         producer.commit_transaction(10) if is_kept else producer.abort_transaction(10)
-    options = _options(guarded, name, **{"kafkaConsumer.pollTimeoutMs": "60000"})
+    options = _options(kafka, name, **{"kafkaConsumer.pollTimeoutMs": "60000"})
     records = _read_all(options)
     assert [record.key() for record in records] == [b"kept"] * 10
     assert [record.offset() for record in records] == [*range(5), *range(12, 17)]
@@ -100,14 +85,14 @@ def test_a_log_that_ends_in_control_records_is_read_to_its_end(
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-def test_a_moment_is_a_start(guarded: KafkaBroker, topic: Callable[..., str], kind: str) -> None:
+def test_a_moment_is_a_start(kafka: KafkaBroker, topic: Callable[..., str], kind: str) -> None:
     """`startingTimestamp` finds the first record of a moment or later, with both kinds of timestamps."""
     name = topic(message_timestamp_type=kind)
-    producer = Producer({"bootstrap.servers": guarded.bootstrap, "log_level": 0})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
     for number in range(10):
         producer.produce(name, b"v", timestamp=1_000_000 + number, partition=0)
     producer.flush(10)
-    options = _options(guarded, name)
+    options = _options(kafka, name)
     records = _read_all(options)
     kinds = {record.timestamp()[0] for record in records}
     assert kinds == {1 if kind == "CreateTime" else 2}
@@ -122,46 +107,46 @@ def test_a_moment_is_a_start(guarded: KafkaBroker, topic: Callable[..., str], ki
         assert begin.offsets_of(AtTime(late, after_last="latest"), log, partitions) == {partitions[0]: 10}
 
 
-def test_a_groups_commits_are_a_start(guarded: KafkaBroker, topic: Callable[..., str]) -> None:
+def test_a_groups_commits_are_a_start(kafka: KafkaBroker, topic: Callable[..., str]) -> None:
     """`startingOffsets=group`: where it committed, elsewhere as asked; the group gains no member."""
     name, group = topic(2), f"group-{uuid.uuid4().hex[:8]}"
-    produce(guarded.bootstrap, name, [("k", b"v")] * 6, partition=0)
-    produce(guarded.bootstrap, name, [("k", b"v")] * 3, partition=1)
-    guarded.set_committed(group, {(name, 0): 4})
-    with Log(_options(guarded, name, groupId=group)) as log:
+    produce(kafka.bootstrap, name, [("k", b"v")] * 6, partition=0)
+    produce(kafka.bootstrap, name, [("k", b"v")] * 3, partition=1)
+    kafka.set_committed(group, {(name, 0): 4})
+    with Log(_options(kafka, name, groupId=group)) as log:
         partitions = log.partitions()
         assert begin.offsets_of(AtGroup(group), log, partitions) == {partitions[0]: 4, partitions[1]: 0}
         late = AtGroup(group, AtWord("latest"))
         assert begin.offsets_of(late, log, partitions) == {partitions[0]: 4, partitions[1]: 3}
         with pytest.raises(ConfigurationError, match="has committed nothing on"):
             begin.offsets_of(AtGroup(group, None), log, partitions)
-    assert guarded.committed(group, name) == {0: 4, 1: None}
+    assert kafka.committed(group, name) == {0: 4, 1: None}
 
 
 def test_a_topic_that_grows_is_noticed(
-    guarded: KafkaBroker, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    kafka: KafkaBroker, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partition that is added while a query runs is there at the next look."""
     monkeypatch.setattr("ehkafka.spark.source.log.REFRESH_S", 0.0)
     name = topic(1)
-    with Log(_options(guarded, name)) as log:
+    with Log(_options(kafka, name)) as log:
         assert len(log.partitions()) == 1
-        guarded.create_partitions(name, 3)
+        kafka.create_partitions(name, 3)
         assert len(log.partitions()) == 3
         assert set(log.ends(log.partitions()).values()) == {0}
 
 
-def test_a_rotated_key_is_taken_up(guarded: KafkaBroker, topic: Callable[..., str], tmp_path: Path) -> None:
+def test_a_rotated_key_is_taken_up(kafka: KafkaBroker, topic: Callable[..., str], tmp_path: Path) -> None:
     """A key in a file may change between two tasks: a kept consumer of the old key is not used again."""
     name = topic(1)
-    produce(guarded.bootstrap, name, [("k", b"v")] * 6)
-    options = options_from(_through_the_service(guarded, tmp_path, name, STRING))
+    produce(kafka.bootstrap, name, [("k", b"v")] * 6)
+    options = options_from(_through_the_service(kafka, tmp_path, name, STRING))
     assert len(_read_all(options)) == 6
     (tmp_path / "string").write_text(STRING.replace(KEY, "d3Jvbmc="))
     with pytest.raises(EhkafkaError, match="AUTHENTICATION"):
         _read_all(
             options_from(
-                {**_through_the_service(guarded, tmp_path, name), "kafkaConsumer.pollTimeoutMs": "2000"}
+                {**_through_the_service(kafka, tmp_path, name), "kafkaConsumer.pollTimeoutMs": "2000"}
             )
         )
     (tmp_path / "string").write_text(STRING)
@@ -174,7 +159,7 @@ def _through_the_service(
     """Return options with a connection string in a file."""
     if string is not None:
         (directory / "string").write_text(string)
-    (directory / "ca.pem").write_bytes(IDENTITY.ca_pem)
+    (directory / "ca.pem").write_bytes(server_identity().ca_pem)
     return {
         "connectionStringFile": str(directory / "string"),
         "kafka.bootstrap.servers": broker.bootstrap_for("event_hubs"),
@@ -201,7 +186,7 @@ def make():
 @pytest.mark.parametrize("way", ["connectionStringFile", "credentialFactory"])
 def test_no_secret_is_in_plans_checkpoints_and_logs(
     way: str,
-    guarded: KafkaBroker,
+    kafka: KafkaBroker,
     topic: Callable[..., str],
     spark: SparkSession,
     tmp_path: Path,
@@ -209,8 +194,8 @@ def test_no_secret_is_in_plans_checkpoints_and_logs(
 ) -> None:
     """A connection string and a managed identity open the broker in executors; nothing shows either."""
     name = topic(2)
-    produce(guarded.bootstrap, name, [(f"k{number}", b"v") for number in range(40)])
-    given = _through_the_service(guarded, tmp_path, name, STRING)
+    produce(kafka.bootstrap, name, [(f"k{number}", b"v") for number in range(40)])
+    given = _through_the_service(kafka, tmp_path, name, STRING)
     with IdentityEndpoint(3600.0) as identity:
         if way == "credentialFactory":
             module = f"home_credential_{uuid.uuid4().hex[:8]}"
@@ -219,7 +204,7 @@ def test_no_secret_is_in_plans_checkpoints_and_logs(
             spark.sparkContext.addPyFile(str(tmp_path / f"{module}.py"))
             del given["connectionStringFile"]
             given |= {"namespace": "home", "credentialFactory": f"{module}:make"}
-            given["kafka.bootstrap.servers"] = guarded.bootstrap_for("entra")
+            given["kafka.bootstrap.servers"] = kafka.bootstrap_for("entra")
         seen: list[Any] = []
         frame = spark.readStream.format("ehkafka").options(**given, startingOffsets="earliest").load()
 
