@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import ehkafka
+from ehkafka.run import reach
 from tests.contract.conftest import ends_with
 from tests.kit.waiting import wait_until
 
@@ -36,11 +37,22 @@ def test_no_pool_is_opened_for_what_cannot_be_reached(
 
 
 @pytest.mark.parametrize("hook", ["on_start", "on_worker_start"])
-def test_a_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any, hook: str) -> None:
-    """Its error reaches the caller, pools of a whole on_start are closed, and the app may start again."""
+def test_a_hook_that_raises_keeps_the_app_from_starting(
+    lab: Any, recorder: Any, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error reaches the caller, pools of a whole on_start are closed, and the app may start again.
+
+    Neither a client nor a thread of its outputs is left.
+    """
     seen: list[str] = []
     whole = ["opened", "closed"]
-    app = lab.app(recorder)
+    clients: list[Any] = []
+    opens = reach.open_consumer
+    monkeypatch.setattr(
+        reach, "open_consumer", lambda *of, **by: clients.append(opens(*of, **by)) or clients[-1]
+    )
+    app = lab.app()
+    app.handler("t", to="t4")(recorder)
     app.on_start(lambda: seen.append("opened"))
     app.on_stop(lambda: seen.append("closed"))
     broken = True
@@ -54,6 +66,8 @@ def test_a_hook_that_raises_keeps_the_app_from_starting(lab: Any, recorder: Any,
         app.start()
     assert seen == (whole if hook == "on_worker_start" else ["opened"])
     assert app.state == "stopped"
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        clients[0].consume(1, 0.0)
     broken = False
     app.start()
     app.stop()

@@ -1,7 +1,7 @@
 """`docs/messages.md`: all that the package tells people, in one file to read.
 
 `python -m tests.prose.messages` writes it. Events and errors are made with real values; a message out of the
-source has values for the names that `samples` knows, and the code itself between braces for the others.
+source has its code between braces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ehkafka import errors
 from ehkafka.errors import EhkafkaError
 from tests.kit.events import event_kinds
-from tests.prose.samples import ERROR, filled, value_of
+from tests.prose.samples import ERROR, value_of
 from tests.prose.texts import ROOT, strings_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ FILE = ROOT / "docs" / "messages.md"
 # Messages of the test kit, whose readers develop ehkafka.
 LEFT_OUT = ("ehkafka/testing", "ehkafka/events")
 WORDS_MIN = 4
-_PART = re.compile(r"\{([^{}]*?)(!r)?\}")
+_PART = re.compile(r"\{[^{}]*\}")
 INTRODUCTION = """\
 # Messages
 
@@ -120,8 +120,7 @@ def _of_file(path: Path) -> Iterator[str]:
         is_shown = kind or "{" in text or (line in in_tables and text.endswith("."))
         if len(re.findall(r"[A-Za-z]{2,}", _PART.sub("", text))) < WORDS_MIN or not is_shown:
             continue
-        shown = _PART.sub(lambda part: filled(part[1], is_quoted=bool(part[2])), text)
-        yield f"{kind}: {shown}" if kind else shown
+        yield f"{kind}: {text}" if kind else text
 
 
 def _block(lines: object) -> str:

@@ -1,23 +1,18 @@
-"""Real values for the parts of a message, by what the code calls them."""
+"""Real values for the fields of events, by their names."""
 
 from __future__ import annotations
 
-import ast
-import re
 from typing import Any
 
 from ehkafka.records import TopicPartition
-from ehkafka.wording import counted, ended, seconds
 
 ERROR = "TimeoutError: no answer within 5 s"
-# By the name of a field or a variable; of `self._name` the last part, without its underscore.
+# By the name of a field.
 NAMED: dict[str, Any] = {
-    "acknowledged": 2,
     "action": "skip",
     "advice": "Set 30000 or more",
     "attempt": 2,
     "blob": "home/orders/billing/checkpoint/2",
-    "bootstrap": "localhost:9092",
     "broker": "localhost:9092/1",
     "by": "page at 127.0.0.1",
     "code": "_TRANSPORT",
@@ -30,7 +25,6 @@ NAMED: dict[str, Any] = {
     "error": ERROR,
     "exit_code": 4,
     "failures": 2,
-    "fix": "Check the address",
     "group": "billing",
     "handler": "watch",
     "how": "SIGKILL, such as from the kernel's memory killer",
@@ -41,7 +35,6 @@ NAMED: dict[str, Any] = {
     "lines": "orders[2]: 12 records",
     "log_end": 4_800,
     "log_start": 1_500,
-    "name": "drain_s",
     "next_offset": 1_207,
     "next_offsets": ((TopicPartition("orders", 2), 1_207),),
     "number": 2,
@@ -52,7 +45,6 @@ NAMED: dict[str, Any] = {
     "owner": "pod-1",
     "partition": TopicPartition("orders", 2),
     "partitions": (TopicPartition("orders", 2), TopicPartition("orders", 3)),
-    "path": "/etc/ehkafka.toml",
     "pid": 4_711,
     "place": "app.py:12 in watch",
     "position": "offset 1207",
@@ -62,7 +54,6 @@ NAMED: dict[str, Any] = {
     "result": "home-7 is skipped",
     "running": ("watch on orders[2]@1207",),
     "severity": 3,
-    "shown": "it is empty",
     "source": "EHKAFKA_CONNECTION_STRING",
     "stack": "",
     "stacks": "",
@@ -71,14 +62,12 @@ NAMED: dict[str, Any] = {
     "target": "key",
     "text": "GETPID: localhost:9092: broker is down",
     "to": "orders.dead",
-    "topic": "orders",
     "topics": ("orders", "refunds"),
     "url": "http://127.0.0.1:8080",
     "value": "5000",
     "waiting": ("home-7", "home-9"),
     "what": "home-7",
     "where": "on_start",
-    "who": "App",
     "why": "SIGUSR1",
     "worker": "ehkafka-watch-1",
 }
@@ -121,7 +110,6 @@ ENDINGS: dict[str, Any] = {
     "_offsets": 12,
     "_max": 1_000,
 }
-_WRAPPERS = {"ended", "ending", "clause", "plain", "str", "describe", "visible", "_text", "_clean", "names"}
 
 
 def value_of(event: str, name: str, kind: str) -> Any:
@@ -136,43 +124,3 @@ def value_of(event: str, name: str, kind: str) -> Any:
     if found is not None:
         return found
     return {"int": 3, "float": 5.1, "str": name, "bool": True}.get(kind.removesuffix(" | None"))
-
-
-def filled(expression: str, *, is_quoted: bool) -> str:
-    """Return what a message has in place of an expression: a value if its name has one, else itself."""
-    try:
-        shown = _filled(ast.parse(expression, mode="eval").body)
-    except SyntaxError:  # braces that are in the text
-        return f"{{{expression}}}"
-    if shown is None:
-        return f"{{{expression}}}"
-    return repr(shown) if is_quoted else str(shown)
-
-
-def _filled(node: ast.expr) -> Any:
-    match node:
-        case ast.Call(func=ast.Name(id="seconds")):
-            return seconds(5.1)
-        case ast.Call(func=ast.Name(id="counted"), args=[_, ast.Constant(value=word), *_]):
-            return counted(3, word)
-        case ast.Call(func=ast.Name(id="records")):
-            return counted(3, "record")
-        case ast.Call(func=ast.Name(id="len")):
-            return 3
-        case ast.Call(func=ast.Name(id=wrapper), args=[inner, *_]) if wrapper in _WRAPPERS:
-            shown = _filled(inner)
-            text = None if shown is None else _listed(shown)
-            return ended(text) if wrapper in {"ended", "ending"} and text is not None else text
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            name = name.lstrip("_")
-            known = NAMED.get(name)
-            if known is None:
-                known = next((value for end, value in ENDINGS.items() if name.endswith(end)), None)
-            return None if known is None else _listed(known)
-    return None
-
-
-def _listed(value: Any) -> str:
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return ", ".join(map(str, value))
-    return re.sub(r"(\d)\.0\b", r"\1", str(value))
