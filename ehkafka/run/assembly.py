@@ -13,6 +13,7 @@ from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import Begins, Brokers, IntakeContext, IntakeOptions
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
+from ehkafka.intake.log_watch import LogWatch, OwnedLogs
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.throttle import Throttle
@@ -83,7 +84,7 @@ class Assembly:
         if delivery is not None:
             saver.lowest = delivery.lowest
         owned = OwnedPartitions(saver)
-        log_watch = logs.watch(owned, time.monotonic)
+        log_watch = LogWatch(OwnedLogs(owned), logs.asker, time.monotonic)
         committer = Committer(
             ledger,
             clock=now_s,

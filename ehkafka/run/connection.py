@@ -16,6 +16,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem
+from ehkafka.intake.log_watch import refresh_s
 from ehkafka.recovery.failures import STOP
 from ehkafka.run.reach import Reach
 from ehkafka.wording import ended
@@ -128,7 +129,8 @@ class Connection:
             self._stop_token_events = tokens.listen(self._run.bus.emit)
         _opened.add(self)
         properties = self.reach.properties(len(_opened))
-        self.logs.use(properties)
+        assert context.brokers.log_watch is not None
+        context.brokers.log_watch.refresh_s = refresh_s(properties)
         loop.use(properties)
 
         def take(consumer: Consumer, error: KafkaError) -> bool:

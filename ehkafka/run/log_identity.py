@@ -1,4 +1,4 @@
-"""Joins one run with its watch over the logs' identity: what clients it asks with, and from where.
+"""Asks the broker for one run which logs it reads, and where they begin and end: with clients of its own.
 
 Called by `Runtime`, before any thread of the run exists and at its end. Opens nothing itself: the asking
 thread does, with the key of that moment.
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.client import open_admin, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties, consumer_properties
-from ehkafka.intake.log_watch import LogWatch, OwnedLogs, refresh_s
 from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import witness_properties
@@ -23,16 +22,12 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
-    from ehkafka.intake.owned import OwnedPartitions
     from ehkafka.run.options import AppOptions
     from ehkafka.telemetry.bus import EventBus
 
 
 class LogIdentity:
-    """Whose logs a run reads. `asker` is for others who have to know, such as the mirror's start.
-
-    `bounds_asker` asks where they begin and end.
-    """
+    """`asker` asks which logs a run reads, `bounds_asker` where they begin and end."""
 
     def __init__(self, app: AppOptions, bus: EventBus, on_death: Callable[[BaseException], None]) -> None:
         self._endpoint = app.endpoint
@@ -43,17 +38,6 @@ class LogIdentity:
         self.asker = LogAsker(ids, self.open_consumer, on_death)
         # On a thread of its own: a broker that does not answer about ids must not make lags old.
         self.bounds_asker = LogAsker(TopicIds(None), self.open_consumer, on_death)
-        self._watch: LogWatch | None = None
-
-    def watch(self, owned: OwnedPartitions, clock: Callable[[], float]) -> LogWatch:
-        """Return the watch over the logs of what a run owns. Once, before there is a poll thread."""
-        self._watch = LogWatch(OwnedLogs(owned), self.asker, clock)
-        return self._watch
-
-    def use(self, properties: Mapping[str, Any]) -> None:
-        """Take the properties of the run's consumer, before there is a poll thread."""
-        if self._watch is not None:
-            self._watch.refresh_s = refresh_s(properties)
 
     def stop(self) -> None:
         """Ask nothing any more; returns at once."""

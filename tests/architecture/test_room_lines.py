@@ -39,7 +39,7 @@ BUDGETS = {
     "records": 850,
     "recovery": 1810,
     "redrive": 400,
-    "run": 4840,
+    "run": 4830,
     "settings": 630,
     "spark": 8780,
     "telemetry": 2740,
