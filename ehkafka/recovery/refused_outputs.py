@@ -3,6 +3,10 @@
 The handler is not called again: later records of its key may have run. Called on the thread that sends
 outputs, with one refused output of a group at a time; the later ones wait. The user's `retry` function is
 called on a thread of its own. With `before_next` the attempt fails instead, see `outputs.outlet`.
+
+If the dead letter of its record is refused as well, an output waits for the next start, and its record stays
+uncommitted. The keys of all records that wait behind it are on hold: otherwise their outputs would use up the
+room for outputs.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import math
 import random
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +28,7 @@ from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.letters.letter import letter_of
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Skip
 from ehkafka.recovery.retry import Retry, RetryFunction, delay_of_function
-from ehkafka.wording import ended
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +36,11 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.lanes.decision import Answer
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.output import Answer as OutputAnswer
     from ehkafka.outputs.output import Output
+    from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.records import TopicPartition
-    from ehkafka.recovery.kept_outputs import KeptOutputs
     from ehkafka.recovery.letters.target import LetterTarget
 
 
@@ -75,8 +80,11 @@ class RefusedOutputs:
     # For dead letters; None: the policy has none.
     target: LetterTarget | None
     words: StopWords = STOP_WORDS
-    # Keeps outputs whose records' dead letters are refused as well; None: such an output ends the run.
-    kept: KeptOutputs | None = None
+    outputs: Unacknowledged
+    # Starts nothing more of a record's key; None: an output whose dead letter is refused ends the run.
+    hold: Callable[[Entry, HoldHead], None] | None = None
+    # The outputs that wait for the next start, by `id`, oldest first, each with the reason that health shows.
+    _kept: dict[int, tuple[Output, str]] = field(init=False, default_factory=dict)
 
     def __call__(self, output: Output, error: Exception, attempt: int, answer: OutputAnswer) -> None:
         """Decide on a refused output. If the app stops because of it, `answer` is never called."""
@@ -165,13 +173,40 @@ class RefusedOutputs:
 
     def _take_refused_letter(self, refusal: Refusal, reason: str) -> None:
         text = f"{self._what_failed(refusal)} So was its record's dead letter: {ended(reason)}"
-        if self.kept is None:
+        if self.hold is None:
             kept = self.words.kept.format(partition=refusal.partition)
             self.fatal(HandlerFailedError(f"{text} {kept}. Fix the topics."))
         else:
             text = f"{text} Its key is on hold, and nothing is committed past it. Fix the topics and restart."
-            self.kept.add(refusal.output, text)
+            self._kept.setdefault(id(refusal.output), (refusal.output, text))
+            self._hold_keys(refusal.output, text)
             refusal.answer(math.inf)
+
+    def check(self) -> None:
+        """Hold the keys of records whose outputs wait behind a kept one; forget those of ended epochs.
+
+        By the thread that watches the run.
+        """
+        for place, (first, why) in list(self._kept.items()):
+            if first.has_ended:
+                del self._kept[place]
+                continue
+            for output in self.outputs.behind(first):
+                self._hold_keys(output, why)
+
+    def _hold_keys(self, output: Output, why: str) -> None:
+        assert self.hold is not None
+        for entry in output.entries:
+            self.hold(entry, HoldHead(why, letter_refused=True))
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, while a kept output is of a partition that is ours."""
+        found = [why for output, why in list(self._kept.values()) if not output.has_ended]
+        if not found:
+            return None
+        more = f" And {counted(len(found) - 1, 'more output')} likewise." if len(found) > 1 else ""
+        return found[0] + more
 
     def _report(self, refusal: Refusal, delay_s: float | None, decision: str) -> None:
         what = (refusal.partition, refusal.offset, refusal.output.topic, refusal.attempt)

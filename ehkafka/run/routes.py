@@ -219,11 +219,7 @@ def _make_outlet(
     # Few apps have outputs.
     from ehkafka.outputs.outlet import Outlet  # noqa: PLC0415
     from ehkafka.outputs.properties import output_bytes_max  # noqa: PLC0415
-    from ehkafka.recovery.kept_outputs import KeptOutputs  # noqa: PLC0415
     from ehkafka.recovery.refused_outputs import RefusedOutputs  # noqa: PLC0415
-
-    kept = KeptOutputs(delivery.outputs, hold) if run.may_hold else None
-    letters.kept += filter(None, [kept])
 
     def give_up(error: EhkafkaError) -> None:
         delivery.has_failed = True
@@ -240,8 +236,10 @@ def _make_outlet(
         group=run.app.settings.group,
         target=letters.target(spec.on_failure),
         words=run.stop_words,
-        kept=kept,
+        outputs=delivery.outputs,
+        hold=hold if run.may_hold else None,
     )
+    letters.refused.append(rules)
     return Outlet(
         delivery.outputs,
         handler=spec.name,

@@ -65,7 +65,7 @@ class Sending:
 
     def problems(self) -> Iterator[str | None]:
         """Yield what is wrong, while something waits for it."""
-        for one in (*self._for_records(), *self.letters.kept, self.messages):
+        for one in (*self._for_records(), *self.letters.refused, self.messages):
             yield one.problem
 
     def check(self) -> None:

@@ -37,7 +37,7 @@ BUDGETS = {
     "positions": 2570,
     "progress": 1980,
     "records": 850,
-    "recovery": 1810,
+    "recovery": 1780,
     "redrive": 400,
     "run": 4830,
     "settings": 630,

@@ -44,6 +44,7 @@ class Lab:
             raw=False,
             group="g",
             target=target,
+            outputs=self.outputs,
         )
 
     def fail(self, error: Exception) -> None:

@@ -38,9 +38,6 @@ class Header(StrEnum):
     GROUP = "ehkafka-group"
     # How many names of the record's own headers are changed, because they are no UTF-8.
     NAMES_REPLACED = "ehkafka-header-names-replaced"
-    # Only dead letters of earlier releases have these: by now a failed attempt sends nothing.
-    OUTPUTS_SENT = "ehkafka-outputs-sent"
-    OUTPUTS_ACKNOWLEDGED = "ehkafka-outputs-acknowledged"
 
 
 OF_A_LETTER: Final = frozenset(Header)

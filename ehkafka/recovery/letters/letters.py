@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.lanes.decision import Answer, Ticket
-    from ehkafka.recovery.kept_outputs import KeptOutputs
     from ehkafka.recovery.letters.letter import Letter
     from ehkafka.recovery.letters.target import LetterTarget
     from ehkafka.recovery.policy import FailurePolicy
+    from ehkafka.recovery.refused_outputs import RefusedOutputs
     from ehkafka.settings.clock import Clock
 
     # Takes the dead letter of a waiting record, and answers the record's ticket once.
@@ -48,17 +48,14 @@ class Letters:
         self._history = history
         self._clock = clock
         self.targets: list[LetterTarget] = []
-        # For each handler with outputs: outputs that are kept because their dead letter is refused.
-        self.kept: list[KeptOutputs] = []
-        # The topics of dead letters: they must exist before anything runs.
-        self.topics: set[str] = set()
+        # For each handler with outputs: its rules for those that are refused.
+        self.refused: list[RefusedOutputs] = []
 
     def target(self, policy: FailurePolicy) -> LetterTarget | None:
         """Return a new target for a handler's dead letters; None if its policy has none."""
         if not isinstance(policy, DeadLetter):
             return None
         if isinstance(policy.to, str):
-            self.topics.add(policy.to)
             target = self._to_topic(policy.to)
         else:
             target = LetterFunction(policy, emit=self._emit, clock=self._clock.now_s)
@@ -69,8 +66,8 @@ class Letters:
         """Report dead letters that have waited too long, once each; limit the kept outputs."""
         for target in self.targets:
             target.check()
-        for kept in self.kept:
-            kept.check()
+        for refused in self.refused:
+            refused.check()
 
     def stop(self, timeout_s: float) -> None:
         """End all within `timeout_s`: records whose dead letters are not safe by then are handled again."""
