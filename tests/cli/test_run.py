@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from pathlib import Path
 from textwrap import dedent
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ehkafka
-from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
     import subprocess
@@ -117,23 +115,3 @@ def test_an_unexpected_error_keeps_its_traceback(tmp_path: Path, ehkafka_command
     assert ended.returncode == 70
     assert "Traceback" in ended.stderr
     assert "OSError: no disk" in ended.stderr
-
-
-def test_a_module_in_a_package_is_found(shop: Path, start_ehkafka: Callable) -> None:
-    """The current directory is where modules are looked for, packages without __init__ included."""
-    (shop / "inner").mkdir()
-    (shop / "shop.py").rename(shop / "inner" / "orders.py")
-    (shop / "go").touch()
-    running = start_ehkafka("run", "inner.orders:app")
-    running.wait_for("orders[0]@9")
-    running.process.send_signal(signal.SIGTERM)
-    assert running.end() == 0
-
-
-def test_the_place_of_an_error_is_never_our_own() -> None:
-    """An error that went through the package is placed in the user's code that called it."""
-    with pytest.raises(ehkafka.errors.ConfigurationError) as caught:
-        ehkafka.App(group="", endpoint=ehkafka.Endpoint.embedded(), start="earliest")
-    place = place_of(caught.value)
-    assert OWN_FOLDER not in place
-    assert re.search(r"test_run\.py:\d+ in test_the_place", place)
