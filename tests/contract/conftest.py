@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from collections import Counter
@@ -294,7 +295,7 @@ def stage(
 
 
 class Program:
-    """A program of its own with an app on the lab's broker; what it prints is kept as lines."""
+    """A script in a process group of its own, with an app on the lab's broker; keeps the lines it prints."""
 
     PREAMBLE = """
 import os, signal, sys, threading, time
@@ -318,11 +319,15 @@ def run():
 
     def __init__(self, broker: EmbeddedBroker, source: str, **settings: Any) -> None:
         environment = {**os.environ, "BROKER": broker.bootstrap, "SETTINGS": repr(settings)}
+        self._script = tempfile.NamedTemporaryFile("w", suffix=".py", encoding="utf-8")  # noqa: SIM115 - until close
+        self._script.write(self.PREAMBLE + textwrap.dedent(source))
+        self._script.flush()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", self.PREAMBLE + textwrap.dedent(source)],
+            [sys.executable, self._script.name],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,
             env=environment,
         )
         self.lines: list[str] = []
@@ -357,6 +362,7 @@ def run():
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe is not None
             pipe.close()
+        self._script.close()
 
 
 @pytest.fixture

@@ -150,8 +150,9 @@ def tell():
         time.sleep(0.2)
         if app.state == "running" and app.snapshot().finished_records:
             say("AT", app.snapshot().finished_records)
-threading.Thread(target=tell, daemon=True).start()
-run()
+if __name__ == "__main__":
+    threading.Thread(target=tell, daemon=True).start()
+    run()
 """
 
 

@@ -142,7 +142,7 @@ def test_a_stop_from_a_worker_process_stops_the_app_that_runs_it(lab: Any, progr
     started = program(
         """
         import pathlib, tempfile
-        folder = tempfile.mkdtemp()
+        folder = os.environ.setdefault("ITS_FOLDER", tempfile.mkdtemp())
         pathlib.Path(folder, "its_handler.py").write_text(
             "import ehkafka\\n"
             "app = ehkafka.App(group='g', endpoint=ehkafka.Endpoint.kafka('a:1'), start='earliest')\\n"
@@ -157,7 +157,8 @@ def test_a_stop_from_a_worker_process_stops_the_app_that_runs_it(lab: Any, progr
                     say("stopping", event.reason, event.deadline_s)
         app.add_hook(Noted())
         app.handler("t", workers=ehkafka.Processes(1))(handle)
-        run()
+        if __name__ == "__main__":
+            run()
         """
     )
     assert started.wait() == 0

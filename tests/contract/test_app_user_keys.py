@@ -17,6 +17,8 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.contract.kinds import Stage
+
 RECORDS = "a b a c a b d a b a"
 
 
@@ -106,26 +108,27 @@ def owned_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert max(Talkative.depths, default=1) == 1
 
 
-@pytest.mark.parametrize("how", ["threads", "handler", "batch", "tuple"])
-def test_a_key_may_look_at_the_app(lab: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("stage", "options"),
+    [
+        ("threads", {"order_by": lambda record: Curious(record.key())}),
+        ("threads", {"order_by": lambda record: Curious(record.key()), "scope": "handler"}),
+        ("threads", {"order_by": lambda record: (Curious(record.key()), 1)}),
+        ("batches", {"order_by": lambda record: Curious(record.key())}),
+    ],
+    indirect=["stage"],
+)
+def test_a_key_may_look_at_the_app(
+    stage: Stage, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The poll thread goes on, each record of a key is handled in order, and the stop is a good one."""
-    lab.produce(RECORDS)
-    handled: list[bytes] = []
-    options: dict[str, Any] = {"order_by": _by_tuple if how == "tuple" else _by_curious}
-    app = lab.app()
-    if how == "batch":
-        app.batch_handler("t", wait_s_max=0.01, **options)(
-            lambda batch: handled.extend(record.key() for record in batch)
-        )
-    else:
-        options |= {"scope": "handler"} if how == "handler" else {}
-        app.handler("t", **options)(lambda record: handled.append(record.key()))
+    app = stage.app(**options)
     monkeypatch.setattr(Curious, "app", app)
+    stage.lab.produce(RECORDS)
     app.start()
-    wait_until(lambda: len(handled) == 10)
-    lab.produce(RECORDS)
-    wait_until(lambda: len(handled) == 20)
-    wait_until(lambda: lab.committed() == 20)
+    wait_until(lambda: len(stage.lines("end")) == 10)
+    stage.lab.produce(RECORDS)
+    wait_until(lambda: stage.lab.committed() == 20)
 
 
 def test_a_key_whose_text_looks_at_the_app(
@@ -158,36 +161,20 @@ POLICIES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["threads", "handler", "asyncio", "batch"])
+@pytest.mark.parametrize(
+    ("stage", "scope"),
+    [("threads", "partition"), ("threads", "handler"), ("tasks", "partition"), ("batches", "partition")],
+    indirect=["stage"],
+)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_keys_look_at_the_app_wherever_a_failure_names_them(
-    lab: Any, kind: str, policy: str, events: Any, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, scope: str, policy: str, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever becomes of the failed record: no key is described under a lock, nor what a stop leaves."""
-
-    async def fail_async(record: Any) -> None:
-        fail(record)
-
-    def fail(record: Any) -> None:
-        if record.key() == b"bad":
-            raise ValueError("no luck")
-
-    def fail_batch(batch: Any) -> None:
-        for record in batch:
-            if record.key() == b"bad":
-                batch.fail(record, ValueError("no luck"))
-
-    lab.broker.create_topic("dead", 1)
-    lab.produce("bad a bad a b")
-    options: dict[str, Any] = {"order_by": lambda record: Talkative(record.key()), **POLICIES[policy]}
-    app = lab.app()
-    if kind == "batch":
-        app.batch_handler("t", wait_s_max=0.01, **options)(fail_batch)
-    elif kind == "asyncio":
-        app.handler("t", **options)(fail_async)
-    else:
-        options |= {"scope": "handler"} if kind == "handler" else {}
-        app.handler("t", **options)(fail)
+    stage.lab.broker.create_topic("dead", 1)
+    for key in ["bad", "a", "bad", "a", "b"]:
+        stage.produce((key, "fail ValueError 9" if key == "bad" else ""))
+    app = stage.app(order_by=lambda record: Talkative(record.key()), scope=scope, **POLICIES[policy])
     monkeypatch.setattr(Talkative, "app", app)
     app.start()
     wait_until(lambda: any(events.of(one) for one in (HandlerFailed, RecordRetried, RecordSkipped)))
@@ -195,11 +182,4 @@ def test_keys_look_at_the_app_wherever_a_failure_names_them(
     wait_until(lambda: app.snapshot().finished_records >= 3)
     # A held key turns it red, once the letter that comes first is safe.
     wait_until(lambda: app.health().ok is (policy not in {"hold", "hold its key"}))
-
-
-def _by_curious(record: Any) -> Curious:
-    return Curious(record.key())
-
-
-def _by_tuple(record: Any) -> tuple[Curious, int]:
-    return Curious(record.key()), 1
+    app.stop()
