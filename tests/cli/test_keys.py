@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +11,7 @@ from typer.testing import CliRunner
 
 import ehkafka
 from ehkafka.cli.commands import cli
+from tests.kit.http_server import serving
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -133,51 +132,29 @@ KEY = {
 }
 
 
-@pytest.fixture
-def answering() -> Iterator[Callable[[Any], str]]:
-    """Serve one answer to whatever is asked; return the URL."""
-    with ExitStack() as running:
-
-        def serve(answer: Any) -> str:
-            body = json.dumps(answer).encode()
-
-            class Handler(BaseHTTPRequestHandler):
-                def do_GET(self) -> None:
-                    """Answer."""
-                    self.send_response(200)
-                    self.end_headers()
-                    self.wfile.write(body)
-
-                do_POST = do_GET  # noqa: N815 - as http.server names it
-
-                def log_message(self, *_: Any) -> None:
-                    """Say nothing."""
-
-            server = running.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            running.callback(thread.join)
-            running.callback(server.shutdown)
-            return f"http://127.0.0.1:{server.server_port}"
-
-        yield serve
+@contextmanager
+def answering(answer: Any) -> Iterator[str]:
+    """Serve one answer to whatever is asked; the value is the URL."""
+    with serving(lambda _request: (200, {}, json.dumps(answer).encode())) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(
     "answer",
     [[], 1, {}, {"keys": None}, {"keys": [1]}, {"keys": [{}]}, {"keys": [KEY | {"age_s": "1"}]}, {"text": 1}],
 )
-def test_what_no_app_of_ours_answers_is_no_crash(answering: Callable[[Any], str], answer: Any) -> None:
+def test_what_no_app_of_ours_answers_is_no_crash(answer: Any) -> None:
     """Something else listens there: one sentence, and its exit code."""
-    url = answering(answer)
-    for words in (("list",), ("skip", "a", "--yes")):
-        ended = run(*words, "--url", url)
-        assert (ended.exit_code, "answered" in ended.stderr) == (3, True), ended.stderr
+    with answering(answer) as url:
+        for words in (("list",), ("skip", "a", "--yes")):
+            ended = run(*words, "--url", url)
+            assert (ended.exit_code, "answered" in ended.stderr) == (3, True), ended.stderr
 
 
-def test_what_an_answer_says_commands_no_terminal(answering: Callable[[Any], str]) -> None:
+def test_what_an_answer_says_commands_no_terminal() -> None:
     """Keys and errors come from the records' producers."""
-    listed = run("list", "--url", answering({"keys": [KEY]}))
-    done = run("skip", "a", "--yes", "--url", answering({"text": EVIL, "name": "t/0@0"}))
+    with answering({"keys": [KEY]}) as keys, answering({"text": EVIL, "name": "t/0@0"}) as action:
+        listed = run("list", "--url", keys)
+        done = run("skip", "a", "--yes", "--url", action)
     assert (listed.exit_code, done.exit_code) == (0, 0)
     assert "\x1b" not in listed.stdout + done.stdout

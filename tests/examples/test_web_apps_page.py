@@ -6,16 +6,15 @@ import json
 import os
 import signal
 import sys
-import threading
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.testing.ports import free_ports
+from tests.kit.http_server import serving
 from tests.kit.pages import ROOT, blocks_of, shell_commands
 from tests.kit.running import Running
 from tests.kit.waiting import wait_until
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ehkafka.testing import EmbeddedBroker
+    from tests.kit.http_server import Answer, Request
 
 PAGE = ROOT / "docs/web-apps.md"
 PROGRAM = next(block for block in blocks_of(PAGE) if block.not_run is not None)
@@ -47,35 +47,21 @@ class Guard:
     def __init__(self) -> None:
         self.calls: list[Any] = []
         self.refuses = False
-        guard = self
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                guard.calls.append(body)
-                self.send_response(503 if guard.refuses else 204)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_words: Any) -> None:
-                """Print nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        """Let go of the address."""
-        self._server.shutdown()
-        self._server.server_close()
+    def answer(self, request: Request) -> Answer:
+        """Take one call."""
+        self.calls.append(json.loads(request.body))
+        return (503 if self.refuses else 204), {}, b""
 
 
 @pytest.fixture
 def guard() -> Iterator[Guard]:
     """Run the service."""
     guard = Guard()
-    yield guard
-    guard.close()
+    with serving(guard.answer, keeps_open=True) as port:
+        guard.url = f"http://127.0.0.1:{port}"
+        yield guard
 
 
 class Served(Running):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,37 +11,12 @@ from ehkafka.cli.top import start
 from ehkafka.errors import ConfigurationError, EndpointError, MissingExtraError
 from tests.kit import http_states as states
 from tests.kit.http_double import TOKEN, HttpDouble, served
+from tests.kit.http_server import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-class _Elsewhere(http.server.BaseHTTPRequestHandler):
-    """Sends everybody to another page of its own."""
-
-    def do_GET(self) -> None:
-        """Answer."""
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
-        self.send_response(302 if self.path == "/state" else 200)
-        self.send_header("Location", "/caught")
-        self.end_headers()
-        self.wfile.write(b"<html>")
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
-@pytest.fixture
-def elsewhere() -> Iterator[Any]:
-    """Return a server that is no app."""
-    with http.server.HTTPServer(("127.0.0.1", 0), _Elsewhere) as server:
-        server.asked = []  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join(10)
+    from tests.kit.http_server import Answer, Request
 
 
 @pytest.fixture(autouse=True)
@@ -65,11 +38,17 @@ def test_the_token_goes_as_a_header_and_is_never_shown() -> None:
         assert Door(url, None, 5.0).ask("GET", "/state").status == 401
 
 
-def test_a_redirect_is_not_followed(elsewhere: Any) -> None:
+def test_a_redirect_is_not_followed() -> None:
     """The token would go along to the server that is named."""
-    with pytest.raises(EndpointError, match="something that is no JSON"):
-        Door(f"http://127.0.0.1:{elsewhere.server_port}", TOKEN, 5.0).ask("GET", "/state")
-    assert elsewhere.asked == ["/state"]
+    asked = []
+
+    def answer(request: Request) -> Answer:
+        asked.append(request.path)
+        return 302 if request.path == "/state" else 200, {"Location": "/caught"}, b"<html>"
+
+    with serving(answer) as port, pytest.raises(EndpointError, match="something that is no JSON"):
+        Door(f"http://127.0.0.1:{port}", TOKEN, 5.0).ask("GET", "/state")
+    assert asked == ["/state"]
 
 
 def test_what_is_wrong_is_said_before_the_terminal_is_taken(
