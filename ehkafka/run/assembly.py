@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ehkafka.run.ending import Until
     from ehkafka.run.exactly_once import ExactlyOnce
     from ehkafka.run.log_identity import LogIdentity
-    from ehkafka.run.mirroring import Mirroring
+    from ehkafka.run.mirroring import Mirroring, MirrorParts
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
@@ -109,16 +109,7 @@ class Assembly:
             count=bus.count,
             fatal=self.fail,
             exit_now=self.exit_now,
-            options=IntakeOptions(
-                # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
-                drain_s=settings.drain_used_s(int(app.consumer_properties()["max.poll.interval.ms"])),
-                idle_s=settings.idle_s,
-                stuck_s=settings.stuck_s,
-                cooperative=settings.assignor == "cooperative-sticky",
-                on_out_of_range=settings.on_out_of_range,
-                on_parked_full=settings.on_parked_full,
-                ages=self._age_limits(),
-            ),
+            options=self._options(),
             brokers=Brokers(
                 # What the brokers do goes by their time.
                 throttle=Throttle(time.monotonic, bus.emit),
@@ -126,19 +117,7 @@ class Assembly:
                 asker=logs.bounds_asker,
                 log_watch=log_watch,
             ),
-            begins=Begins(
-                PositionFinder(
-                    start_of(app),
-                    emit=bus.emit,
-                    count=bus.count,
-                    on_out_of_range=settings.on_out_of_range,
-                    lookups=lookups,
-                ),
-                restore=Restore(bus.emit, sources=mirror.ranges),
-                on_epoch_begin=mirror.on_epoch_begin,
-                on_epoch_end=mirror.on_epoch_end,
-                catch_up_ends=None if app.until is None else _catch_up_ends(app.until),
-            ),
+            begins=self._begins(mirror, lookups),
             flow=FlowControl(_flow_limits(settings)),
             ledger=ledger,
             committer=committer,
@@ -146,6 +125,33 @@ class Assembly:
             history=app.history,
             delivery=delivery,
             owned=owned,
+        )
+
+    def _options(self) -> IntakeOptions:
+        settings = self.app.settings
+        return IntakeOptions(
+            # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
+            drain_s=settings.drain_used_s(int(self.app.consumer_properties()["max.poll.interval.ms"])),
+            idle_s=settings.idle_s,
+            stuck_s=settings.stuck_s,
+            cooperative=settings.assignor == "cooperative-sticky",
+            on_out_of_range=settings.on_out_of_range,
+            on_parked_full=settings.on_parked_full,
+            ages=self._age_limits(),
+        )
+
+    def _begins(self, mirror: MirrorParts, lookups: Lookups) -> Begins:
+        app, bus = self.app, self.bus
+        on_out_of_range = app.settings.on_out_of_range
+        finder = PositionFinder(
+            start_of(app), emit=bus.emit, count=bus.count, on_out_of_range=on_out_of_range, lookups=lookups
+        )
+        return Begins(
+            finder,
+            restore=Restore(bus.emit, sources=mirror.ranges),
+            on_epoch_begin=mirror.on_epoch_begin,
+            on_epoch_end=mirror.on_epoch_end,
+            catch_up_ends=None if app.until is None else _catch_up_ends(app.until),
         )
 
     def _saver(self, ledger: CommitLedger) -> ProgressSaver:

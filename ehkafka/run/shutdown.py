@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.membership import Released
     from ehkafka.intake.poll_loop import PollLoop
+    from ehkafka.intake.returned import ReturnedRecords
     from ehkafka.intake.route import Route
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
@@ -75,17 +76,10 @@ class Shutdown:
             # A retry that comes due while the last commit is on its way would run into the end.
             self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
-        left = still_unfinished(list(context.owned.values()))
-        if context.delivery is not None:
-            left = left._replace(bounded=frozenset(one.partition for one in context.delivery.lowest()))
-            if not context.delivery.is_exactly_once:
-                left = left._replace(outputs=context.delivery.outputs.count())
+        left = self._left()
         # Hooks and tear-downs may need as long as the stop itself; after its deadline the stop leaves them.
-        ends_s = (
-            max(request.deadline_s, self._context.clock() + EXIT_S)
-            if drained
-            else self._context.clock() + 0.1
-        )
+        now_s = context.clock()
+        ends_s = max(request.deadline_s, now_s + EXIT_S) if drained else now_s + 0.1
         released = self._loop.membership.release(
             consumer,
             list(context.owned),
@@ -94,28 +88,39 @@ class Shutdown:
             commit_s=EXIT_S if may_commit else 0.0,
             hooks_end_s=ends_s,
         )
-        if (
-            event := left.event(self.returned_records - sum(one.returned_records for one in revoked))
-        ) is not None:
+        never_started = self.returned_records - sum(one.returned_records for one in revoked)
+        if (event := left.event(never_started)) is not None:
             context.emit(event)
-        ended = chain.from_iterable(one.uncommitted for one in (released, *revoked))
-        not_committed = sorted({*ended, *self._refused})
-        words = [left.still_running(), left.unacknowledged()]
-        words.append(left.uncommitted(not_committed, released, context.committer.problem))
-        if not context.owned.saver.is_mirrored:
-            words.append(left.unsaved(released))
-        returned = UnfinishedError(" ".join(filter(None, words))) if any(words) else None
+        returned = self._returned(left, released, revoked)
         self._take_last_callbacks(consumer)
         self._close(consumer)
         busy = self._end_threads(ends_s)
-        for route in self._routes:
-            route.workers.let_go()
-            if route.deferrals is not None:
-                route.deferrals.close()
         if drained and busy:
             context.emit(UserCodeLeft(tuple(busy)))
         report_stale(context, self._routes)
         return returned
+
+    def _left(self) -> ReturnedRecords:
+        """Return what has no outcome, or outputs that are not acknowledged, before the partitions go."""
+        delivery = self._context.delivery
+        left = still_unfinished(list(self._context.owned.values()))
+        if delivery is not None:
+            left = left._replace(bounded=frozenset(one.partition for one in delivery.lowest()))
+            if not delivery.is_exactly_once:
+                left = left._replace(outputs=delivery.outputs.count())
+        return left
+
+    def _returned(
+        self, left: ReturnedRecords, released: Released, revoked: list[Released]
+    ) -> UnfinishedError | None:
+        """Return the error that names what the next owner handles again, if anything is."""
+        ended = chain.from_iterable(one.uncommitted for one in (released, *revoked))
+        not_committed = sorted({*ended, *self._refused})
+        words = [left.still_running(), left.unacknowledged()]
+        words.append(left.uncommitted(not_committed, released, self._context.committer.problem))
+        if not self._context.owned.saver.is_mirrored:
+            words.append(left.unsaved(released))
+        return UnfinishedError(" ".join(filter(None, words))) if any(words) else None
 
     @property
     def returned_records(self) -> int:
@@ -164,7 +169,7 @@ class Shutdown:
         return committer.settle(EXIT_S)
 
     def _end_threads(self, ends_s: float) -> list[str]:
-        """Wait for hooks and workers; return what still runs at `ends_s` or when the user exits at once."""
+        """Wait for hooks and workers; leave and return what runs at `ends_s`, or once the user exits."""
         while True:
             hooks = self._context.hook_threads.close(THREADS_CHECK_S)
             workers = [name for route in self._routes for name in route.workers.stop(THREADS_CHECK_S)]
@@ -172,7 +177,12 @@ class Shutdown:
                 route.hub.settle()
             busy = hooks + workers
             if not busy or self._context.clock() >= ends_s or self._context.exit_now():
-                return busy
+                break
+        for route in self._routes:
+            route.workers.let_go()
+            if route.deferrals is not None:
+                route.deferrals.close()
+        return busy
 
     def _stop_fetching(self, consumer: Consumer) -> None:
         partitions = [KafkaPartition(*partition) for partition in self._context.owned]

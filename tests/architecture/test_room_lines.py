@@ -39,7 +39,7 @@ BUDGETS = {
     "records": 850,
     "recovery": 1780,
     "redrive": 400,
-    "run": 4820,
+    "run": 4840,
     "settings": 630,
     "spark": 8780,
     "telemetry": 2740,
