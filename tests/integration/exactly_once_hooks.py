@@ -117,12 +117,6 @@ def rule_c_off(folder: Path) -> None:
     _wait_for_none()
 
 
-def no_wait(folder: Path) -> None:
-    """Let no rebalance wait for a transaction; offsets go with the membership that they were fixed with."""
-    before_offsets(folder)
-    _wait_for_none()
-
-
 def rule_b_off(_folder: Path) -> None:
     """Send whatever is finished with each commit, whether the commit says so or not."""
 
@@ -166,6 +160,5 @@ HOOKS: dict[str, Callable[[Path], None]] = {
     "before-offsets": before_offsets,
     "before-commit": before_commit,
     "rule-c-off": rule_c_off,
-    "no-wait": no_wait,
     "rule-b-off": rule_b_off,
 }

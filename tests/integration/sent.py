@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import time
 from collections import defaultdict
 from typing import Any
 
@@ -70,22 +68,6 @@ def decided_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
 
     found: dict[int, int] = wait_until(decided, f"no transaction is open in {topic}", DECIDED_S)
     return found
-
-
-class Stopwatch:
-    """Tells how long something took, to the log and to pytest's report."""
-
-    def __init__(self, record_property: Any, name: str) -> None:
-        self._record = record_property
-        self._name = name
-        self._began_s = time.monotonic()
-
-    def stop(self) -> float:
-        """Return the seconds since it was made."""
-        took_s = time.monotonic() - self._began_s
-        self._record(self._name, f"{took_s:.1f} s")
-        logging.getLogger(__name__).warning("%s: %.1f s", self._name, took_s)
-        return took_s
 
 
 class Sent:

@@ -84,6 +84,15 @@ def test_a_download_that_keeps_breaking_leaves_nothing(maven: FakeMaven, tmp_pat
     assert leftovers(tmp_path) == []
 
 
+def test_a_cache_that_was_filled_under_other_pins_is_not_used(maven: FakeMaven, tmp_path: Path) -> None:
+    """A pin that changes counts for the JARs that are there, too."""
+    jars.kafka_jars()
+    others = dict.fromkeys(NAMES, digest(b"another"))
+    (tmp_path / "digests.json").write_text(json.dumps({jars.KAFKA.folder: others}))
+    with pytest.raises(EndpointError, match="refused and deleted"):
+        jars.kafka_jars()
+
+
 def test_another_jar_than_the_pinned_one_is_refused_deleted_and_named(
     maven: FakeMaven, tmp_path: Path
 ) -> None:
