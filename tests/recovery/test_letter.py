@@ -95,6 +95,11 @@ def test_header_names_that_would_end_the_process_are_replaced_and_counted() -> N
     assert a_letter([("fine", b"1")]).header("ehkafka-header-names-replaced") is None
 
 
+def test_a_letter_shows_no_value() -> None:
+    """Its repr may be in a log."""
+    assert repr(a_letter([("secret", b"s")])) == "<Letter t[3]@42 key=b'\\xff'>"
+
+
 def test_an_errors_text_is_cut_and_may_be_anything() -> None:
     """A letter must not outgrow its topic for it, nor fail for what is no UTF-8."""
     assert a_letter(reason="x" * 5_000).header("ehkafka-error-text") == b"x" * ERROR_TEXT_CHARACTERS_MAX

@@ -18,6 +18,14 @@ def handler(name: str, on_failure: Any, retry: Any = NO_RETRY) -> Any:
     return SimpleNamespace(name=name, topics=(name,), on_failure=on_failure, retry=retry)
 
 
+def test_letters_in_a_circle_are_refused_however_long_it_is() -> None:
+    """The way is named; a handler that only leads into the circle is not in it."""
+    ways = {"in": "a", "a": "b", "b": "c", "c": "a"}
+    handlers = [handler(name, DeadLetter(to)) for name, to in ways.items()]
+    with pytest.raises(ConfigurationError, match=r"circle: a → b → c → a\."):
+        check_recovery(handlers, "pause_partition")
+
+
 def test_a_chain_of_letters_that_ends_is_fine() -> None:
     """A topic of dead letters may have a handler, whose own letters go elsewhere."""
     check_recovery([handler("a", DeadLetter("b")), handler("b", DeadLetter("x"))], "stop")

@@ -178,6 +178,15 @@ def test_another_member_ends_the_redrive(way: Way) -> None:
     assert way.member.committed == [1]
 
 
+def test_a_sender_that_dies_ends_the_redrive(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug of ours: letters would wait for ever."""
+    way.sender.start()
+    monkeypatch.setattr(way.sender, "_turn", lambda: int("a bug"))
+    way.send(1)
+    with pytest.raises(ValueError, match="a bug"):
+        way.wait_for(lambda: way.safe)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_last_commit_that_fails_does_not_hide_why_the_redrive_ended(
     way: Way, monkeypatch: pytest.MonkeyPatch, *, fails: bool

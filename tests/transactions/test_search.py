@@ -63,12 +63,29 @@ def test_one_of_many_costs_three_transactions() -> None:
     assert Counter(map(type, bench.events))[TransactionAborted] == 1
 
 
+def test_of_those_that_are_tried_again_only_some_are_tried_at_once() -> None:
+    """Each costs a request, and the transaction's time has an end."""
+    bench, count = Bench(), BATCHES_MAX + 50
+    bench.add(*range(count))
+    bench.broker.refuses = {b"%d" % number for number in range(count)}
+    for _ in range(count):
+        bench.run(count)
+        for *_, answer in bench.judged:
+            answer(-1.0)
+    bench.broker.refuses, bench.broker.calls = set(), []
+    assert bench.run(count) is None
+    assert bench.broker.calls.count("produce") <= BATCHES_MAX + count
+
+
 def test_what_is_too_large_for_a_topic_says_so_of_larger_ones() -> None:
     """And of none that is smaller, nor of another topic's."""
     outputs = [output(900), output(899), output(900, topic="other"), output(901), output(900)]
     assert with_alike(outputs, {0: TOO_LARGE}) == {0: TOO_LARGE, 3: TOO_LARGE, 4: TOO_LARGE}
     other = OutputRefusedError("no", KafkaError.POLICY_VIOLATION)
     assert with_alike(outputs, {0: other}) == {0: other}
+    # Headers are not in the size, so what is too large by them says nothing of others.
+    outputs = [output(10, headers=[("h", bytes(60_000))]), output(900)]
+    assert with_alike(outputs, {0: TOO_LARGE}) == {0: TOO_LARGE}
 
 
 @pytest.mark.parametrize(
