@@ -19,6 +19,7 @@ from ehkafka.endpoint.broker_errors import EXPLAINING
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.records import moment_of
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -153,7 +154,7 @@ def auth(inspection: Inspection, _subject: str | None) -> Finding:
     how = f"{inspection.mechanism} accepted" if inspection.mechanism else "the broker asks for none"
     brokers, topics = len(cluster.brokers), len(cluster.topics)
     return Finding(
-        f"{how}; {_count(brokers, 'broker')}, {_count(topics, 'topic')} to be seen",
+        f"{how}; {counted(brokers, 'broker')}, {counted(topics, 'topic')} to be seen",
         {
             "mechanism": inspection.mechanism,
             "brokers": brokers,
@@ -210,10 +211,6 @@ def _unreachable(inspection: Inspection, refusal: KafkaError) -> Problem:
         f"{addresses} cannot be reached, or does not answer this client: {shown.name()} ({shown.str()})",
         "Run: ehkafka check. It tries each step of the connection and says which one fails.",
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def clock(inspection: Inspection, _subject: str | None) -> Finding:

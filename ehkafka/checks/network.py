@@ -17,6 +17,7 @@ from ehkafka.checks.hello import Speaks, who_answers
 from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Problem
 from ehkafka.endpoint.bootstrap import is_event_hubs_host
 from ehkafka.endpoint.keys.connection_string import EMULATOR_KAFKA_PORT, KAFKA_PORT
+from ehkafka.endpoint.properties.refusals import UNCHECKED
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _SELF_SIGNED = (18, 19)
 _NO_ISSUER = (2, 20, 21)
 _OTHER_NAME = (62, 64)
 _SOON_DAYS = 14
+_CERTIFICATE, _HOST_NAME = UNCHECKED
 # Forms of a client certificate that Python cannot load without writing it to a file.
 _UNLOADABLE = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem")
 
@@ -114,7 +116,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
 
 
 def _described(inspection: Inspection, version: str | None, certificate: dict[str, Any]) -> Finding:
-    if not verifies(inspection.properties):
+    if not checks(inspection.properties, _CERTIFICATE):
         return Finding(
             f"{version}, but enable.ssl.certificate.verification is off: any server could be the broker",
             {"version": version, "verified": False},
@@ -123,7 +125,7 @@ def _described(inspection: Inspection, version: str | None, certificate: dict[st
     days = (expires - datetime.now(UTC)).days
     names = [value for _kind, value in certificate.get("subjectAltName", ())]
     soon = f" – soon, in {days} days" if days < _SOON_DAYS else ""
-    name = "" if checks_host_name(inspection.properties) else "; its host name is not checked"
+    name = "" if checks(inspection.properties, _HOST_NAME) else "; its host name is not checked"
     return Finding(
         f"{version}; certificate by {_name(certificate.get('issuer'))}, valid until {expires:%Y-%m-%d}{soon};"
         f" trusted by {authorities(inspection.properties)}{name}",
@@ -218,19 +220,9 @@ def dial_secured(inspection: Inspection, address: Address) -> ssl.SSLSocket:
         raise
 
 
-def is_true(value: object) -> bool:
-    """Read a property as librdkafka reads a boolean."""
-    return str(value).lower() in {"true", "t", "1"}
-
-
-def checks_host_name(properties: Mapping[str, Any]) -> bool:
-    """Whether librdkafka compares the certificate's names with the host."""
-    return str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() != "none"
-
-
-def verifies(properties: Mapping[str, Any]) -> bool:
-    """Whether librdkafka verifies the certificate at all."""
-    return is_true(properties.get("enable.ssl.certificate.verification", True))
+def checks(properties: Mapping[str, Any], what: str) -> bool:
+    """Whether librdkafka verifies the certificate at all, or compares its names with the host."""
+    return not (what in properties and UNCHECKED[what](properties[what]))
 
 
 def authorities(properties: Mapping[str, Any]) -> str:
@@ -246,9 +238,9 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:
     if given := [name for name in _UNLOADABLE if name in properties]:
         raise NotMeasured(f"{given[0]} is used by librdkafka alone; the step auth shows whether TLS works")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if not verifies(properties) or not checks_host_name(properties):
+    if not (checks(properties, _CERTIFICATE) and checks(properties, _HOST_NAME)):
         context.check_hostname = False
-    if not verifies(properties):
+    if not checks(properties, _CERTIFICATE):
         context.verify_mode = ssl.CERT_NONE
     try:
         _trust(context, properties)

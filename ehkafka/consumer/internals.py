@@ -23,11 +23,12 @@ from ehkafka.consumer.log_guard import LogGuard
 from ehkafka.consumer.marks import Marks
 from ehkafka.consumer.mirrored import Mirrored
 from ehkafka.consumer.positions import Returned, Stored
-from ehkafka.consumer.program_settings import ProgramSettings, auto_commit_s, is_true
+from ehkafka.consumer.program_settings import ProgramSettings, auto_commit_s
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of, with_servers
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.limits import COMMIT_INTERVAL_S_MIN
+from ehkafka.endpoint.properties.refusals import is_true
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import ConnectionProblem
 from ehkafka.progress.committer import Committer
@@ -79,9 +80,9 @@ class Internals:
         self.deviating = Deviating(own.get("as_confluent", ()), self.log_lines.emit)
         contiguous = own.get("contiguous", False)
         self.program_settings = settings = ProgramSettings(
-            auto_commit=is_true(asked, "enable.auto.commit") and self._emulates(contiguous),
+            auto_commit=is_true(asked.get("enable.auto.commit", True)) and self._emulates(contiguous),
             auto_commit_s=auto_commit_s(asked),
-            auto_store=is_true(asked, "enable.auto.offset.store") and not contiguous,
+            auto_store=is_true(asked.get("enable.auto.offset.store", True)) and not contiguous,
             **own,
         )
         self.endpoint = self._endpoint(settings.endpoint, asked)

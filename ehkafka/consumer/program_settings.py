@@ -28,7 +28,6 @@ SyncCommit = Literal["acknowledged", "deferred"]
 CLOSE_S = 25.0
 """As long as an app's stop takes by default: below the 30 s after which Kubernetes kills."""
 
-_TRUE = frozenset({"true", "t", "1"})
 _AUTO_COMMIT_S = 5.0
 # confluent-kafka opens one in another as well.
 _NESTED_MAX = 20
@@ -121,8 +120,3 @@ def auto_commit_s(config: Mapping[str, Any]) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None  # librdkafka says what is wrong with it
     return interval_s if interval_s > 0 else None
-
-
-def is_true(config: Mapping[str, Any], name: str) -> bool:
-    """Tell whether a flag whose default is true is so. `None` is no value to librdkafka, which says so."""
-    return str(config.get(name, True)).strip().lower() in _TRUE

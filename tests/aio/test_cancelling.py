@@ -91,6 +91,25 @@ async def test_no_commit_passes_what_a_cancelled_poll_took(
     assert committed() == 10
 
 
+async def begin_held_poll(
+    consumer: AIOConsumer, monkeypatch: pytest.MonkeyPatch
+) -> tuple[asyncio.Task[Any], threading.Event]:
+    """Begin a poll whose record is off librdkafka's queue, and on its way once the event is set."""
+    polled, go_on = asyncio.Event(), threading.Event()
+    loop, poll = asyncio.get_running_loop(), consumer._consumer.poll
+
+    def slow(limit_s: float) -> Any:
+        found = poll(limit_s)
+        loop.call_soon_threadsafe(polled.set)
+        go_on.wait(10)
+        return found
+
+    monkeypatch.setattr(consumer._consumer, "poll", slow)
+    task = begin_poll(consumer)
+    await polled.wait()
+    return task, go_on
+
+
 async def test_no_commit_passes_what_is_on_its_way_to_a_task(
     properties: dict[str, Any], read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,19 +117,7 @@ async def test_no_commit_passes_what_is_on_its_way_to_a_task(
     async with AIOConsumer(properties) as consumer:
         await consumer.subscribe(["t"])
         await read(consumer, 10)
-        polled = asyncio.Event()
-        loop, poll = asyncio.get_running_loop(), consumer._consumer.poll
-        go_on = threading.Event()
-
-        def slow(limit_s: float) -> Any:
-            found = poll(limit_s)
-            loop.call_soon_threadsafe(polled.set)
-            go_on.wait(10)
-            return found
-
-        monkeypatch.setattr(consumer._consumer, "poll", slow)
-        task = begin_poll(consumer)
-        await polled.wait()
+        task, go_on = await begin_held_poll(consumer, monkeypatch)
         places = await consumer.commit(asynchronous=False)
         assert [place.offset for place in places] == [10]
         go_on.set()
@@ -127,18 +134,7 @@ async def test_a_close_passes_nothing_that_is_on_its_way_to_a_task(
     await consumer.subscribe(["t"])
     await read(consumer, 10)
     assert await consumer.consume(0) == []  # a later poll: the ten are done with
-    polled, go_on = asyncio.Event(), threading.Event()
-    loop, poll = asyncio.get_running_loop(), consumer._consumer.poll
-
-    def slow(limit_s: float) -> Any:
-        found = poll(limit_s)
-        loop.call_soon_threadsafe(polled.set)
-        go_on.wait(10)
-        return found
-
-    monkeypatch.setattr(consumer._consumer, "poll", slow)
-    task = begin_poll(consumer)
-    await polled.wait()
+    task, go_on = await begin_held_poll(consumer, monkeypatch)
     closing = asyncio.create_task(consumer.close())
     while consumer._consumer.is_open:  # noqa: ASYNC110 - a thread closes it
         await asyncio.sleep(0.01)

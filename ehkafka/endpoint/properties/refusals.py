@@ -276,8 +276,13 @@ def whole_number(name: str, value: object) -> int:
     raise refusal(name, value, "it is not a whole number", "Give milliseconds or a count, such as 30000")
 
 
+def is_true(value: object) -> bool:
+    """Say whether a flag's value, in any of librdkafka's spellings, is true."""
+    return _as_text(value) == "true"
+
+
 def is_false(value: object) -> bool:
-    """Say whether a flag's value, in any of librdkafka's spellings, is false."""
+    """Say whether it is false."""
     return _as_text(value) == "false"
 
 
