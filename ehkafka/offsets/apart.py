@@ -26,7 +26,7 @@ _COMMAND: Final = (sys.executable, "-c", "from ehkafka.offsets.apart import main
 
 
 def next_readable_apart(
-    properties: Mapping[str, Any], partition: TopicPartition, offset: int, timeout_s: float = FIND_S
+    properties: Mapping[str, Any], partition: TopicPartition, offset: int
 ) -> NextReadable | None:
     """Return what `next_readable` does; None also where librdkafka has ended the process that searched.
 
@@ -37,14 +37,14 @@ def next_readable_apart(
     question = {
         "properties": plain,
         "token": ask_token and ask_token(plain.get("sasl.oauthbearer.config", ""))[:2],
-        "place": [*partition, offset, timeout_s],
+        "place": [*partition, offset, FIND_S],
     }
     try:
         done = subprocess.run(  # noqa: S603 - our own module
             _COMMAND,
             input=json.dumps(question).encode(),
             capture_output=True,
-            timeout=timeout_s + _START_S,
+            timeout=FIND_S + _START_S,
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -58,22 +58,13 @@ MIRROR_FORMS: Final = f"{_CONTAINERS} or a folder"
 
 
 def open_source(
-    where: str,
-    *,
-    credential: str | None = None,
-    client_id: str | None = None,
-    new_folder: bool = False,
-    environ: Mapping[str, str] | None = None,
+    where: str, *, credential: str | None = None, client_id: str | None = None, new_folder: bool = False
 ) -> CheckpointStore:
     """Return the store that a person named. Raises `ConfigurationError`.
 
     With `new_folder` a path with a slash that is not there yet is a folder to make.
     """
-    environ = os.environ if environ is None else environ
-    _check_given(where, FORMS)
-    if _is_url(where):
-        return _by_url(where, credential, client_id).open_store()
-    container = _by_name(where, environ)
+    container = _container(where, FORMS, credential, client_id)
     if container is not None:
         return container.open_store()
     path = Path(where)
@@ -84,19 +75,9 @@ def open_source(
     raise _nothing(where, FORMS, new_folder=new_folder)
 
 
-def named_mirror(
-    where: str,
-    *,
-    credential: str | None = None,
-    client_id: str | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> MirrorChoice:
+def named_mirror(where: str, *, credential: str | None = None, client_id: str | None = None) -> MirrorChoice:
     """Return the mirror that a person named, as an app would have it. Raises `ConfigurationError`."""
-    environ = os.environ if environ is None else environ
-    _check_given(where, MIRROR_FORMS)
-    if _is_url(where):
-        return _by_url(where, credential, client_id)
-    container = _by_name(where, environ)
+    container = _container(where, MIRROR_FORMS, credential, client_id)
     if container is not None:
         return container
     if _is_there(Path(where), Path.is_dir):
@@ -104,28 +85,24 @@ def named_mirror(
     raise _nothing(where, MIRROR_FORMS)
 
 
-def mirror_of_environment(environ: Mapping[str, str] | None = None) -> MirrorChoice | None:
+def mirror_of_environment(environ: Mapping[str, str] = os.environ) -> MirrorChoice | None:
     """Return the mirror that variables name; None when they name none. Raises `ConfigurationError`."""
-    environ = os.environ if environ is None else environ
     variables = ("EHKAFKA_MIRROR_CONTAINER_URL", "EHKAFKA_MIRROR_CONTAINER")
     return BlobMirror.from_env(environ) if any(map(environ.get, variables)) else None
 
 
-def mirror_of_target(
-    target: Target, environ: Mapping[str, str] | None = None
-) -> tuple[CheckpointStore | None, str]:
+def mirror_of_target(target: Target) -> tuple[CheckpointStore | None, str]:
     """Return the app's mirror, else the environment's, and the namespace in its names.
 
     The store is None where there is neither. Raises `ConfigurationError`.
     """
-    choice = target.mirror or mirror_of_environment(environ)
-    return None if choice is None else choice.open_store(), namespace_of_target(target, environ)
+    choice = target.mirror or mirror_of_environment()
+    return None if choice is None else choice.open_store(), namespace_of_target(target)
 
 
-def namespace_of_target(target: Target, environ: Mapping[str, str] | None = None) -> str:
+def namespace_of_target(target: Target) -> str:
     """Return the namespace in blobs' names: the app's mirror's, else the environment's, else the broker's."""
-    environ = os.environ if environ is None else environ
-    chosen = target.mirror.namespace if target.mirror else environ.get("EHKAFKA_MIRROR_NAMESPACE")
+    chosen = target.mirror.namespace if target.mirror else os.environ.get("EHKAFKA_MIRROR_NAMESPACE")
     return chosen or namespace_of(target.endpoint.name)
 
 
@@ -144,10 +121,12 @@ def mirrored_positions(
     return found
 
 
-def _check_given(where: str, forms: str) -> None:
+def _container(where: str, forms: str, credential: str | None, client_id: str | None) -> BlobMirror | None:
+    """Return the container of that URL or name, None if it is neither. Refuses an empty text."""
     # To the system an empty path is the current folder: a variable that is not set would be written there.
     if not where.strip():
         raise ConfigurationError(f"The place of the checkpoints was given as an empty text. Give {forms}.")
+    return BlobMirror(where, credential, client_id=client_id) if _is_url(where) else _by_name(where)
 
 
 def _is_url(where: str) -> bool:
@@ -164,13 +143,9 @@ def _is_url(where: str) -> bool:
     return is_url
 
 
-def _by_url(where: str, credential: str | None, client_id: str | None) -> BlobMirror:
-    return BlobMirror(where, credential, client_id=client_id)
-
-
-def _by_name(where: str, environ: Mapping[str, str]) -> BlobMirror | None:
+def _by_name(where: str) -> BlobMirror | None:
     """Return the container of that name, None if the environment has no key or it is no such name."""
-    string, file = environ.get(CONNECTION_STRING), environ.get(CONNECTION_STRING_FILE)
+    string, file = os.environ.get(CONNECTION_STRING), os.environ.get(CONNECTION_STRING_FILE)
     if not (string or file) or not is_container_name(where):
         return None
     if _is_there(Path(where), Path.exists):
