@@ -15,7 +15,7 @@ step there.
 
 from __future__ import annotations
 
-from ehkafka.checks.cleaning import one_line, printable
+from ehkafka.checks.cleaning import one_line
 from ehkafka.checks.result import CheckResult, Report, Status
 from ehkafka.checks.run import run_checks
 from ehkafka.checks.target import Target
@@ -29,6 +29,5 @@ __all__ = [
     "Target",
     "TopicReader",
     "one_line",
-    "printable",
     "run_checks",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ehkafka.endpoint.properties.names import is_secret
+from ehkafka.wording.line import printable
 
 STRUCK = "***"
 # A shorter one would strike out half of the sentence.
@@ -19,16 +20,6 @@ TEXT_CHARACTERS_MAX = 1_000
 _KEY = re.compile(r"((?:SharedAccessKey|AccountKey|password|\bsig)\s*=\s*)([^;&\s\"']+)", re.IGNORECASE)
 _PASSWORD_IN_URL = re.compile(r"(://[^\s/@:]*:)[^\s/@]+(?=@)")
 _TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
-
-
-def printable(text: str) -> str:
-    """Return the text with every character that is not a letter, sign or plain space as an escape.
-
-    Control characters, line ends, and the marks that turn the direction of writing among them.
-    """
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else _escaped(one) for one in text)
 
 
 def one_line(text: str) -> str:
@@ -80,7 +71,3 @@ class Cleaner:
 def _struck(text: str) -> str:
     text = _PASSWORD_IN_URL.sub(rf"\1{STRUCK}", _KEY.sub(rf"\1{STRUCK}", text))
     return _TOKEN.sub(STRUCK, text)
-
-
-def _escaped(character: str) -> str:
-    return repr(character)[1:-1]

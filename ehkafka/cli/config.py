@@ -21,13 +21,13 @@ from rich.text import Text
 from ehkafka import App
 from ehkafka.app.configuration import shown
 from ehkafka.app.effective import Effective
-from ehkafka.checks import printable
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.options import Assignments, Config, Json
 from ehkafka.cli.output import NONE, PipedConsole, put_json, quiet_pipe
 from ehkafka.cli.settings.given import Given
 from ehkafka.wording import ended
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ehkafka.checks import TopicReader, printable
+from ehkafka.checks import TopicReader
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import INTERRUPTED
 from ehkafka.cli.lag import age_of
@@ -31,6 +31,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.letters.letter import Header, LetterFilter, letter_origin
 from ehkafka.redrive.redrive import Redrive
 from ehkafka.wording import counted
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

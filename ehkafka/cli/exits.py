@@ -17,6 +17,7 @@ import ehkafka
 from ehkafka.cli.log_setup import logged_as_json
 from ehkafka.members.logs import writes_json
 from ehkafka.wording.error_stack import place_of
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,4 +94,4 @@ def note(text: str) -> None:
 
 def _clean(text: str) -> str:
     # A broker's own words may be in it. Lines are ours.
-    return "".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in text)
+    return "\n".join(map(printable, text.split("\n")))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ehkafka.checks import printable
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.door import Door
 from ehkafka.cli.options import Json, Timeout, TokenFile, Yes
@@ -18,6 +17,7 @@ from ehkafka.cli.output import columns, cut, put_json
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EndpointError
 from ehkafka.http import Http
 from ehkafka.wording import seconds
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,6 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from ehkafka.checks import printable
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import LAGGING
 from ehkafka.cli.options import OfGroup, Topic
@@ -23,6 +22,7 @@ from ehkafka.cli.output import PipedConsole, columns, cut, put_json, put_text
 from ehkafka.cli.target import group_offsets
 from ehkafka.offsets import LagReport
 from ehkafka.wording import seconds
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console
 
-from ehkafka.checks import printable
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

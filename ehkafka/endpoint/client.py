@@ -22,6 +22,7 @@ from ehkafka.endpoint.properties.limits import CLIENT_VERSION_MIN, CLIENT_VERSIO
 from ehkafka.endpoint.properties.names import is_secret
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -89,7 +90,7 @@ def check_client_version(client: str | None = None, library: str | None = None) 
 def describe_error(error: KafkaError) -> str:
     """Return the error's name and text with its usual cause and the next step, in one line."""
     # The broker's own words may be among them: nothing that steers a terminal gets through.
-    shown = _printable(" ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split()))
+    shown = printable(" ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split()))
     return f"{error.name()} ({shown}): {CAUSES.get(error.name(), CAUSE_UNKNOWN)}"
 
 
@@ -137,10 +138,6 @@ def _struck(text: str, properties: Mapping[str, Any]) -> str:
         if is_secret(name, value) and isinstance(value, str) and len(value) >= 4:
             text = text.replace(value, "***")
     return _KEY_IN_TEXT.sub(r"\1***", text)
-
-
-def _printable(text: str) -> str:
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def _text(version: object) -> str:

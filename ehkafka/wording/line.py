@@ -14,11 +14,16 @@ NAMES_MAX = 10
 TEXT_CHARACTERS_MAX = 500
 
 
+def printable(text: str) -> str:
+    """Escape control characters, line ends, and marks that turn the direction of writing."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def plain(text: str) -> str:
     """Keep a line one line: keys and errors may hold anything, also what forges lines or drives terminals."""
     if len(text) > TEXT_CHARACTERS_MAX:
         text = text[:TEXT_CHARACTERS_MAX] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return printable(text)
 
 
 def clause(text: str) -> str:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.checks.cleaning import Cleaner, printable
+from ehkafka.checks.cleaning import Cleaner
+from ehkafka.wording.line import printable
 
 KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
 CONNECTION = f"Endpoint=sb://n.servicebus.windows.net/;SharedAccessKeyName=app;SharedAccessKey={KEY}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ehkafka.checks import printable
 from ehkafka.http.measures import NONE, number, partition_name, span
 from ehkafka.wording import counted
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -12,6 +12,7 @@ from ehkafka.run.steer.action import refusals
 from ehkafka.run.steer.names import head_name, key_at, key_text
 from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
 from ehkafka.telemetry.snapshot import Unfinished
+from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -126,10 +127,7 @@ def value_text(value: bytes | None) -> str:
     """Return a value's begin as one line of text: what is no UTF-8, or no visible character, is escaped."""
     if value is None:
         return "(no value)"
-    text = bytes(value[:VALUE_BYTES_MAX]).decode("utf-8", "backslashreplace")
-    shown = text
-    if not text.isprintable():
-        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    shown = printable(bytes(value[:VALUE_BYTES_MAX]).decode("utf-8", "backslashreplace"))
     return shown + (f"… ({len(value)} bytes)" if len(value) > VALUE_BYTES_MAX else "")
 
 
