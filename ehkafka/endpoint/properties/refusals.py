@@ -277,12 +277,12 @@ def whole_number(name: str, value: object) -> int:
 
 
 def is_true(value: object) -> bool:
-    """Say whether a flag's value, in any of librdkafka's spellings, is true."""
+    """Tell whether a flag's value, in any of librdkafka's spellings, is true."""
     return _as_text(value) == "true"
 
 
 def is_false(value: object) -> bool:
-    """Say whether it is false."""
+    """Tell whether it is false."""
     return _as_text(value) == "false"
 
 
