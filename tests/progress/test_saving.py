@@ -175,10 +175,10 @@ def test_an_epoch_in_which_nothing_happens_is_not_looked_at_again() -> None:
     bench.work()
     place, looks = epoch.partition, list[Any]()
     inspect = saver.inspect
-    saver.inspect = lambda one, detail: looks.append(one) or inspect(one, detail)  # type: ignore[method-assign,func-returns-value]
+    saver.inspect = lambda epoch, detail: looks.append(epoch) or inspect(epoch, detail)  # type: ignore[method-assign,func-returns-value]
 
     def next_offset(one: Any) -> int:
-        return saver.positions([(nullcontext, [one])])[place].next_offset  # type: ignore[list-item,no-any-return]
+        return saver.positions([(nullcontext, [one])])[place].next_offset
 
     assert [next_offset(epoch), next_offset(epoch), len(looks)] == [2, 2, 1]
     bench.receive(epoch, "a2")
