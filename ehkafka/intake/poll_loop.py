@@ -149,7 +149,7 @@ class PollLoop:
                 # The handlers have work for longer than this, or wait for each other.
                 time.sleep(min(left_s, self._withheld_s()))
                 return ()
-            # librdkafka serves rebalances, errors and acknowledgements only beside records.
+            # librdkafka serves rebalances, errors and acknowledgements only in a call for records.
             self._pressure.make_room(consumer)
         self._is_all_received = False
         # What is there is taken at once, whatever its number; only an empty queue is waited for, and then one

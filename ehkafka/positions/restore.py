@@ -35,7 +35,7 @@ COMMIT = "the group's commit"
 class GroupCommit(NamedTuple):
     """Where a group stands in a partition.
 
-    `is_ours`: whether an app of ours has put it there, by what stands beside the offset. None: nothing does,
+    `is_ours`: whether an app of ours has put it there, by the commit's metadata. None: there are none,
     so only a copy of that commit can tell.
     """
 
@@ -149,7 +149,7 @@ class Restore:
             return {}, unanswered(error, found)
 
     def _metadata_of(self, begin: Begin) -> CommitMetadata | Unusable | None:
-        """Return what stands beside the group's commit; None where nothing does, or there is no commit."""
+        """Return what the metadata of the group's commit say; None where there are none, or no commit."""
         text = begin.committed.metadata if begin.committed is not None else None
         if not text:
             return None

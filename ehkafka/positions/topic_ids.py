@@ -35,7 +35,7 @@ class TopicIds:
         self._admin: AdminClient | None = None
         # An id was received, or read in a commit: the service has them.
         self.are_known = False
-        # The service has no ids, so it is asked no more. Written by the asking thread, read by any.
+        # The service has no ids, so it is asked no more.
         self.is_over = open_admin is None
 
     def ask(

@@ -1,4 +1,4 @@
-"""Back-pressure in virtual time: what others get beside stuck partitions, and what is received twice."""
+"""Back-pressure in virtual time: what others get while partitions are stuck, and what is received twice."""
 
 from __future__ import annotations
 

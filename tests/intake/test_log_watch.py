@@ -91,7 +91,7 @@ def _a_first_id_with_nothing_finished_is_believed() -> None:
 
 
 def _a_first_id_behind_a_finished_record_is_not() -> None:
-    """The answer may be of a log made anew after that record, so the record is read beside the next one."""
+    """The answer may be of a log made anew after that record, so the record is read with the next answer."""
     member = Member()
     member.watch.assigned()
     member.epoch.received.anchor = FIRST

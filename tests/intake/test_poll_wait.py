@@ -14,7 +14,7 @@ def waits_s(wait: PollWait, *moved: int, is_watched: bool = False) -> list[float
 
 
 def test_work_that_waits_and_does_not_move_costs_few_turns_and_is_seen_at_once_when_it_moves() -> None:
-    """Ten seconds beside a paused partition are some 200 turns, not 10 000."""
+    """Ten seconds while a partition is paused are some 200 turns, not 10 000."""
     wait = PollWait()
     still = waits_s(wait, *[1] * 200)
     assert still[0] == BUSY_POLL_S
