@@ -99,16 +99,16 @@ def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | No
 
 
 class Restore:
-    """Finds what to restore. `sources` are asked for what the commits do not say."""
+    """Finds what to restore. `source` is asked for what the commits do not say."""
 
     def __init__(
         self,
         emit: Callable[[Event], None] = lambda _event: None,
         *,
-        sources: Sequence[MirrorRanges] = (),
+        source: MirrorRanges | None = None,
     ) -> None:
         self._emit = emit
-        self.sources = list(sources)
+        self._source = source
         # Metadata that was reported as unusable, by partition: once each.
         self._reported: dict[TopicPartition, str] = {}
 
@@ -141,8 +141,8 @@ class Restore:
         asked = sorted(
             commits, key=lambda partition: (partition not in found, not commits[partition].is_ours)
         )
-        for source in self.sources:
-            self._ask(source, {partition: commits[partition] for partition in asked}, found)
+        if self._source is not None and asked:
+            self._ask(self._source, {partition: commits[partition] for partition in asked}, found)
         try:
             return self._inside_the_logs(consumer, found, left_s(BOUNDS_TIMEOUT_S)), {}
         except KafkaException as error:
@@ -165,8 +165,6 @@ class Restore:
         commits: Mapping[TopicPartition, GroupCommit],
         found: dict[TopicPartition, Restored],
     ) -> None:
-        if not commits:
-            return
         for partition, progress in source.progress_at(commits).items():
             commit = commits.get(partition)
             if commit is None or commit.is_ours is False:

@@ -148,7 +148,7 @@ class Assembly:
         )
         return Begins(
             finder,
-            restore=Restore(bus.emit, sources=mirror.ranges),
+            restore=Restore(bus.emit, source=mirror.ranges),
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
             catch_up_ends=None if app.until is None else _catch_up_ends(app.until),

@@ -50,7 +50,7 @@ class MirrorParts(NamedTuple):
 
     start: WithoutCommit
     evidence: Evidence = lambda _commits: {}
-    ranges: tuple[MirrorRanges, ...] = ()
+    ranges: MirrorRanges | None = None
     on_epoch_begin: Callable[[TopicPartition, int, int | None], None] = lambda _partition, _epoch, _at: None
     on_epoch_end: Callable[[TopicPartition, int], None] = lambda _partition, _epoch: None
 
@@ -100,7 +100,7 @@ class Mirroring:
             mirror.assigned(partition, epoch, committed, is_ours=ranges.is_ours(partition))
 
         committer.listen(on_acknowledged)
-        return MirrorParts(start, partial(mirror_evidence, mirror), (ranges,), on_epoch_begin, mirror.ended)
+        return MirrorParts(start, partial(mirror_evidence, mirror), ranges, on_epoch_begin, mirror.ended)
 
     def start(self) -> None:
         """Start the mirror's thread."""

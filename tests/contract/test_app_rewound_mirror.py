@@ -115,7 +115,7 @@ def test_a_rewind_to_the_very_offset_of_the_commit_is_not_undone_by_the_mirror(
     commit(place.lab, STUCK, metadata)
     assert place.again() == AGAIN
     assert place.events.of(ProgressRestored) == []
-    assert "somebody else" in place.events.of(ProgressIgnored)[-1].reason or metadata
+    assert "another program" in place.events.of(ProgressIgnored)[-1].reason or metadata
 
 
 def test_without_a_rewind_the_mirror_spares_what_the_commit_had_no_room_for(place: Place) -> None:

@@ -95,7 +95,7 @@ def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
     Its time is bounded. Where a commit has no metadata, only a copy of it can tell who made it.
     """
     source = Source()
-    restore = Restore(sources=[source])
+    restore = Restore(source=source)
     find(restore, Logs(), begin(P0, FEW), begin(P1), Begin(TopicPartition("t", 2), 5))
     find(restore, Logs(), begin(P0), begin(P1, LONG, 25))
     assert [list(asked.items()) for asked in source.asked] == [
@@ -107,16 +107,16 @@ def test_a_source_is_asked_for_what_the_commits_do_not_say() -> None:
 def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> None:
     """The mirror saves what the limit dropped; where it knows less, the commit is believed."""
     cut = begin(P0, LONG, 25)
-    found = find(Restore(sources=[Source(p0=copied(10, LONG, 4))]), Logs(), cut)[P0]
+    found = find(Restore(source=Source(p0=copied(10, LONG, 4))), Logs(), cut)[P0]
     assert (found.finished, found.source, found.leader_epoch, found.text) == (LONG, "a test's copy", 4, None)
-    found = find(Restore(sources=[Source(p0=copied(10, LONG[:1]))]), Logs(), cut)[P0]
+    found = find(Restore(source=Source(p0=copied(10, LONG[:1]))), Logs(), cut)[P0]
     assert found.source == "the group's commit"
 
 
 def test_what_either_place_knows_is_restored() -> None:
     """A record that was skipped from outside is in the commit alone, though the mirror knows more."""
     text = encode(10, LogFacts(), ((20, 21),), 7, 1000, is_complete=False).text or ""
-    found = find(Restore(sources=[Source(p0=copied(10, FEW, 4))]), Logs(), begin(P0, text=text))
+    found = find(Restore(source=Source(p0=copied(10, FEW, 4))), Logs(), begin(P0, text=text))
     assert (found[P0].finished, found[P0].leader_epoch) == (((11, 13), (20, 21)), 7)
     assert found[P0].source == "the group's commit and a test's copy"
     assert found[P0].text is None, "the next commit says all of it"
@@ -126,7 +126,7 @@ def test_what_either_place_knows_is_restored() -> None:
 def test_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None:
     """Older or newer than the group's commit: the commit decides."""
     source = Source(p0=copied(next_offset, MORE), p1=copied(10, MORE))
-    assert find(Restore(sources=[source]), Logs(), begin(P0)) == {}
+    assert find(Restore(source=source), Logs(), begin(P0)) == {}
 
 
 def test_what_is_stored_is_what_was_understood() -> None:
@@ -160,7 +160,7 @@ def test_a_commit_that_is_not_ours_restores_nothing_from_anywhere(text: str, *, 
     """Once each it is reported. A source hears of it all the same: it may hold ranges that are to go."""
     reported: list[Any] = []
     source = Source(p0=copied(10, MORE))
-    restore = Restore(reported.append, sources=[source])
+    restore = Restore(reported.append, source=source)
     for _ in range(3):
         assert find(restore, Logs(), begin(P0, text=text)) == {}
     assert len(reported) == is_reported
@@ -173,6 +173,6 @@ def test_a_commit_that_is_not_ours_restores_nothing_from_anywhere(text: str, *, 
 def test_a_source_that_the_group_begins_at_is_its_own_proof() -> None:
     """Without a commit the copy decides where to begin, and what is finished above."""
     source = Source(p0=copied(10, MORE))
-    found = find(Restore(sources=[source]), Logs(), Begin(P0, 10, is_mirrored=True))
+    found = find(Restore(source=source), Logs(), Begin(P0, 10, is_mirrored=True))
     assert found[P0].finished == MORE
     assert source.asked == [{P0: GroupCommit(10, is_ours=True)}]
