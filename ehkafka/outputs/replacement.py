@@ -54,7 +54,7 @@ class Replacement:
         self._reported += 1
 
     def failed(self, code: int, *, is_fatal: bool = False) -> None:
-        """Note an error, by Kafka's number; `is_fatal` where librdkafka says so."""
+        """Note an error, by Kafka's number; `is_fatal` as librdkafka has it."""
         self._failures += 1
         self._is_lost |= is_fatal or code in ID_IS_FORGOTTEN
 

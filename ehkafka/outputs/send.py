@@ -16,16 +16,16 @@ class _OwnKey:
 
 
 OWN_KEY: Final[Any] = _OwnKey()
-"""Stands for the key of the record that is handled."""
+"""Means the key of the record that is handled."""
 
 Headers = Sequence[tuple[str, str | bytes | None]] | Mapping[str, str | bytes | None]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Send:
-    """One message to be sent: returned by a handler, alone or among several.
+    """One message to be sent: returned by a handler, as the only one or among several.
 
-    - `value` (required): bytes, text, or what JSON can say; None is a tombstone.
+    - `value` (required): bytes, text, or a value for JSON; None is a tombstone.
     - `key` (default: the record's): bytes, text, or None for a message without one. The record's is its key,
       else the partition key of an AMQP producer.
     - `topic` (default `None`): one of the handler's `to=`; None: the first of them.

@@ -248,7 +248,7 @@ class Unacknowledged:
         return waiting
 
     def behind(self, output: Output) -> list[Output]:
-        """Return an output that is sent alone, with those that wait behind it."""
+        """Return an output that is sent by itself, with those that wait behind it."""
         with self.lock:
             return list(self.aside.get(output.group, (output,)))
 

@@ -1,4 +1,4 @@
-"""The committer: sends what the ledger plans, and reports back what the broker says.
+"""The committer: sends what the ledger plans, and reports the broker's answers back.
 
 An edge, on the poll thread: `on_commit` is called by librdkafka inside `consume()`. Offsets are always
 given explicitly: a bare `commit()` takes what was last handed out, finished or not.
@@ -165,7 +165,7 @@ class Committer:
     ) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
         """Commit what is dirty, wait, and return the broker's words: no second try, whatever they are.
 
-        On any thread, one at a time, and never beside another call of this committer.
+        On any thread, one at a time, and never during another call of this committer.
         """
         dirty = self._begin_now(positions)
         answer = self._commits.ready(consumer, dirty)(None)
@@ -248,7 +248,7 @@ class Committer:
             self._fatal(EndpointError(f"The broker does not let this app commit: {text}"))
 
     def _leave_metadata_out(self, sent: Mapping[TopicPartition, Position]) -> None:
-        """See that they are sent again at once without: a commit never fails for what it says beside."""
+        """See that they are sent again at once without: a commit never fails for its text."""
         self._ledger.refuse_metadata(sent)
         longest_bytes = max((len(position.metadata or "") for position in sent.values()), default=0)
         if self._saver is not None:
@@ -260,7 +260,7 @@ class Committer:
 
 
 def names_metadata(error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> bool:
-    """Tell whether the broker refused a commit for what it says beside."""
+    """Tell whether the broker refused a commit for its text."""
     errors = [error, *(partition.error for partition in partitions)]
     return any(one is not None and classify(one) is CommitError.METADATA for one in errors)
 

@@ -1,6 +1,6 @@
 """What is to be committed and when: pacing, coalescing, dirtiness, one request in flight.
 
-Pure; time comes in as an argument; called by the poll thread alone. The committer sends what `plan`
+Pure; time comes in as an argument; called by the poll thread only. The committer sends what `plan`
 returns and reports back; nothing counts as committed before the broker acknowledged it.
 """
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """What a commit stores for one partition, and what those hear who keep a copy of it.
+    """What a commit stores for one partition, and what a mirror copies.
 
-    All offsets below `next_offset` have an outcome or are not in the log. `finished` are half-open ranges at
-    or above it, ascending and apart, whose received records have an outcome, too. `finished_leader_epoch` is
+    All offsets below `next_offset` have a result or are not in the log. `finished` are half-open ranges at
+    or above it, ascending and apart, whose received records have a result, too. `finished_leader_epoch` is
     the newest leader epoch among these: a record of a newer one is another than the one that finished.
-    `epoch` is local and not sent. `metadata` says `facts`, and of `finished` as much as fits.
+    `epoch` is local and not sent. `metadata` contains `facts`, and of `finished` as much as fits.
     """
 
     epoch: int
@@ -155,7 +155,7 @@ class CommitLedger:
     ) -> dict[TopicPartition, Position]:
         """Return what is dirty, or idle for too long, and take it as sent; empty: send nothing.
 
-        Where the positions were made without a look at what is finished above them, `detail_at_s` is when
+        Where the positions were made without a look at what is finished out of order, `detail_at_s` is when
         there may be one: a commit is due again then, however long the interval. `early_at_s` is when
         the next early one may be made, where the pacing bounds the time for those.
         """

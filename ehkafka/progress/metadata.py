@@ -1,12 +1,12 @@
-"""What a commit says beside its offset: facts of its log and group, and what is finished above it.
+"""The text of a commit: facts of its log and group, and what is finished out of order, above its offset.
 
 Pure. The text is ASCII: `ehk2.` and in base 85 which parts follow, the commit's next_offset, the facts, the
-finished ranges, and a checksum. It is valid only beside that very next_offset, so an operator who moves the
+finished ranges, and a checksum. It is valid only with that very next_offset, so an operator who moves the
 commit also drops the ranges. Text may be of any origin: reading it raises nothing, takes bounded work, and
-says what is wrong with it.
+returns what is wrong with it.
 
-Commits that are made from outside of the group, by `ehkafka offsets` or by a run on Spark, say so in plain
-letters behind the prefix; their facts are a word of their own, `-` where there are none:
+Commits that are made from outside of the group, by `ehkafka offsets` or by a run on Spark, have a plain word
+behind the prefix; their facts are a word of their own, `-` for none:
 
     ehk2.moved.<facts>
     ehk2.claim.<facts>.<whose>
@@ -51,7 +51,7 @@ _KNOWN = (1 << 6) - 1
 
 
 class LogFacts(NamedTuple):
-    """What every commit says of its log and its group, whatever is finished above it. None: not known.
+    """What every commit contains of its log and its group. None: not known.
 
     `first_partitions` is how many partitions the topic had when the group's first commits were made.
     `topic_id` is the broker's own name of the topic, 16 bytes. `witness` is a finished record below
@@ -66,7 +66,7 @@ class LogFacts(NamedTuple):
     reset: str | None = None
 
     def of_no_log(self) -> LogFacts:
-        """Return the facts of the group alone: the position is another log's, or an unknown one's."""
+        """Return only the facts of the group: the position is another log's, or an unknown one's."""
         return self._replace(topic_id=None, witness=None)
 
 
@@ -74,7 +74,7 @@ NOTHING_KNOWN = LogFacts()
 
 
 class CommitMetadata(NamedTuple):
-    """What a text says. `drops_ranges`: nothing above its commit counts as finished, also in a mirror."""
+    """What a text contains. `drops_ranges`: nothing above its commit counts as finished, also in a mirror."""
 
     facts: LogFacts = NOTHING_KNOWN
     ranges: SavedRanges = SavedRanges()
@@ -82,7 +82,7 @@ class CommitMetadata(NamedTuple):
 
 
 class Unusable(enum.Enum):
-    """Why a text says nothing here; the value is for people."""
+    """Why a text is of no use here; the value is for people."""
 
     FOREIGN = "it was not written by ehkafka"
     NEWER = "it was written by a newer ehkafka"
@@ -91,7 +91,7 @@ class Unusable(enum.Enum):
 
 
 class MetadataText(NamedTuple):
-    """A text, and how many finished offsets it says and leaves out. None: there is nothing to say."""
+    """A text, and how many finished offsets it contains and leaves out. None: there is nothing to write."""
 
     text: str | None
     kept_offsets: int
@@ -133,7 +133,7 @@ def encode(
 
 
 def decode(text: str, next_offset: int) -> CommitMetadata | Unusable:
-    """Return what a text beside a commit of `next_offset` says, or why it says nothing."""
+    """Return what the text of a commit of `next_offset` contains, or why it is of no use."""
     if drops_ranges(text):
         return CommitMetadata(_facts_of_word(_facts_word(text), next_offset), drops_ranges=True)
     version = _ANY_VERSION.match(text)
@@ -150,7 +150,7 @@ def decode(text: str, next_offset: int) -> CommitMetadata | Unusable:
 
 
 def facts_of(next_offset: int, text: str | None) -> LogFacts:
-    """Return the facts that a commit of `next_offset` carries; none where its text says nothing."""
+    """Return the facts that a commit of `next_offset` carries; none if its text is of no use."""
     decoded = decode(text or "", next_offset)
     return LogFacts() if isinstance(decoded, Unusable) else decoded.facts
 
@@ -162,23 +162,23 @@ def moved(next_offset: int, facts: LogFacts) -> str:
 
 
 def claim(next_offset: int, facts: LogFacts, whose: str) -> str:
-    """Return the text of who is about to reset the group, beside the commit as it stands."""
+    """Return the text of a run that is about to reset the group, for the commit as it is."""
     return f"{CLAIM}{facts_word(next_offset, facts)}.{whose}"
 
 
 def facts_word(next_offset: int, facts: LogFacts, bytes_max: int = TEXT_BYTES_MAX) -> str:
-    """Return facts as a word without dots, as many as fit: what a commit from outside says of them."""
+    """Return facts as a word without dots, as many as fit: a commit from outside contains it."""
     known, head = _fitting(next_offset, facts, _payload_bytes(bytes_max, "") - _CHECKSUM_BYTES)
     return _packed(bytes([known]) + head) if known else NO_WORD
 
 
 def drops_ranges(text: str) -> bool:
-    """Tell whether a text says that nothing above its commit counts as finished, even if a mirror says so."""
+    """Tell whether by a text nothing above its commit counts as finished, not even in a mirror."""
     return text == MOVED or text.startswith((f"{MOVED}.", CLAIM, ON_SPARK))
 
 
 def without_facts(text: str | None) -> bytes:
-    """Return what a text says but for its facts: where that is the same, no commit is made for the rest."""
+    """Return what a text contains except its facts: for a change of these no commit is made."""
     if not text:
         return b""
     if drops_ranges(text):

@@ -26,9 +26,9 @@ CATCHING_UP_SPACING_S = 0.05
 def commit_pacing(settings: Settings, *, is_event_hubs: bool) -> CommitPacing:
     """Return the pace of the asynchronous commits.
 
-    Elsewhere than on Event Hubs, and unless the settings ask for a pace, they follow the outcomes.
+    Elsewhere than on Event Hubs, and unless the settings ask for a pace, they follow the results.
     On Event Hubs they are at least `COMMIT_INTERVAL_S_MIN` apart whatever is asked, and an unchanged
-    position is sent again after `COMMIT_IDLE_S` unless the settings say when.
+    position is sent again after `COMMIT_IDLE_S` unless the settings have another time.
     """
     interval_s, every_records = settings.commit_interval_s, settings.commit_every_records
     if interval_s is None and settings.exactly_once and not is_event_hubs:

@@ -1,7 +1,7 @@
 """Finished ranges above a commit: from one look to the next, and as bytes and back.
 
-Pure. What has finished stays so for the rest of its epoch: a commit between two looks says what the last one
-found, cut at its own position, and what has ended since (`Known`). The bytes say the form of the ranges, the
+Pure. What has finished stays so for the rest of its epoch: a commit between two looks has what the last one
+found, cut at its own position, and what has ended since (`Known`). The bytes have the form of the ranges, the
 leader epoch of what is finished, and the ranges, counted from the commit's next_offset. `metadata` puts them
 into the text of a commit. Bytes may be of any origin: reading takes bounded work and raises `ValueError` for
 what was not written here.
@@ -32,7 +32,7 @@ FEW = 8
 
 
 class SavedRanges(NamedTuple):
-    """What a commit says: finished ranges, and the newest leader epoch among their records where known.
+    """Finished ranges in a commit's text, and the newest leader epoch among their records where known.
 
     Not `is_complete`: there were more, which did not fit or were not looked for.
     """
@@ -43,7 +43,7 @@ class SavedRanges(NamedTuple):
 
 
 class RangesBytes(NamedTuple):
-    """The bytes, empty if nothing fits, and how many finished offsets they say and leave out."""
+    """The bytes, empty if nothing fits, and how many finished offsets they contain and leave out."""
 
     body: bytes
     kept_offsets: int

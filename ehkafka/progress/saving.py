@@ -1,4 +1,4 @@
-"""What a commit says of the records above it: how much detail, in how many bytes.
+"""What a commit contains of the records above it: how much detail, in how many bytes.
 
 On the poll thread, at the commit tick and when an epoch ends. Knows neither the consumer nor the broker; the
 committer tells it of a refusal.
@@ -111,11 +111,11 @@ class ProgressSaver:
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
-        # What each commit of a partition carries on, beside its own witness.
+        # What each commit of a partition carries on, in addition to its own witness.
         self._facts: dict[TopicPartition, LogFacts] = {}
 
     def begin(self, epoch: Epoch, stored: Position | None) -> None:
-        """Take what an epoch begins with: what was restored is said until a look has found more.
+        """Take what an epoch begins with: what was restored is written until a look has found more.
 
         `stored` is what the group has, None if nothing.
         """
@@ -129,7 +129,7 @@ class ProgressSaver:
     def carry(self, partition: TopicPartition, facts: LogFacts) -> None:
         """Put these facts into each commit of a partition from now on, until it is forgotten.
 
-        Beside an id, their witness counts until a record of this epoch can be one.
+        With an id, their witness counts until a record of this epoch can be one.
         """
         self._facts[partition] = facts
         self._quiet.pop(partition, None)
@@ -141,7 +141,7 @@ class ProgressSaver:
     def positions(self, groups: Sequence[Locked], *, in_full: bool = False) -> dict[TopicPartition, Position]:
         """Return what could be committed now. Takes each group's lock once; O(backlog) at most.
 
-        Unless `in_full`, what is finished above may be left out where it takes too long to find, and so may
+        Unless `in_full`, finished ranges may be left out where it takes too long to find them, and so may
         offsets without a record, as the marker of a transaction has: no result names them.
         """
         unfinished = (one.tally.unfinished_records for _, epochs in groups for one in epochs)
@@ -289,7 +289,7 @@ class ProgressSaver:
     def _text(
         self, _epoch: Epoch, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
     ) -> MetadataText:
-        """Return what a commit says beside its offset."""
+        """Return the text of a commit."""
         return encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
@@ -301,7 +301,7 @@ class ProgressSaver:
         self._facts.pop(partition, None)
 
     def refused(self, longest_bytes: int) -> None:
-        """Say less from now on: the broker refused metadata of this length, whatever its limit is."""
+        """Write less from now on: the broker refused metadata of this length, whatever its limit is."""
         documented = EVENT_HUBS_METADATA_BYTES_MAX
         less = documented if longest_bytes > documented else longest_bytes // 2
         self.bytes_max = min(self.bytes_max, less if less >= METADATA_BYTES_MIN else 0)

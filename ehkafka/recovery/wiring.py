@@ -1,4 +1,4 @@
-"""What failure policies must not lead to together: letters in circles, parked keys without a way out.
+"""What failure policies must not lead to together: dead letters in circles, waiting keys without a way out.
 
 Pure; called once, before a run's threads exist. What one policy alone cannot be is refused where it is made.
 """

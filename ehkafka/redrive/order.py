@@ -68,7 +68,7 @@ class RedriveCount:
 
     @property
     def redriven(self) -> int:
-        """How many letters went home."""
+        """How many dead letters went home."""
         return self.to.total()
 
     @property

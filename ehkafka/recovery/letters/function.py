@@ -26,7 +26,7 @@ HAS_NOT_RETURNED = "the function has not returned"
 
 
 class LetterFunction(LetterTarget):
-    """Calls the function for one letter after another."""
+    """Calls the function for one dead letter after another."""
 
     def __init__(self, policy: DeadLetter, **common: Any) -> None:
         """`common` are the arguments of `LetterTarget`."""
@@ -64,7 +64,7 @@ class LetterFunction(LetterTarget):
         return thread is self._thread
 
     def wake(self) -> None:
-        """See whether a letter is due: the time has jumped. Any thread."""
+        """Check whether a dead letter is due: the clock has jumped. Any thread."""
         with self._changed:
             self._changed.notify()
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Letters:
-    """Makes the targets of handlers' letters."""
+    """Makes the targets of handlers' dead letters."""
 
     def __init__(
         self,

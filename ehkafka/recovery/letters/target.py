@@ -60,7 +60,7 @@ class Posted(Source):
     tries = 0
 
     def acknowledged(self, _written: Any = None) -> None:
-        """End the record as *dead-lettered*, unless it has an outcome."""
+        """End the record as *dead-lettered*, unless it has a result."""
         if self.target.take_out(self):
             letter, target = self.letter, self.target
             target.emit(RecordDeadLettered(letter.origin, letter.offset, describe_key(self[KEY]), target.to))
@@ -71,7 +71,7 @@ class Posted(Source):
         self.hold(HoldHead("its partition was taken away"))
 
     def hold(self, head: HoldHead) -> None:
-        """Let the record wait for the next start, unless it has an outcome."""
+        """Let the record wait for the next start, unless it has a result."""
         if self.target.take_out(self):
             self.answer(head)
 
