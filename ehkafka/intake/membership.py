@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ehkafka.progress.saving import Sample
 
 DRAIN_CHECK_S = 1e-3
+REBALANCED = "while the group rebalanced"
 # What the hooks of a revoke get at least.
 HOOKS_S = 1.0
 # Between two looks whether what a drain has to finish still fits into its time, and what they may take of it.
@@ -89,14 +90,14 @@ class Membership:
     def on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Begin an epoch for each new partition, at the group's commit or at the start position."""
         self._context.count("rebalances_assigned", 1)
-        self._guard(lambda: self._assign(consumer, partitions))
+        self.guard(REBALANCED, lambda: self._assign(consumer, partitions))
 
     def on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Drain within the budget, commit, and end the epochs. librdkafka unassigns afterwards."""
         self._context.count("rebalances_revoked", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         self._stop_waiting(names)
-        self._guard(lambda: self._revoke(consumer, names))
+        self.guard(REBALANCED, lambda: self._revoke(consumer, names))
 
     def _revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         released = self.release(consumer, partitions, reason="revoked", drain_s=self._context.options.drain_s)
@@ -108,7 +109,7 @@ class Membership:
         self._context.count("rebalances_lost", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         self._stop_waiting(names)
-        self._guard(lambda: self._end_lost(names))
+        self.guard(REBALANCED, lambda: self._end_lost(names))
 
     def release(
         self,
@@ -389,7 +390,8 @@ class Membership:
             opens = None if route.open is None else partial(route.open, epoch)
             context.hook_threads.open_epoch(partition, opens, partial(_let_records_run, route, epoch))
 
-    def _guard(self, change: Callable[[], object]) -> None:
+    def guard(self, when: str, change: Callable[[], object]) -> None:
+        """Do what a callback of librdkafka is for, so that nothing leaves it."""
         # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to
         # return, and the position has moved past it.
         self.is_in_callback = True
@@ -398,9 +400,7 @@ class Membership:
         except EhkafkaError as error:
             self._context.fatal(error)
         except Exception as error:
-            failure = EngineError(
-                f"The engine failed while the group rebalanced: {error!r}. Please report it."
-            )
+            failure = EngineError(f"The engine failed {when}: {error!r}. Please report it.")
             failure.__cause__ = error
             self._context.fatal(failure)
         finally:

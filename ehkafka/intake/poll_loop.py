@@ -21,7 +21,6 @@ from ehkafka.endpoint.broker_errors import (
     failed_fetch,
 )
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionProblem, ProgressIgnored
 from ehkafka.headers.size import sizes_of
 from ehkafka.intake.backpressure import Backpressure
@@ -325,14 +324,7 @@ class PollLoop:
 
     def error_cb(self, consumer: Consumer, error: KafkaError) -> None:
         """Take an error of the client itself. Called by librdkafka inside `consume()`."""
-        try:
-            self._take_error(consumer, error)
-        except Exception as failed:  # must not escape into librdkafka, which would drop a batch
-            self._context.fatal(
-                failed
-                if isinstance(failed, EhkafkaError)
-                else EngineError(f"The engine failed on a client error: {failed!r}. Please report it.")
-            )
+        self.membership.guard("on a client error", lambda: self._take_error(consumer, error))
 
     def _take_error(self, consumer: Consumer, error: KafkaError) -> None:
         fatal = ends_app(consumer, error, set(self._routes))

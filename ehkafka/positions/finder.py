@@ -170,7 +170,7 @@ class PositionFinder:
         self, consumer: Consumer, partitions: Sequence[TopicPartition], held: dict[TopicPartition, str]
     ) -> Begins:
         try:
-            committed = self._committed(consumer, partitions)
+            committed = commits_of(consumer, partitions, self.left_s(LOOKUP_TIMEOUT_S))
             held |= {p: OLD_COMMIT for p in partitions if self.lookups.is_old(p, committed.get(p))}
             committed = {p: at for p, at in committed.items() if p not in held}
             partitions = [p for p in partitions if p not in held]
@@ -232,7 +232,8 @@ class PositionFinder:
         self.first_counts.note(_facts_of(committed))
         if not fresh:
             return Found()
-        self.first_counts.note(_facts_of(self._committed(consumer, self._others(fresh, committed))))
+        others = self._others(fresh, committed)
+        self.first_counts.note(_facts_of(commits_of(consumer, others, self.left_s(LOOKUP_TIMEOUT_S))))
         found = self.lookups.without_commit(fresh, self._others(fresh, ())[:COPIES_MAX])
         self.first_counts.note(found.facts)
         return found
@@ -276,11 +277,6 @@ class PositionFinder:
             return {}
         logs = {p: log for p, log in bounds.items() if isinstance(log, LogBounds)}
         return {partition: log.end for partition, log in logs.items() if log.start == log.end}
-
-    def _committed(
-        self, consumer: Consumer, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, KafkaPartition]:
-        return commits_of(consumer, partitions, self.left_s(LOOKUP_TIMEOUT_S)) if partitions else {}
 
     def _known(self, committed: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
         """Return what is known of each commit: what it says, or where it says nothing, what a copy does."""

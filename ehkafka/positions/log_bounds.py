@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ehkafka.positions.start import FixedStart, Start
 
 
+T = TypeVar("T")
+
 # What a second answer gets where the first one took all the time.
 _LEAST_S: Final = 0.1
 
@@ -38,11 +40,8 @@ def log_bounds(
     With `isolation.level=read_committed` the end is that of the last finished transaction. Raises
     `KafkaException`, for one partition too: what is asked again later asks for all.
     """
-    # In this order: a log that grows or is cut in between seems longer, never shorter, than it is.
-    ends_s = time.monotonic() + timeout_s
-    starts = log_starts(consumer, partitions, timeout_s)
-    ends = log_ends(consumer, partitions, _left_s(ends_s))
-    return {partition: LogBounds(starts[partition], ends[partition]) for partition in partitions}
+    found = known_bounds(consumer, partitions, timeout_s)
+    return {partition: _answered(one) for partition, one in found.items()}
 
 
 def known_bounds(
@@ -52,9 +51,10 @@ def known_bounds(
 
     Raises `KafkaException` where one leader does not answer at all: that hides what the others answered.
     """
+    # In this order: a log that grows or is cut in between seems longer, never shorter, than it is.
     ends_s = time.monotonic() + timeout_s
     starts = _ask(consumer, dict.fromkeys(partitions, OFFSET_BEGINNING), timeout_s)
-    ends = _ask(consumer, dict.fromkeys(partitions, OFFSET_END), _left_s(ends_s))
+    ends = _ask(consumer, dict.fromkeys(partitions, OFFSET_END), max(_LEAST_S, ends_s - time.monotonic()))
     return {partition: _joined(starts[partition], ends[partition]) for partition in partitions}
 
 
@@ -76,11 +76,7 @@ def offsets_at(
     consumer: Consumer, moments_ms: Mapping[TopicPartition, int], timeout_s: float
 ) -> dict[TopicPartition, int]:
     """Return the first offset of each moment or later, below 0 where none is; errors as `log_bounds`."""
-    found = _ask(consumer, moments_ms, timeout_s)
-    for answer in found.values():
-        if isinstance(answer, KafkaError):
-            raise KafkaException(answer)
-    return found  # type: ignore[return-value]
+    return {p: _answered(one) for p, one in _ask(consumer, moments_ms, timeout_s).items()}
 
 
 def start_offsets(
@@ -149,8 +145,10 @@ def unanswered(error: KafkaException, partitions: Collection[TopicPartition]) ->
     return dict.fromkeys(partitions, why)
 
 
-def _left_s(ends_s: float) -> float:
-    return max(_LEAST_S, ends_s - time.monotonic())
+def _answered(answer: T | KafkaError) -> T:
+    if isinstance(answer, KafkaError):
+        raise KafkaException(answer)
+    return answer
 
 
 def _joined(start: int | KafkaError, end: int | KafkaError) -> LogBounds | KafkaError:
