@@ -90,17 +90,6 @@ def test_the_time_of_a_pause_that_went_with_its_epoch_ends_no_later_one(world: W
     assert world.pausing.is_paused(KEY)
 
 
-def test_a_pause_that_is_over_starts_no_stopped_handler(world: World) -> None:
-    """Its start lets the partition go on."""
-    world.pausing.pause(PARTITION, 5.0, keep=False)
-    world.pausing.stop(world.route)
-    world.now_s = 5.0
-    assert world.pausing.check() == [PARTITION]
-    assert world.is_paused()
-    world.pausing.start(world.route)
-    assert not world.is_paused()
-
-
 def test_new_partitions_of_a_stopped_handler_are_not_received(world: World) -> None:
     """Nor do its keys start."""
     world.pausing.stop(world.route)

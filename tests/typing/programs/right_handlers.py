@@ -130,15 +130,3 @@ async def prepare_loop() -> None:
 @app.on_idle
 def note(partition: ehkafka.TopicPartition) -> None:
     print(partition.topic)
-
-
-@app.on_revoked
-def leave(partition: ehkafka.TopicPartition, reason: str) -> None:
-    print(partition, reason)
-
-
-@app.on_error
-def on_error(
-    kind: str, partition: ehkafka.TopicPartition | None, record: ehkafka.Record | None, error: object
-) -> str | None:
-    return "continue" if kind == "handler" else None
