@@ -18,13 +18,12 @@ from ehkafka.checkpoints import MemoryStore, StoreMirror
 from ehkafka.events import AppStarted, HttpServing
 from ehkafka.http import Http
 from ehkafka.intake.contact import Statistics
+from tests.contract.asking import TOKEN, ask
 from tests.kit.inside import inside, port_of
 from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-TOKEN = "a-token-of-24-characters"
 
 
 class Site:
@@ -34,21 +33,10 @@ class Site:
         self.app = app
 
     def ask(self, path: str, body: Any = None, token: str | None = None) -> tuple[int, Any]:
-        """Return status and JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", port_of(self.app), timeout=10.0)
-        headers = {"content-type": "application/json"}
-        if token is not None:
-            headers["authorization"] = f"Bearer {token}"
-        try:
-            connection.request(
-                "GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers
-            )
-            answer = connection.getresponse()
-            body = answer.read()
-            is_json = "json" in answer.getheader("content-type", "")
-            return answer.status, json.loads(body or b"null") if is_json else body.decode()
-        finally:
-            connection.close()
+        """Return status and JSON, or text."""
+        own = {} if token is None else {"authorization": f"Bearer {token}"}
+        status, answer, headers = ask(port_of(self.app), path, body, **own)
+        return status, json.loads(answer or b"null") if "application/json" in headers else answer.decode()
 
     def status(self, path: str) -> int:
         """Return the status alone."""
@@ -243,6 +231,7 @@ def test_a_port_in_use_starts_nothing(lab: Any, recorder: Any, site: Any, events
     """Before anything is consumed."""
     first = site(lab.recorder())
     first.app.start()
+    wait_until(lambda: events.of(AppStarted))
     second = lab.app(recorder, http=Http(address=f"127.0.0.1:{port_of(first.app)}"))
     with pytest.raises(ehkafka.errors.ConfigurationError, match="cannot listen"):
         second.start()

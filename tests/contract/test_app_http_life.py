@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import logging
 import os
@@ -19,27 +18,12 @@ import pytest
 import ehkafka
 from ehkafka.http import Http
 from tests.contract import contract_handlers
+from tests.contract.asking import TOKEN, ask
 from tests.kit.inside import port_of
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-TOKEN = "a-token-of-24-characters"
-
-
-def ask(port: int, path: str, body: Any = None, **headers: str) -> tuple[int, bytes, str]:
-    """Return status, body and all headers."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10.0)
-    try:
-        payload = None if body is None else json.dumps(body)
-        connection.request(
-            "GET" if body is None else "POST", path, payload, {"content-type": "application/json", **headers}
-        )
-        answer = connection.getresponse()
-        return answer.status, answer.read(), str(answer.getheaders())
-    finally:
-        connection.close()
 
 
 def listens(port: int) -> bool:

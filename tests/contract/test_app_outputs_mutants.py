@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.outputs.outlet import Outlet
@@ -17,6 +16,7 @@ from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.testing import ApiKey
 from tests.contract.outputs_order import problems
+from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
 
 INPUTS = {key: [b"%s%d" % (key, number) for number in range(30)] for key in (b"a", b"b", b"c")}
@@ -50,23 +50,6 @@ class Gated:
         return value
 
 
-def found(lab: Any) -> list[str]:
-    """Return what the checker says of all that is in `out` by now."""
-    reader = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "reads"})
-    outputs: list[tuple[bytes, bytes]] = []
-    try:
-        place = TopicPartition("out", 0, 0)
-        count = reader.get_watermark_offsets(place, timeout=5.0)[1]
-        reader.assign([place])
-        ends_s = time.monotonic() + 20.0
-        while len(outputs) < count and time.monotonic() < ends_s:
-            outputs += [(message.key(), message.value()) for message in reader.consume(500, 0.1)]
-    finally:
-        reader.close()
-    assert len(outputs) == count
-    return problems(INPUTS, outputs)
-
-
 def handle_all(lab: Any, *codes: int, **options: Any) -> list[str]:
     """Let the broker answer the first requests with these codes; return what is wrong in the end."""
     gated = Gated(lab, **options)
@@ -75,7 +58,7 @@ def handle_all(lab: Any, *codes: int, **options: Any) -> list[str]:
     gated.gate.set()
     wait_until(lambda: lab.committed() == 90, timeout_s=30.0)
     gated.app.stop()
-    return found(lab)
+    return problems(INPUTS, read_all(lab.broker.bootstrap, "out"))
 
 
 def crash_before_any_answer(lab: Any) -> list[str]:
@@ -98,7 +81,7 @@ def test_without_a_mutant_nothing_is_wrong(out: Any) -> None:
 
 def test_mutant_the_watermark_does_not_wait(out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are committed whose outputs are nowhere."""
-    monkeypatch.setattr(Unacknowledged, "lowest", lambda _self: {})
+    monkeypatch.setattr(Unacknowledged, "lowest", lambda _self, **_how: {})
     assert any("are missing" in one for one in crash_before_any_answer(out))
 
 

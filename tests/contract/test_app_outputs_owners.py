@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka.events import WorkerProcessDied
@@ -18,6 +17,7 @@ from ehkafka.testing import ApiKey
 from tests.contract.output_handlers import copies
 from tests.contract.outputs_order import problems
 from tests.kit.inside import inside
+from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
 
 KEYS = 12
@@ -37,26 +37,6 @@ def load(lab: Any, records: int, topic: str = "t4", partitions: int = 4) -> dict
             pairs.append((key, value))
         lab.broker.produce(topic, pairs, partition=partition)
     return inputs
-
-
-def all_outputs(lab: Any) -> list[tuple[bytes, bytes]]:
-    """Return key and value of everything in `out`, to its end."""
-    reader = Consumer(
-        {"bootstrap.servers": lab.broker.bootstrap, "group.id": "reads", "fetch.wait.max.ms": 20}
-    )
-    found: list[tuple[bytes, bytes]] = []
-    try:
-        places = [TopicPartition("out", number, 0) for number in range(3)]
-        count = sum(reader.get_watermark_offsets(place, timeout=5.0)[1] for place in places)
-        reader.assign(places)
-        ends_s = time.monotonic() + 20.0
-        while len(found) < count and time.monotonic() < ends_s:
-            messages = reader.consume(1000, 0.1)
-            found += [(message.key(), message.value()) for message in messages if message.error() is None]
-    finally:
-        reader.close()
-    assert len(found) == count
-    return found
 
 
 WORKERS = {"threads": 8, "processes": ehkafka.Processes(2)}
@@ -88,7 +68,7 @@ def test_outputs_keep_their_order_while_members_come_and_go(out: Any, workers: s
     two.stop()
     wait_until(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == 4000, timeout_s=40.0)
     one.stop()
-    assert problems(inputs, all_outputs(out)) == []
+    assert problems(inputs, read_all(out.broker.bootstrap, "out")) == []
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -122,7 +102,7 @@ def test_what_an_old_owner_still_holds_is_never_sent(out: Any, lost: bool, worke
         wait_until(lambda: out.committed() == 3)
         two.stop()
     time.sleep(0.5)
-    assert problems(inputs, all_outputs(out), repeats=False) == []
+    assert problems(inputs, read_all(out.broker.bootstrap, "out"), repeats=False) == []
 
 
 KILLED = """
@@ -175,7 +155,7 @@ def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
     wait_until(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == records, timeout_s=60.0)
     running.signal(signal.SIGTERM)
     assert running.wait() == 0
-    assert problems(inputs, all_outputs(out)) == []
+    assert problems(inputs, read_all(out.broker.bootstrap, "out")) == []
 
 
 @pytest.mark.slow
@@ -198,4 +178,4 @@ def test_kills_of_children_under_load_lose_no_output_and_keep_their_order(out: A
     app.stop()
     assert len(events.of(WorkerProcessDied)) >= CHILD_KILLS // 2
     # A call that had not ended has sent nothing, so not even a kill repeats anything.
-    assert problems(inputs, all_outputs(out), repeats=False) == []
+    assert problems(inputs, read_all(out.broker.bootstrap, "out"), repeats=False) == []

@@ -5,7 +5,6 @@ The truth is asked of the brokers by clients of the test's own, which no fault r
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
 import time
@@ -23,6 +22,7 @@ import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.events import ConnectionProblem, OffsetGap, UnreadDeleted
 from ehkafka.metrics import Collector
+from tests.contract.asking import ask
 from tests.kit.guarded_brokers import THE_APP, other_process
 from tests.kit.inside import port_of
 from tests.kit.metrics import Shown
@@ -56,7 +56,7 @@ class Scene:
         self.gate = threading.Event()
         client = {"client.id": THE_APP, "queued.min.messages": 10, "fetch.wait.max.ms": 50}
         # A broker that is asked for nothing else answers these.
-        client["heartbeat.interval.ms"] = 500
+        client |= {"heartbeat.interval.ms": 500, "session.timeout.ms": 120_000}
         usual: dict[str, Any] = {"unreachable_s": UNREACHABLE_S, "idle_s": 0.5, "commit_interval_s": 0.1}
         self.app = ehkafka.App(
             group="g",
@@ -120,12 +120,7 @@ class Scene:
 
     def state(self) -> Any:
         """Return what the page is made of."""
-        connection = http.client.HTTPConnection("127.0.0.1", port_of(self.app), timeout=10.0)
-        try:
-            connection.request("GET", "/state")
-            return json.loads(connection.getresponse().read())
-        finally:
-            connection.close()
+        return json.loads(ask(port_of(self.app), "/state")[1])
 
     def answers(self) -> Answers:
         """Return all that is shown at this moment."""
