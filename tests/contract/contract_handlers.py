@@ -43,7 +43,7 @@ def _attempt(record: Any) -> int:
 
 
 def note(word: str, record: Any) -> None:
-    """Write a line down, in one piece whoever else writes."""
+    """Write a line down, in one piece beside other writers."""
     key = (record.key() or b"-").decode()
     attempt = record.attempt if isinstance(record, ehkafka.Record) else 0
     line = f"{word} {record.topic()} {record.partition()} {record.offset()} {key} {attempt}\n"

@@ -1,4 +1,4 @@
-"""Everything public called with values that nobody meant; prints how each call ended, one JSON line each.
+"""Everything public called with values that no caller means; prints how each call ended, one JSON line each.
 
 Run as a program, because a fault here ends the process: `hostile_values.py FIRST` begins with that case.
 A line is printed before each call and one after it, so that who reads knows which call it was.

@@ -172,7 +172,7 @@ def test_at_the_deadline_of_a_stop_what_still_runs_is_cancelled(lab: Any) -> Non
 
 
 def test_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: Any) -> None:
-    """Nobody cancelled it, so nobody knows what became of the record: it is not committed."""
+    """The engine has not cancelled it, so the record's end is unknown: it is not committed."""
 
     async def handle(_record: Any) -> None:
         raise asyncio.CancelledError("from a task of its own")

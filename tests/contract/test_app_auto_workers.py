@@ -103,7 +103,7 @@ def test_order_holds_while_the_number_changes(lab: Any) -> None:
 
 
 def test_a_number_that_is_asked_for_ends_the_search(lab: Any) -> None:
-    """Whoever says a number means it."""
+    """A number that a program gives stays."""
     feed(lab)
     app = lab.start(lambda _record: time.sleep(0.02), workers=ehkafka.Auto(2, 200))
     wait_until(lambda: workers_of(app) > 16)

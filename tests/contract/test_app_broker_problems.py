@@ -143,7 +143,7 @@ def secret(key: str) -> str:
 
 
 def write(path: Path, key: str) -> None:
-    """Put a key into the file at once, as a mount does: nobody reads half of it."""
+    """Put a key into the file at once, as a mount does: no reader gets half of it."""
     following = path.with_name("following")
     following.write_text(secret(key))
     following.replace(path)
@@ -198,7 +198,7 @@ def test_a_key_that_changes_during_a_drain_is_taken_up(
 def test_health_names_a_key_that_cannot_be_read_again_while_that_lasts(
     lab: Any, recorder: Any, tmp_path: Path
 ) -> None:
-    """Whoever looks at health sees it before the old key is withdrawn; green again afterwards."""
+    """Health shows it before the old key is withdrawn; green again afterwards."""
     path = tmp_path / "key"
     write(path, "b2xkb2xkb2xk")
     app = lab.start(recorder, endpoint=rotating(lab, path))

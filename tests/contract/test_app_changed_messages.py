@@ -14,7 +14,7 @@ from tests.kit.waiting import wait_until
 HEADERS = [("trace", b"1")]
 
 
-class Nobody:
+class Unusable:
     """What a handler may leave in a message: it has no bytes, no length and no hash."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -24,7 +24,7 @@ def spoil(message: Any) -> None:
     """Set all that can be set, as an in-place deserialiser does, and change the list of headers."""
     (message.headers() or []).append(("late", b"2"))
     message.set_value({"json": True})
-    message.set_key(Nobody())
+    message.set_key(Unusable())
     message.set_topic("elsewhere")
     message.set_headers([("other", b"3"), ("more", b"4")])
 

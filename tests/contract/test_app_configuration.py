@@ -62,7 +62,7 @@ def test_no_picture_of_the_settings_has_a_consumer_property(
 
 
 def test_settings_with_consumer_properties_are_not_pickled() -> None:
-    """A pickle is a file or a queue that somebody else reads; a copy in the process is no such thing."""
+    """A pickle is a file or a queue that another program reads; a copy in the process is no such thing."""
     settings = make(consumer={"sasl.password": "hunter2"}).settings
 
     with pytest.raises(TypeError, match="not pickled"):

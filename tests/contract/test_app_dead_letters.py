@@ -88,7 +88,7 @@ def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
 
 @pytest.mark.parametrize("problem", ["leaderless", "down"])
 def test_a_letter_waits_for_its_broker(dead: Any, read_topic: Any, problem: str) -> None:
-    """Its partitions have no leader, or nobody listens: uncommitted meanwhile, and written afterwards."""
+    """Its partitions have no leader, or the broker is down: uncommitted meanwhile, and written afterwards."""
     handler = rejecting(b"bad")
     app = dead.start(handler, on_failure=TO_DEAD)
     dead.produce("x")

@@ -183,7 +183,7 @@ def test_calls_start_no_faster_than_the_limit_and_hardly_slower(lab: Any, kind: 
             # The start is noted after the token was taken; a preempted worker notes it late.
             assert last - first + 1 <= 20 + 200.0 * (starts_s[last] - starts_s[first] + 0.05)
     took_s = starts_s[-1] - starts_s[0]
-    # Nobody looks for ready lanes but the poll thread's timer: without it each record would wait for 50 ms.
+    # The poll thread's timer alone looks for ready lanes: without it each record would wait for 50 ms.
     assert 0.195 - 0.05 <= took_s < 2.0
 
 

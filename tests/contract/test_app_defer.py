@@ -1,4 +1,4 @@
-"""Deferred records: the handler returns, somebody else says later how the attempt ended."""
+"""Deferred records: the handler returns, and a token says later how the attempt ended."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_deferred_record_holds_its_key_and_the_commit_but_no_worker(lab: Any) 
 
 
 def test_the_first_answer_counts_and_later_ones_are_ignored(lab: Any, events: Any) -> None:
-    """Both methods tell whether theirs counted; a late one is nobody's exception."""
+    """Both methods tell whether theirs counted; a late one raises nothing."""
     work = Deferring(b"slow")
     lab.produce("slow")
     app = lab.start(lab.recorder(work))
@@ -185,7 +185,7 @@ def test_a_stop_waits_for_deferred_records_within_its_deadline(lab: Any) -> None
     assert lab.committed() == 2
 
 
-def test_a_stop_names_the_deferred_records_that_nobody_answered(lab: Any) -> None:
+def test_a_stop_names_the_deferred_records_without_an_answer(lab: Any) -> None:
     """It leaves in time; the record is redelivered; an answer after the end does nothing."""
     work = Deferring(b"slow")
     lab.produce("slow a")
@@ -239,7 +239,7 @@ def test_a_defer_outside_of_the_handler_is_refused_at_once(lab: Any, order_by: A
 
 
 def test_a_defer_after_the_last_look_is_reported(lab: Any, events: Any) -> None:
-    """Where nobody could tell at the call: nothing waits for it, and the log says so when its time is up."""
+    """The call could not know it: nothing waits for it, and the log says so when its time is up."""
     app = lab.start(lab.recorder())
     message = SimulatedMessage("another", 0, 0, b"a")
     ehkafka.defer(message, deadline_s=0.01)

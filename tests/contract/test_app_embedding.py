@@ -1,4 +1,4 @@
-"""Embedding: in an event loop, in a thread, in somebody else's life cycle."""
+"""Embedding: in an event loop, in a thread, in another framework's life cycle."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_a_letter_that_follows_its_key_has_no_stack(lab: Any, read_topic: Any) -
 def test_a_batch_that_raises_says_where_and_so_does_each_record_that_it_fails(
     lab: Any, events: Any, logged: Any
 ) -> None:
-    """Of a batch that nobody is to blame for yet, too."""
+    """Of a batch of which no record is to blame yet, too."""
 
     def store(batch: Any) -> None:
         if len(batch) > 1:

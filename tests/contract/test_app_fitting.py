@@ -135,7 +135,7 @@ class Proxy(types.SimpleNamespace):
     ],
 )
 def test_whatever_takes_a_record_may_be_a_handler(handler: Any) -> None:
-    """Functions, methods, partials, wrappers, classes, and what tells nobody its signature."""
+    """Functions, methods, partials, wrappers, classes, and what hides its signature."""
     if handler is dict:
         must_take(handler, ("record",), "handler")  # a class without process, but no signature either
         return

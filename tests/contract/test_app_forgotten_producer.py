@@ -22,7 +22,7 @@ TO_DEAD = ehkafka.DeadLetter("dead")
 
 
 class ForgetfulBroker:
-    """Answers every produce request with one error, until somebody asks for a producer id."""
+    """Answers every produce request with one error, until a client asks for a producer id."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self.broker = broker
@@ -92,7 +92,7 @@ def test_a_forgotten_producer_id_is_replaced_and_every_letter_is_written(
     assert len(events.of(ProducerReplaced)) == 1
 
 
-def test_letters_that_nobody_acknowledges_turn_health_red_until_they_are_safe(
+def test_letters_without_an_acknowledgement_turn_health_red_until_they_are_safe(
     lab: Any, forgetful: ForgetfulBroker, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A silent broker is reported like a refusal, with the reason; the acknowledgement ends it."""
@@ -113,7 +113,7 @@ def test_letters_that_nobody_acknowledges_turn_health_red_until_they_are_safe(
 def test_a_letter_function_that_does_not_return_turns_health_red(
     lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody else would tell: its thread is inside it."""
+    """Its thread is inside it, and no other one would report it."""
     monkeypatch.setattr(target, "LATE_S", 0.3)
     go_on = threading.Event()
 

@@ -212,7 +212,7 @@ def test_the_state_is_logged_with_the_stacks_of_busy_workers(lab: Any, recorder:
     app.start()
     wait_until(lambda: recorder.count == 2)
     for _ in range(2):
-        app.log_state("somebody asked")
+        app.log_state("a test asked")
     wait_until(lambda: len(events.of(StateReport)) == 2)
     state = events.of(StateReport)[0]
     assert (state.state, state.partitions, state.backlog_records, state.busy_workers) == ("running", 1, 1, 1)

@@ -55,7 +55,7 @@ def site(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Site]:
 
 
 def test_all_probes_turn_green_and_the_address_is_reported(site: Any, recorder: Any, events: Any) -> None:
-    """Once the group is joined; after the stop nobody listens."""
+    """Once the group is joined; after the stop no server listens."""
     one = site(recorder)
     one.app.start()
     wait_until(lambda: one.status("/startup") == 200)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def listens(port: int) -> bool:
-    """Whether anybody takes a connection."""
+    """Whether a server takes a connection."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=2.0).close()
     except ConnectionRefusedError:
@@ -161,7 +161,7 @@ def test_the_token_is_said_nowhere(lab: Any, recorder: Any, port: int, caplog: A
 def test_worker_processes_have_nothing_of_the_socket(
     lab: Any, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the port would stay taken by them, and clients would wait for nobody."""
+    """Else the port would stay taken by them, and clients would wait without end."""
     monkeypatch.setenv(contract_handlers.DIRECTORY, str(tmp_path))
     app = lab.app(contract_handlers.handle, http=f"127.0.0.1:{port}", workers=ehkafka.Processes(1))
     with app:

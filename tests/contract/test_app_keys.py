@@ -51,7 +51,7 @@ def test_a_skip_of_all_takes_the_lane(held: Any, lab: Any, recorder: Any, name: 
 
 
 def test_an_action_on_a_head_that_has_moved_does_nothing(held: Any, recorder: Any) -> None:
-    """Whoever saw offset 0 does not skip offset 1."""
+    """A command for offset 0 does not skip offset 1."""
     recorder.fail_at(1)
     held.keys.skip("a", offset=0)
     wait_until(lambda: held.keys.blocking()[0].offset == 1)
@@ -197,14 +197,14 @@ def test_names_that_fit_several_keys_are_refused_with_the_list(lab: Any, recorde
     for partition in (1, 3):
         lab.produce("a", topic="t4", partition=partition)
     wait_until(lambda: len(app.keys.blocking()) == 2)
-    refused = refusal(lambda: app.keys.skip("a", by="somebody"))
+    refused = refusal(lambda: app.keys.skip("a", by="an operator"))
     assert (refused.reason, sorted(refused.names)) == ("ambiguous", ["t4/1@0", "t4/3@0"])
     assert refusal(lambda: app.keys.skip("never")).reason == "unknown"
     assert refusal(lambda: app.keys.skip("t4/9@0")).reason == "elsewhere"
     assert refusal(lambda: app.keys.skip("")).reason == "invalid"
     assert refusal(lambda: app.keys.pause("a", for_s=-1.0)).reason == "invalid"
     wait_until(lambda: len(events.of(ActionRefused)) == 3)
-    assert events.of(ActionRefused)[0].by == "somebody"
+    assert events.of(ActionRefused)[0].by == "an operator"
 
 
 def test_a_paused_partition_receives_nothing_more(lab: Any, recorder: Any) -> None:
@@ -296,7 +296,7 @@ def test_a_kept_pause_is_taken_over_by_the_next_assignment(lab: Any, recorder: A
 
 
 def test_a_preview_reads_as_one(dead: Any) -> None:
-    """Whatever it is of: nobody takes it for what was done."""
+    """Whatever it is of: its words say that nothing was done."""
 
     def handle(record: Any) -> None:
         if record.key() == b"bad":

@@ -27,7 +27,7 @@ class SlowHistory(MemoryHistory):
 
 
 def test_a_skip_is_in_the_history_before_the_next_record_starts(lab: Any, recorder: Any) -> None:
-    """Else the next one of its key has overtaken it, for whoever reads the history."""
+    """Else the next one of its key has overtaken it, for a reader of the history."""
     recorder.fail_at(0)
     history = SlowHistory()
     lab.histories.append(history)
@@ -103,7 +103,7 @@ def test_a_paused_key_without_records_is_resumed_though_another_has_its_text(lab
 
 @pytest.mark.parametrize("action", ["stop", "dead_letter"])
 def test_what_is_paused_by_hand_is_no_reason_for_the_budgets_action(dead: Any, action: str) -> None:
-    """It pauses its partition when the budget is full: nobody's retry is given up, and the app goes on."""
+    """It pauses its partition when the budget is full: no retry is given up, and the app goes on."""
     failing = threading.Event()
 
     def work(record: Any) -> None:

@@ -60,7 +60,7 @@ def test_a_loop_that_ends_while_the_app_runs_ends_it_and_no_record_is_lost(
 
 
 def test_the_end_of_asyncio_run_under_the_app_is_named(lab: Any) -> None:
-    """A task that nobody awaits has entered it: the run ends with the loop, and leaves nothing behind."""
+    """A task that is never awaited has entered it: the run ends with the loop, and leaves nothing behind."""
     began = threading.Event()
     app = lab.app(loop="caller")
 

@@ -200,7 +200,7 @@ def test_a_partition_that_the_mirror_does_not_know_begins_at_start(
 
 
 def test_fail_ends_the_app_without_a_commit(lab: Any, recorder: Any) -> None:
-    """With or without a mirror: somebody must say where to begin."""
+    """With or without a mirror: a setting must say where to begin."""
     lab.produce("a")
     app = lab.start(recorder, on_no_group_offsets="fail")
     ends_with(app, EndpointError, r"no committed offset for 1 partition \(t\[0\]\)")

@@ -104,7 +104,7 @@ class Steps:
         pytest.param(8, 1_000, 1_000_000, 45_000, id="waiting"),
     ],
 )
-def test_a_snapshot_of_many_partitions_holds_nobody_up(
+def test_a_snapshot_of_many_partitions_holds_no_handler_up(
     embedded_broker_factory: Any, workers: int, keys: int, steps_max: int, hold_max: int
 ) -> None:
     """Of 500 partitions with thousands of keys: the steps of a look and of its longest hold of a lock."""

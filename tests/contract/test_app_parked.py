@@ -96,14 +96,14 @@ def test_a_diverted_key_takes_no_intake_credit(lab: Any, events: Any, monkeypatc
     """While its letters are written one by one, its records stay out of the backlog of ten."""
     monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 60.0)
 
-    def nobody(_letter: Any) -> None:
+    def refuse(_letter: Any) -> None:
         raise OSError("away")
 
     handler = Switch()
     app = lab.start(
         handler,
         retry=FOR_EVER,
-        on_failure=ehkafka.DeadLetter(nobody),
+        on_failure=ehkafka.DeadLetter(refuse),
         on_parked_full="dead_letter",
         backlog_records_max=10,
         **SMALL,
@@ -123,7 +123,7 @@ def test_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition
     """What is parked stays bounded, by pausing that partition alone."""
     monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 60.0)
 
-    def nobody(_letter: Any) -> None:
+    def refuse(_letter: Any) -> None:
         raise OSError("away")
 
     handler = Switch()
@@ -131,7 +131,7 @@ def test_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition
         handler,
         "t4",
         retry=FOR_EVER,
-        on_failure=ehkafka.DeadLetter(nobody),
+        on_failure=ehkafka.DeadLetter(refuse),
         on_parked_full="dead_letter",
         parked_records_max=80,
         consume_records_max=10,

@@ -75,7 +75,7 @@ def test_an_app_that_sends_nothing_has_no_client_and_no_thread_for_it(out: Any) 
 def test_it_sends_from_on_start_through_on_stop_and_the_end_delivers_the_last(
     out: Any, read_topic: Any
 ) -> None:
-    """Nobody flushes: the end does, after the last on_stop."""
+    """No call flushes: the end does, after the last on_stop."""
     app = out.app(idle)
     app.on_start(lambda: app.producer.send("audit", b"first", partition=0))
     app.on_stop(lambda: app.producer.send("audit", b"last", partition=0))

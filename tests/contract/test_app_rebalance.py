@@ -103,7 +103,7 @@ def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, metadata_r
     gate = first.block(b"slow")
     for partition in range(4):
         lab.produce("slow a b", topic="t4", partition=partition)
-    # Without metadata, of which nobody can tell whether this broker takes it while the group moves.
+    # Without metadata: this broker may refuse it while the group moves.
     metadata_room(0)
     one = lab.app(first, "t4", drain_s=0.4, consumer=UNHURRIED)
     one.add_hook(keeper)

@@ -1,4 +1,4 @@
-"""A group that somebody else has put to the very offset where it stood: the mirror's ranges count no more."""
+"""A group that another program has put to the very offset where it stood: the mirror's ranges are void."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def few_ranges(metadata_room: Callable[[int], None]) -> None:
 def test_a_rewind_to_the_very_offset_of_the_commit_is_not_undone_by_the_mirror(
     place: Place, metadata: str
 ) -> None:
-    """Whoever commits there without our metadata wants all from there on, whatever was finished above."""
+    """A commit there without our metadata wants all from there on, whatever was finished above."""
     place.killed()
     commit(place.lab, STUCK, metadata)
     assert place.again() == AGAIN
@@ -119,12 +119,12 @@ def test_a_rewind_to_the_very_offset_of_the_commit_is_not_undone_by_the_mirror(
 
 
 def test_without_a_rewind_the_mirror_spares_what_the_commit_had_no_room_for(place: Place) -> None:
-    """The same start, had nobody committed meanwhile."""
+    """The same start, without a commit meanwhile."""
     place.killed()
     assert place.again() == WAITING
 
 
-def test_what_somebody_else_rewound_stays_rewound_after_another_kill(place: Place) -> None:
+def test_what_another_program_rewound_stays_rewound_after_another_kill(place: Place) -> None:
     """Our own commits stand at that offset again by then: the mirror must not bring the old ranges back."""
     place.killed()
     commit(place.lab, STUCK)

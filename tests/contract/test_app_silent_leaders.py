@@ -44,7 +44,7 @@ def three(embedded_broker_factory: Callable[..., Any]) -> Iterator[Lab]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody wait for a silent broker for seconds."""
+    """Let no question wait for a silent broker for seconds."""
     monkeypatch.setattr("ehkafka.positions.finder.LOOKUP_TIMEOUT_S", 0.5)
     monkeypatch.setattr("ehkafka.positions.restore.BOUNDS_TIMEOUT_S", 0.5)
     monkeypatch.setattr("ehkafka.positions.log_asker.LOGS_S", 0.5)

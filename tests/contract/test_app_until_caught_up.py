@@ -113,7 +113,7 @@ def test_a_held_key_fails_the_run_and_is_named(lab: Any, recorder: Any) -> None:
     assert lab.committed() == 2
 
 
-def test_a_held_key_above_the_end_is_nobodys_business(lab: Any, recorder: Any) -> None:
+def test_a_held_key_above_the_end_does_not_count(lab: Any, recorder: Any) -> None:
     """It came after the start: it is left to the next run, as every record that came then."""
 
     def work(record: Any) -> None:
@@ -129,7 +129,7 @@ def test_a_held_key_above_the_end_is_nobodys_business(lab: Any, recorder: Any) -
 
 
 @pytest.mark.parametrize("what", ["key", "partition"])
-def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, what: str) -> None:
+def test_what_is_paused_by_hand_is_named(lab: Any, recorder: Any, what: str) -> None:
     """A key with its record, a partition by its name; the records that were taken before are done."""
     gate = recorder.block(b"first")
     lab.produce("first", topic="t4")

@@ -164,7 +164,7 @@ def test_an_order_function_that_fails_is_its_records_failure(
 
 
 def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any) -> None:
-    """Snapshot and health name the class; nobody dies of it."""
+    """Snapshot and health name the class; no thread dies of it."""
     gate = recorder.block()
     lab.produce("a a")
     app = lab.start(recorder, order_by=lambda record: Key(record.key(), comparable=True))
@@ -254,7 +254,7 @@ def test_a_record_may_be_copied(lab: Any, recorder: Any) -> None:
 
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_an_async_handler_that_stops_its_loop_is_named(lab: Any, *, is_batch: bool) -> None:
-    """It ends the app as a failing handler does, and waits for nobody: no defect of ours."""
+    """It ends the app as a failing handler does, and waits for no call: no defect of ours."""
 
     async def stops(_record: Any) -> None:
         asyncio.get_running_loop().stop()

@@ -1,4 +1,4 @@
-"""Every public call with values that nobody meant ends in one sentence, and none ends the process."""
+"""Every public call with values that no caller means ends in one sentence, and none ends the process."""
 
 from __future__ import annotations
 

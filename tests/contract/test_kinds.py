@@ -1,4 +1,4 @@
-"""One contract for every kind of worker: the same promises, whoever executes the handler."""
+"""One contract for every kind of worker: the same promises, whatever runs the handler."""
 
 from __future__ import annotations
 

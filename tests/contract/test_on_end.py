@@ -1,4 +1,4 @@
-"""`on_end`: what an app that fails does to whoever entered it, whatever else happens there at that time."""
+"""`on_end`: what an app that fails does to the task that entered it, whatever else happens then."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_a_signal_reaches_the_process(lab: Any, program: Any, way: str) -> None:
 
 
 def test_run_raises_and_sends_no_signal(lab: Any) -> None:
-    """Whoever called it hears of it in any case."""
+    """Its caller gets the error in any case."""
     app = failing(lab, on_end="signal")
     lab.produce("a")
     came: list[int] = []

@@ -44,7 +44,7 @@ def out(lab: Any) -> Any:
 def gated(out: Any, stage: Stage) -> Iterator[Stage]:
     """Return a stage whose calls wait for the gate.
 
-    Whoever produces sends produce requests, too: so what the app is to meet is set after it.
+    A test's own producer sends produce requests, too: so what the app is to meet is set after it.
     """
     assert stage.lab is out
     return stage

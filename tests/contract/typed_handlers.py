@@ -41,7 +41,7 @@ def path(name: str) -> Path:
 
 
 def note(name: str, line: str) -> None:
-    """Write a line down, in one piece whoever else writes."""
+    """Write a line down, in one piece beside other writers."""
     file = os.open(path(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, f"{line}\n".encode())
@@ -112,7 +112,7 @@ def decode_at_third(value: bytes, record: ehkafka.Record) -> Any:
     """Fail twice, as a network does."""
     note("attempts", f"{record.offset()} {record.attempt}")
     if record.attempt < 3:
-        raise ConnectionError("nobody answers")
+        raise ConnectionError("no answer")
     return _DECODER.decode(value)
 
 
