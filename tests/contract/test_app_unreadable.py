@@ -181,7 +181,7 @@ def offsets_come_twice(lab: Any) -> None:
 @pytest.fixture
 def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the logs with each of the poll thread's slow looks."""
-    monkeypatch.setattr("ehkafka.run.log_identity.refresh_s", lambda _properties: 0.1)
+    monkeypatch.setattr("ehkafka.run.connection.refresh_s", lambda _properties: 0.1)
 
 
 def keys(recorder: Any) -> set[bytes]:

@@ -38,7 +38,7 @@ ALL_NEW = {b"new-%d" % number for number in range(NEW)}
 @pytest.fixture
 def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let apps ask each second whose log they read. The client would see that the topic is gone meanwhile."""
-    monkeypatch.setattr("ehkafka.run.log_identity.refresh_s", lambda _properties: 1.0)
+    monkeypatch.setattr("ehkafka.run.connection.refresh_s", lambda _properties: 1.0)
 
 
 def missing(values: set[bytes]) -> str:

@@ -23,7 +23,7 @@ def test_an_app_keeps_its_promises_with_the_versions_of_a_namespace(
     stage_on: Callable[..., Any], far_kafka: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records, outputs and commits across a restart; then another log is recognised without a topic's id."""
-    monkeypatch.setattr("ehkafka.run.log_identity.refresh_s", lambda _properties: 1.0)
+    monkeypatch.setattr("ehkafka.run.connection.refresh_s", lambda _properties: 1.0)
     broker, far = far_kafka
     far.versions = NAMESPACE
     stage = stage_on(broker, 2)
