@@ -166,7 +166,7 @@ class TransactionLoop:
                 if not self._requests:
                     self._wake.wait(IDLE_S)
                     self._wake.clear()
-                    self._serve()
+                    self._producer.serve()
                     continue
                 # The request stays in the queue until it is over: `stop` finds it there.
                 self._carry_out(self._requests[0])
@@ -183,12 +183,6 @@ class TransactionLoop:
     def _is_late(self) -> bool:
         self._time.note_running()
         return self._ends_s is not None and time.monotonic() >= self._ends_s + CALL_S
-
-    def _serve(self) -> None:
-        try:
-            self._producer.serve()
-        except KafkaException as failed:  # lost while idle: the next transaction replaces it
-            self._waits_for = describe_error(failed.args[0])
 
     def _reported(self, error: KafkaError | None, message: Any) -> None:
         if self._handing is not None:
@@ -352,7 +346,7 @@ class TransactionLoop:
 
     def _wait(self, error: KafkaError) -> None:
         self._waits_for = describe_error(error)
-        self._serve()
+        self._producer.serve()
         time.sleep(AGAIN_S)
 
     def _abort(self, client: Any, handing: Handing) -> bool:
@@ -401,7 +395,7 @@ class TransactionLoop:
                 raise _AbortError(KafkaError(_STATE, str(failed))) from None
             except HangsError:
                 raise _AbortError(KafkaError(_TIMED_OUT, HANGS)) from None
-        self._serve()
+        self._producer.serve()
         if self._is_over(request):
             raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
         return producer.client

@@ -6,28 +6,27 @@ aborts it, unless its commit had begun. Used by one thread, except `start_app`.
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import describe_error
-from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.errors import EndpointError
-from ehkafka.events import ConnectionProblem, Throttled
-from ehkafka.outputs.standing import Standing
+from ehkafka.events import ConnectionProblem
+from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from confluent_kafka import Producer, ThrottleEvent
+    from confluent_kafka import Producer
 
     from ehkafka.endpoint.keys.watch import CredentialWatch
     from ehkafka.events import Event
+    from ehkafka.outputs.one_producer import ClientCallbacks
 
     # Takes the callbacks of the client, and the properties that limit its batches.
     OpenClient = Callable[["dict[str, object]", Mapping[str, int]], Producer]
@@ -48,7 +47,7 @@ _BROKER_AWAY: Final = {KafkaError._TRANSPORT, ALL_BROKERS_DOWN}  # noqa: SLF001 
 
 
 class TransactionalProducer:
-    """Owns the client. `client` is None until the next one is opened."""
+    """Owns the client, which `OneProducer` opens and closes."""
 
     def __init__(
         self,
@@ -63,16 +62,16 @@ class TransactionalProducer:
         """The broker ends a transaction after `timeout_s`. `is_stopping`: the app is to stop."""
         self._open_client = open_client
         self._emit = emit
-        self._make_watch = make_watch
         self._id = transactional_id
         self._timeout_s = timeout_s
         self._is_stopping = is_stopping
         # What the app's start waits for, in words. Read by any thread.
         self.start_problem: str | None = None
-        self._watch: CredentialWatch | None = None
-        self.client: Producer | None = None
-        self._standing = Standing()
-        # The properties that limit its batches.
+        self._one = OneProducer(
+            self._open, emit=emit, make_watch=make_watch, of="transactions", may_be_plain=False
+        )
+        self._on_delivery: Callable[[KafkaError | None, object], None] | None = None
+        # The properties that limit the batches of its client.
         self.limit: Mapping[str, int] = {}
         # A broker was away, or a call failed. The next transaction has another client, so another epoch: with
         # the same one, a delayed request of this transaction could become a part of the next or end it
@@ -80,6 +79,11 @@ class TransactionalProducer:
         # wait without end for a coordinator that it remembers (confluentinc/librdkafka#5511). A slow call is
         # no reason: its request is not sent again.
         self.is_disturbed = False
+
+    @property
+    def client(self) -> Any:
+        """The client; None until the next one is opened."""
+        return self._one.client
 
     def start(
         self,
@@ -94,25 +98,22 @@ class TransactionalProducer:
         the client does not return, or when `is_over`.
         """
         self.give_up()
-        watch = self._make_watch()
-        callbacks: dict[str, object] = {
-            "error_cb": self._on_error,
-            "throttle_cb": self._on_throttle,
-            "logger": ClientLog(self._emit),
-            "stats_cb": lambda text: self._standing.take(json.loads(text), time.monotonic()),
-            "on_delivery": on_delivery,
-        }
-        self._standing = Standing()
+        self.limit, self._on_delivery = limit, on_delivery
         try:  # Ctrl-C may come at any place
-            self._watch = watch
-            self.client = client = self._open_client(callbacks, limit)
-            watch.start(client)
-            self.limit = limit
+            self._one.start(0.0)
             self.is_disturbed = False
-            self._init(client, is_over)
+            self._init(self.client, is_over)
         except BaseException:
             self.give_up()
             raise
+
+    def _open(self, callbacks: ClientCallbacks, _is_plain: bool) -> Producer:
+        def on_error(error: KafkaError) -> None:
+            self.is_disturbed |= error.code() in _BROKER_AWAY
+            callbacks.error_cb(error)
+
+        given = {**callbacks._asdict(), "error_cb": on_error, "on_delivery": self._on_delivery}
+        return self._open_client(given, self.limit)
 
     @staticmethod
     def _init(client: Producer, is_over: Callable[[], bool]) -> None:
@@ -191,38 +192,12 @@ class TransactionalProducer:
     @property
     def standing_problem(self) -> str | None:
         """Partitions that acknowledge nothing while messages wait for them, in words. Any thread."""
-        return self._standing.problem
+        return self._one.standing_problem
 
-    def serve(self, timeout_s: float = 0.0) -> None:
+    def serve(self) -> None:
         """Run the callbacks that are due, and follow a rotating credential."""
-        if self._watch is not None:
-            self._watch.apply()
-        if self.client is not None:
-            self.client.poll(timeout_s)
+        self._one.serve(0.0)
 
     def give_up(self) -> None:
         """Close the client, and purge its messages."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.stop()
-        client, self.client = self.client, None
-        if client is None:
-            return
-        client.purge()
-        ends_s = time.monotonic() + PURGE_S
-        while len(client) and time.monotonic() < ends_s:
-            try:
-                client.poll(0.05)
-            except KafkaException:
-                continue  # it has ended, for a reason that is known
-
-    def _on_error(self, error: KafkaError) -> None:
-        if self._watch is not None and error.name() == "_AUTHENTICATION":
-            self._watch.check_now()
-        self.is_disturbed |= error.code() in _BROKER_AWAY
-        text = f"transactions: {describe_error(error)}"
-        self._emit(ConnectionProblem(error.name(), text, fatal=False))
-
-    def _on_throttle(self, event: ThrottleEvent) -> None:
-        if event.throttle_time > 0:
-            self._emit(Throttled(event.broker_name, event.throttle_time))
+        self._one.give_up(0.0, PURGE_S)

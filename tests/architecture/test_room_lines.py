@@ -44,7 +44,7 @@ BUDGETS = {
     "spark": 8780,
     "telemetry": 2740,
     "testing": 2690,
-    "transactions": 1810,
+    "transactions": 1780,
     "wording": 690,
     "workers": 4100,
 }
