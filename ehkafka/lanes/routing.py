@@ -107,16 +107,23 @@ class Router:
                     if entry[KEY] in waits:
                         self.put(waits[entry[KEY]], entry)
                 entries = [entry for entry in entries if entry[KEY] not in waits]
-            home.extend(entries)
-            # Each key gets the last record's number, so it counts as live slightly longer. An object for
-            # each record would be one more that Python's collector looks through.
-            epoch.owners.update(dict.fromkeys(map(_KEY_OF, entries), (home, home.sent)))
-            self.touched.add(home)
+            self.settle(home, entries)
         elif self.piles.is_open and epoch.drain_limit is None:
             self._append(epoch, entries)
         else:
             for entry in entries:
                 self.place(entry)
+
+    def settle(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
+        """Append records to an inbox, which then owns their keys. None of these starts slowly.
+
+        Each key gets the last record's number, so it counts as live slightly longer. An object for each
+        record would be one more that Python's collector looks through.
+        """
+        inbox.extend(entries)
+        for epoch, run in groupby(entries, _EPOCH_OF):
+            epoch.owners.update(dict.fromkeys(map(_KEY_OF, run), (inbox, inbox.sent)))
+        self.touched.add(inbox)
 
     def _append(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
         """Put records behind the others of their keys: `place` and `put`, written out."""
@@ -254,11 +261,16 @@ class Router:
         return pulled, (inbox, number - len(pulled))
 
     def _pull(self, inbox: Inbox, names: Collection[Name]) -> list[Entry]:
-        mine: list[Entry] = []
-        others: list[Entry] = []
-        for entry in inbox.take_back():
-            (mine if self.name_of(entry) in names else others).append(entry)
-        self.put_all(inbox, others)
+        taken, keys = inbox.take_back(), {key for _, key in names}
+        mine = [entry for entry in taken if entry[KEY] in keys and self.name_of(entry) in names]
+        gone = set(map(id, mine))
+        others = [entry for entry in taken if id(entry) not in gone]
+        # Their numbers are lower now, so their keys count as live slightly longer.
+        numbers, slow = inbox.extend(others), {key for _, key in self.slow.keys}
+        for number, entry in zip(numbers, others, strict=True) if slow else ():
+            if entry[KEY] in slow:
+                self.slow.has_moved(inbox, entry, number)
+        self.touched.add(inbox)
         return mine
 
     def pull_several(self, inbox: Inbox, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:

@@ -151,23 +151,26 @@ class Unread:
         """Read the keys of all that is unread; each then owns its inbox, and routing goes by them."""
         if (inbox := self.inbox) is None:
             return
-        router = self._router
+        router, entries = self._router, list[Any]()
         self.note()
-        before = list(inbox.log)
-        entries = self.with_keys(before)
+        for part in deque.__iter__(inbox.log):
+            if not isinstance(part, Run):
+                entries.append(part)
+                continue
+            left = part.left()
+            read = list(zip(left, self.read(left), part.sizes[part.first :], repeat(part.epoch)))
+            part.epoch.runs.popleft()
+            part.epoch.order.extend(read)
+            entries += read
         inbox.log, self.inbox = deque(entries), None
-        for one, entry in zip(before, entries, strict=True):
-            entry[EPOCH].runs.clear()
-            if one[KEY] is UNREAD:
-                entry[EPOCH].order.append(entry)
-        waiting = len(inbox.take_back())
+        waiting = entries[len(entries) - len(inbox.take_back()) :]
         router.note(inbox)
         for entry, owner in router.running_keys(inbox):
             entry[EPOCH].owners[entry[KEY]] = owner
         if router.width == 1:
-            router.put_all(inbox, entries[len(entries) - waiting :])
+            router.settle(inbox, waiting)
         else:  # all consumers get their part at once
-            for entry in entries[len(entries) - waiting :]:
+            for entry in waiting:
                 router.place(entry)
 
     def with_keys(self, entries: Sequence[Entry]) -> list[Entry]:

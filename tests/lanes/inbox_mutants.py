@@ -80,7 +80,11 @@ Router.place: place: what runs of a piled key is forgotten
     if running is not None: -> if False:
     by is_shared=True, is_batch=False, keys=3, partitions=range(0, 4)
 Router._pull: pull: records of the key stay
-    mine if self.name_of(entry) in names else ->
+    if entry[KEY] in keys and self.name_of(entry) in names -> if False
+Router._pull: pull: where a key in slow start goes on is forgotten
+    self.slow.has_moved(inbox, entry, number) -> pass
+Router.settle: settle: keys are not owned
+    epoch.owners.update(dict.fromkeys(map(_KEY_OF, run), (inbox, inbox.sent))) -> pass
 Router.put_all: put all: keys are not owned
     zip(repeat(inbox), numbers) -> ()
 Router.place_all: place all: what still runs of the key is passed
@@ -227,7 +231,7 @@ Unread.end: unread: what runs owns no key
     entry[EPOCH].owners[entry[KEY]] = owner -> pass
     by keys=1, failing=0
 Unread.end: unread: what is read is not known to the epoch
-    entry[EPOCH].order.append(entry) -> pass
+    part.epoch.order.extend(read) -> pass
 Epoch.unfinished: unread: runs are not looked at
     if self.runs else known -> if False else known
 Unread._finish: unread: nothing finishes

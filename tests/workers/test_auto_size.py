@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import random
 import statistics
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from ehkafka.workers import auto_size
 from ehkafka.workers.auto import Bounds
-from ehkafka.workers.auto_size import STEP, UNUSED_S, AutoSize, Seen, _Way
+from ehkafka.workers.auto_size import STEP, UNUSED_S, AutoSize, Seen
+from tests.kit.mutant import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.kit.mutant import Mutant
 
     # Given a number of workers: records per second, and cores.
     Model = Callable[[int], tuple[float, float]]
@@ -138,37 +143,29 @@ def test_a_burst_gets_more_workers_within_seconds() -> None:
     assert reached_s < 310.0
 
 
-def test_a_handler_that_becomes_slower_gets_more_workers_soon() -> None:
-    """Tries in vain, which come ever later, are forgotten with the load that they were for."""
-    fast, slow = computing(1e-3), sleeping(20e-3)
-    auto_begun_s = 400.0
-    moments: list[float] = [0.0]
-
-    def model(workers: int) -> tuple[float, float]:
-        return (fast if moments[0] < auto_begun_s else slow)(workers)
-
-    def offered(at_s: float) -> float:
-        moments[0] = at_s
-        return float("inf")
-
-    found = follow(model, seconds=460.0, offered_per_s=offered)
-    assert found[-1].size == THREADS.most
+# Before and after 200 s, and how many workers there are at the end.
+CHANGES: dict[str, tuple[Model, Model, range]] = {
+    "slows down": (computing(1e-3), sleeping(20e-3), range(THREADS.most, THREADS.most + 1)),
+    "computes": (sleeping(20e-3), computing(1e-3), range(THREADS.first + 1)),
+}
 
 
-def test_a_handler_that_begins_to_compute_gets_fewer_workers_soon() -> None:
-    """All are busy as before, and records wait as before: the CPU tells."""
-    moments: list[float] = [0.0]
-
-    def model(workers: int) -> tuple[float, float]:
-        return (sleeping(20e-3) if moments[0] < 200.0 else computing(1e-3))(workers)
+@pytest.mark.parametrize("handlers", CHANGES)
+def test_a_handler_that_changes_gets_another_number_soon(handlers: str) -> None:
+    """Tries in vain, which come ever later, are forgotten with their load; the CPU tells what computes."""
+    before, after, right = CHANGES[handlers]
+    now_s = 0.0
 
     def offered(at_s: float) -> float:
-        moments[0] = at_s
+        nonlocal now_s
+        now_s = at_s
         return float("inf")
 
-    found = follow(model, seconds=230.0, offered_per_s=offered)
-    assert max(one.size for one in found if one.at_s < 200.0) == THREADS.most
-    assert found[-1].size <= THREADS.first
+    def model(workers: int) -> tuple[float, float]:
+        return before(workers) if now_s < 200.0 else after(workers)
+
+    found = follow(model, seconds=260.0, offered_per_s=offered)
+    assert found[-1].size in right
 
 
 def test_what_nothing_needs_for_long_is_let_go() -> None:
@@ -201,41 +198,26 @@ def test_many_small_losses_do_not_add_up() -> None:
     assert min(one.size for one in found if not one.is_trying) >= 8
 
 
-def _dies(test: Callable[[], None]) -> bool:
-    try:
-        test()
-    except AssertionError:
-        return True
-    return False
+GUARDS = """
+AutoSize._after_window: small losses add up, each compared with the try before alone
+    LOSS * best_per_s -> LOSS * per_s
+    by test_many_small_losses_do_not_add_up
+_Way.has_failed: a try in vain is made again at once
+    self.due_s = now_s + self._pause_s -> pass
+    by test_at_a_steady_load_it_is_calm name="half and half", seed=0
+AutoSize._after_window: numbers are tried where no record waits
+    if not self._is_short: -> if False:
+    by test_nothing_is_tried_where_no_record_waits
+AutoSize._after_window: a full CPU is not noticed
+    if is_full and -> if False and
+    by test_a_handler_that_changes_gets_another_number_soon handlers="computes"
+AutoSize._is_other_load: another load is not noticed
+    return is_other or now_s - self._was_short_s > REST_S -> return False
+    by test_a_handler_that_changes_gets_another_number_soon handlers="slows down"
+"""
 
 
-def test_mutant_small_losses_add_up(mutate: Callable[..., None]) -> None:
-    """Each try down is compared with the one before alone."""
-    mutate(AutoSize, "_after_window", "LOSS * best_per_s", "LOSS * per_s")
-    assert _dies(test_many_small_losses_do_not_add_up)
-
-
-def test_mutant_a_try_in_vain_is_made_again_at_once(mutate: Callable[..., None]) -> None:
-    """The number would never be calm."""
-    mutate(_Way, "has_failed", "self.due_s = now_s + self._pause_s", "pass")
-    assert _dies(lambda: test_at_a_steady_load_it_is_calm("half and half", 0))
-
-
-def test_mutant_tries_where_no_record_waits(mutate: Callable[..., None]) -> None:
-    """Whatever number it is, it would be enough, so any would be kept."""
-    mutate(AutoSize, "_after_window", "if not self._is_short:", "if False:")
-    assert _dies(test_nothing_is_tried_where_no_record_waits)
-
-
-def test_mutant_a_full_cpu_is_not_noticed(mutate: Callable[..., None]) -> None:
-    """More workers would fight for the interpreter's lock for ever."""
-    mutate(AutoSize, "_after_window", "if is_full and", "if False and")
-    assert _dies(test_a_handler_that_begins_to_compute_gets_fewer_workers_soon)
-
-
-def test_mutant_another_load_is_not_noticed(mutate: Callable[..., None]) -> None:
-    """Tries that were in vain an hour ago would keep those away that are needed now."""
-    mutate(
-        AutoSize, "_is_other_load", "return is_other or now_s - self._was_short_s > REST_S", "return False"
-    )
-    assert _dies(test_a_handler_that_becomes_slower_gets_more_workers_soon)
+@pytest.mark.parametrize("mutant", table(GUARDS, print, auto_size, sys.modules[__name__]), ids=str)
+def test_mutant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a rule, some number is wrong."""
+    assert mutant.is_noticed(monkeypatch), f"nothing noticed: {mutant.rule}"

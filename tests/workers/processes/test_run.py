@@ -5,6 +5,7 @@ Each rule has a mutant that takes its guard out and breaks the order.
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,37 +13,27 @@ import pytest
 
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.workers.processes import child, wire
-from ehkafka.workers.processes.run import BatchRun
+from ehkafka.workers.processes import child, run, wire
 from ehkafka.workers.rate import Pace
+from tests.kit.mutant import table
 from tests.workers.processes.played import Played, PlayedChild, done, failed, sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ehkafka.workers.processes.inbox import ChildInbox
+    from tests.kit.mutant import Mutant
 
 
 # -- what is sent ------------------------------------------------------------------------------------------
 
 
-def unfinished_while_sending(one: Played) -> list[list[int]]:
-    """Return what was unfinished whenever outputs were taken."""
-    found: list[list[int]] = []
-    one.posts.wait = lambda: found.append(one.unfinished())
-    one.run(PlayedChild([[sent(0), done(1)]]))
-    return found
-
-
 def test_a_record_ends_once_its_outputs_are_taken() -> None:
     """Else a commit could pass it between the two."""
-    assert unfinished_while_sending(Played("a0")) == [[0]]
-
-
-def test_mutant_a_record_ends_before_its_outputs_are_taken(mutate: Callable[..., None]) -> None:
-    """The inbox hears of it first."""
-    mutate(BatchRun, "_end", "self._ended += 1", "self._ended += 1; self._hand_in()")
-    assert unfinished_while_sending(Played("a0")) == [[]]
+    one, found = Played("a0"), list[list[int]]()
+    one.posts.wait = lambda: found.append(one.unfinished())
+    one.run(PlayedChild([[sent(0), done(1)]]))
+    assert found == [[0]]
 
 
 def test_what_cannot_be_sent_fails_its_record_and_nothing_behind_it_is_sent() -> None:
@@ -133,27 +124,12 @@ def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> 
 # -- between claims and words --------------------------------------------------------------------------------
 
 
-def taken_back() -> Played:
-    """Take a batch back whose first record has sent, and whose second one runs, since the last look."""
-    one = Played("a0 b1 c2")
-    one.run(PlayedChild([[], [sent(0)], [sent(1), done(2)]], leaves=1))
-    return one
-
-
 def test_outputs_are_read_after_the_claims_were_counted() -> None:
     """What counts as finished by its claim alone has been looked for in the pipe."""
-    one = taken_back()
+    one = Played("a0 b1 c2")
+    one.run(PlayedChild([[], [sent(0)], [sent(1), done(2)]], leaves=1))
     assert one.posts.sent == [(0, "0"), (1, "1")]
     assert one.waiting() == [2]
-
-
-def test_mutant_outputs_are_read_before_the_claims_are_counted(mutate: Callable[..., None]) -> None:
-    """The record ended in between: it counts as finished, and what it sent would be dropped."""
-    mutate(
-        BatchRun, "run", "words += link.receive(0.0)", "later = link.receive(0.0); link.says[0][:0] = later"
-    )
-    with pytest.raises(AssertionError, match="before all was read"):
-        taken_back()
 
 
 @pytest.mark.parametrize("word", [sent, failed])
@@ -167,23 +143,12 @@ def test_a_batch_is_taken_back_just_when_its_last_started_record_has_ended(word:
     assert one.unfinished() == ([0] if word is failed else []) + [1][:left]
 
 
-def steps_while_it_sends() -> list[str]:
-    """Let a batch that takes too long tell of one record after another; return where its parent looks."""
+def test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records() -> None:
+    """Each of its records is quick to tell, and the last one would still keep the others waiting."""
     one = Played("a0 b1 c2")
     played = PlayedChild([[sent(0)], [], [sent(1)], [done(2)]], leaves=1)
     one.run(played)
-    return played.steps
-
-
-def test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records() -> None:
-    """Each of its records is quick to tell, and the last one would still keep the others waiting."""
-    assert steps_while_it_sends() == ["wait", "claims", "read", "wait", "wait"]
-
-
-def test_mutant_a_batch_is_taken_back_only_while_nothing_comes(mutate: Callable[..., None]) -> None:
-    """As long as its records tell of themselves, those behind them would wait for all of them."""
-    mutate(BatchRun, "run", "(not words or time.monotonic() >= self._check_s)", "not words")
-    assert steps_while_it_sends()[:2] == ["wait", "wait"]
+    assert played.steps == ["wait", "claims", "read", "wait", "wait"]
 
 
 def test_what_was_taken_back_comes_again_in_order() -> None:
@@ -209,8 +174,8 @@ def test_what_was_taken_back_comes_again_in_order() -> None:
 # -- deadlines ---------------------------------------------------------------------------------------------
 
 
-def steps_after_a_wait_for_room(says: list[list[wire.Word]]) -> list[str]:
-    """Wait for longer than the deadline to send what a record has sent; return where its parent looks."""
+def test_a_wait_for_room_is_not_charged_to_the_record_that_runs() -> None:
+    """Its child may have waited for its parent meanwhile, with its outputs half in the pipe."""
     one = Played("a0 b1")
     one.deadline_s, one.batch_s = 5.0, 0.0
 
@@ -218,20 +183,9 @@ def steps_after_a_wait_for_room(says: list[list[wire.Word]]) -> list[str]:
         one.time_s += 10.0
 
     one.posts.wait = wait
-    played = PlayedChild(says)
+    played = PlayedChild([[], [sent(0)], [], [], [sent(1), done(2)]])
     one.run(played)
-    return played.steps
-
-
-def test_a_wait_for_room_is_not_charged_to_the_record_that_runs() -> None:
-    """Its child may have waited for its parent meanwhile, with its outputs half in the pipe."""
-    assert "kill" not in steps_after_a_wait_for_room([[], [sent(0)], [], [], [sent(1), done(2)]])
-
-
-def test_mutant_a_wait_for_room_is_the_running_records(mutate: Callable[..., None]) -> None:
-    """The child is killed for what its parent has waited for."""
-    mutate(BatchRun, "_take", "self._since_s += self._pool.now_s() - began_s", "pass")
-    assert "kill" in steps_after_a_wait_for_room([[], [sent(0)], [], [], [sent(1), done(2)]])
+    assert "kill" not in played.steps
 
 
 def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
@@ -316,13 +270,6 @@ def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> Non
 def test_nothing_is_run_behind_a_failure_where_its_key_has_more() -> None:
     """Its parent takes the rest back."""
     assert reported(fail, followed=(0,)) == "claim, failed 0, done 1"
-
-
-def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
-    """They are kept for the batch's end: cheaper, but unknown to the parent when it takes the batch back."""
-    late = "self._parent.take(); self._parent.send(wire.ENDED"
-    mutate(child.Caller, "_call", "self._parent.send(wire.ENDED", late)
-    assert reported() != "claim, ended 0, claim, ended 1, done 2"
 
 
 # -- the inbox ---------------------------------------------------------------------------------------------
@@ -413,3 +360,28 @@ def test_a_record_without_a_key_is_not_run() -> None:
     assert [record[-1] for record in played.given] == [1, 1, 0]
     assert [(offset, str(error)) for offset, error in one.failures] == [(2, "no key")]
     assert (one.held(), one.inbox.head) == ([[2]], None)
+
+
+GUARDS = r"""
+BatchRun._end: a record ends before its outputs are taken
+    self._ended += 1 -> self._ended += 1; self._hand_in()
+    by test_a_record_ends_once_its_outputs_are_taken
+BatchRun.run: outputs are read before the claims are counted
+    words += link.receive(0.0) -> later = link.receive(0.0); link.says[0][:0] = later
+    by test_outputs_are_read_after_the_claims_were_counted
+BatchRun.run: a batch is taken back only while no word comes
+    (not words or time.monotonic() >= self._check_s) -> not words
+    by test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records
+BatchRun._take: a wait for room is the running record's
+    self._since_s += self._pool.now_s() - began_s -> pass
+    by test_a_wait_for_room_is_not_charged_to_the_record_that_runs
+Caller._call: the next claim is taken before outputs are reported
+    self._parent.send(wire.ENDED -> self._parent.take(); self._parent.send(wire.ENDED
+    by test_what_a_record_sends_is_reported_before_the_next_one_starts
+"""
+
+
+@pytest.mark.parametrize("mutant", table(GUARDS, print, run, child, sys.modules[__name__]), ids=str)
+def test_mutant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a rule, its test is red."""
+    assert mutant.is_noticed(monkeypatch), f"nothing noticed: {mutant.rule}"
