@@ -15,7 +15,6 @@ from ehkafka.app.entering import ByHand, Entrance, InThread
 from ehkafka.app.life import Life
 from ehkafka.app.registration import ALONE, PARTITION_HOOKS, Registration
 from ehkafka.app.web import Web
-from ehkafka.errors import ConfigurationError
 from ehkafka.run.ending import checked_until
 from ehkafka.run.signals import refuse_while_importing
 from ehkafka.settings import check_timeout, drain_of
@@ -266,16 +265,8 @@ class App(Registration, Configurable):
         turn. It holds until the stop, also where `workers="auto"`. Raises `ConfigurationError`, or what
         `on_worker_start` raises: then the number is as before.
         """
-        from ehkafka.run.runtime import Runtime  # noqa: PLC0415 - with the engine
-
         with self._life.lock:
-            run = self._life.run
-            if self.state != "running" or not isinstance(run, Runtime):
-                raise ConfigurationError(
-                    f"resize({handler!r}): the app is {self.state}; set workers= where the handler is "
-                    "registered."
-                )
-            run.routes.resizing.resize(handler, workers)
+            self._life.run.resize(handler, workers)
 
     # --- what it shows -----------------------------------------------------------------------------
 

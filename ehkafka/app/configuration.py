@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.app.keywords import ChangedSettings
     from ehkafka.handlers.spec import HandlerSpec
 
-# What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
+# What a reader of files and variables needs in addition to the two classes; `cli/` imports it from here.
 __all__ = [
     "ENDPOINT_KEYS",
     "ENDPOINT_WAYS",

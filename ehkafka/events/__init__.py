@@ -1,6 +1,6 @@
 """The typed catalogue of what an app reports about itself.
 
-One frozen dataclass per kind of event, grouped by what it is about; each is rare beside records (per
+One frozen dataclass per kind of event, grouped by what it is about; each is rare compared with records (per
 assignment, commit, pause or failure, never per record). The engine emits them, the telemetry thread counts
 and logs them and hands them to hooks. Pure values: importing this room starts nothing.
 

@@ -1,4 +1,4 @@
-"""What every event is, what takes them, and the counters beside them.
+"""What every event is, what takes them, and the counters that are no events.
 
 An event knows how it is logged: `level`, `sentence`, what stands below it (`attachment`), and `subject`, by
 which repetitions are found. Telemetry asks it, so a new kind is a class in the file of its group and no more:
@@ -118,7 +118,7 @@ class Hook(Protocol):
         """Take one event."""
 
 
-# Beside the one that each kind of event has under its class name.
+# In addition to the one that each kind of event has under its class name.
 CounterName = Literal[
     "events_dropped",
     "hook_errors",

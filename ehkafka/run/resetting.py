@@ -174,7 +174,7 @@ class _Reset:
             now = self._commits()
             if not now[at].text:
                 raise ConfigurationError(
-                    f"{self._whose}: the broker does not return what is committed beside an offset, so "
+                    f"{self._whose}: the broker does not return the text that a commit has, so "
                     f"reset={name!r} would look like any other. Move the group once instead: ehkafka "
                     "offsets reset."
                 )

@@ -84,7 +84,7 @@ class Resizing:
 
     def _main(self) -> None:
         while not self._stopped.wait(CHECK_S):
-            # The process's: handlers beside this one compute on the same cores.
+            # The process's: other handlers compute on the same cores.
             at_s, cpu_s = time.monotonic(), time.process_time()
             for name in tuple(self._auto):
                 with self._lock:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Literal
 
+from ehkafka.errors import ConfigurationError
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
@@ -81,6 +83,12 @@ class Run:
 
     def measure(self) -> None:
         """Count from now on how long calls of handlers take."""
+
+    def resize(self, handler: str, workers: int) -> None:  # noqa: ARG002 - not here
+        """Change how many workers a handler has. Raises `ConfigurationError` where none runs here."""
+        raise ConfigurationError(
+            f"resize({handler!r}): the app is {self.state}; set workers= where the handler is registered."
+        )
 
     def messages(self) -> OwnProducer | None:
         """Return what `app.producer` sends with, None where that is closed. Raises `ConfigurationError`."""

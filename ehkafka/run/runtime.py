@@ -300,6 +300,12 @@ class Runtime(Run):
             raise not_running(self.state)
         return self.steering.act(action)
 
+    def resize(self, handler: str, workers: int) -> None:
+        """Change how many workers a handler has. Raises `ConfigurationError`, or what its set-up raises."""
+        if self.state != "running":
+            super().resize(handler, workers)
+        self.routes.resizing.resize(handler, workers)
+
     def measure(self) -> None:
         """Have workers count from now on how long their calls take."""
         self.routes.measure()

@@ -67,7 +67,7 @@ def check_max_age(max_age: Any) -> None:
 @documented
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What governs one app beside its endpoint and its handlers."""
+    """What governs one app in addition to its endpoint and its handlers."""
 
     group: str = option(
         MISSING,

@@ -64,7 +64,7 @@ ROOMS = (
 )
 LINES_MAX = 450
 NO_NAMES = {"utils", "helpers", "common", "base", "manager", "misc"}
-# What may lie loose beside the rooms.
+# Modules that are in no room.
 LOOSE = {"", "__main__", "errors", "middleware"}
 PURE = (
     "lanes",

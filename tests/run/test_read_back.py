@@ -1,4 +1,4 @@
-"""Whether the broker gives back what commits say is asked once, beside the poll thread."""
+"""Whether the broker returns the metadata of commits is asked once, and not on the poll thread."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Type checkers read users' programs right: each line that is marked `# error` is one, and no other.
 
-mypy (strict) and pyright (as editors have it) each run once, over the programs beside this file and all
+mypy (strict) and pyright (as editors have it) each run once, over the programs next to this file and all
 examples: their start takes most of the time. pyright takes the Python of the pages as well.
 """
 
@@ -38,7 +38,7 @@ MARKED = re.compile(r"#.*\berror$")
 @pytest.mark.timeout(300)  # a few seconds each, on a machine that has nothing else to do
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_each_marked_line_is_an_error_and_no_other(checker: str, tmp_path: Path) -> None:
-    """What is missed and what is found beside are in one list, with what the checker says of it."""
+    """Missed errors and unexpected ones are in one list, with the checker's message."""
     pytest.importorskip({"pyright": "basedpyright"}.get(checker, checker))
     run, pages = (run_mypy, []) if checker == "mypy" else (run_pyright, written_pages(tmp_path / "pages"))
     found = run([*PROGRAMS, *EXAMPLES, *pages], tmp_path)

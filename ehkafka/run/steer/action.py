@@ -62,7 +62,7 @@ class Action:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Action:
-        """Make one of what came from outside. Raises `ActionRefusedError` for what is none."""
+        """Make one of plain values from outside. Raises `ActionRefusedError` for what is none."""
         for name, value in given.items():
             if (kind := _KINDS.get(name)) is None:
                 raise refused("invalid", f"An action has no {name[:40]!r}; it has {', '.join(_KINDS)}.")
