@@ -1,6 +1,6 @@
 """Handlers that are `async def`: what is the same as for plain ones, and what only they have.
 
-The promises that all kinds of workers share are in `test_workers_contract`.
+The promises that all kinds of workers share are in `test_kinds`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`loop="caller"`: coroutines run on the loop that entered the app, and never make it wait or lose a record.
 
-What every kind of worker promises is in `test_workers_contract`, for this one, too.
+What every kind of worker promises is in `test_kinds`, for this one, too.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.kit.namespace_versions import NAMESPACE, offer_namespace_versions
 from tests.kit.pages import ROOT
 
 # Lives and stops, commits, and outputs, whose producers ask for ids.
-PART = ("test_app_lifecycle.py", "test_app_commits.py", "test_app_outputs_results.py")
+PART = ("test_endings.py", "test_app_commits.py", "test_output_refusals.py")
 # Its five seconds are spent on slow answers, which have the same version.
 SLOW = "tests/contract/test_app_commits.py::test_with_slow_commits_one_is_in_flight_and_handlers_go_on"
 
