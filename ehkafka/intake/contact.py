@@ -116,8 +116,8 @@ class Contact:
         # Whose silence is reported.
         self._reported: frozenset[str] = frozenset()
         self._seen: tuple[float, ...] = ()
-        # The group is settled and this is a member of it.
-        self._is_member = False
+        # The group is settled and this is a member of it, as far as reported.
+        self.is_member = False
         # The group has taken this member at some time, with or without a partition.
         self.has_joined = False
         # Since when all partitions are lost and the group has given none.
@@ -171,10 +171,10 @@ class Contact:
 
     def _note_group(self, join_state: str) -> None:
         """Take where the group stands: a member that gets no partition learns it from nothing else."""
-        self._is_member = join_state == "steady"
-        self.has_joined |= self._is_member
+        self.is_member = join_state == "steady"
+        self.has_joined |= self.is_member
         lost_s = self.lost_s
-        if self._is_member and lost_s is not None and lost_s > self.unreachable_s / _CHECKS:
+        if self.is_member and lost_s is not None and lost_s > self.unreachable_s / _CHECKS:
             self._lost_since_s, self.lost_partitions = None, 0
 
     def note_turn(self) -> None:
@@ -203,7 +203,7 @@ class Contact:
     def note_gone(self, partitions: int, *, left: int, lost: bool) -> None:
         """Hear that so many partitions were revoked or lost, and how many are left."""
         if not left:
-            self._is_member = False
+            self.is_member = False
         if lost and not left:
             self.lost_partitions += partitions
             if self._lost_since_s is None:
@@ -277,11 +277,6 @@ class Contact:
     def is_blind(self) -> bool:
         """Whether it is not known what brokers have now: they are silent, or this process has not looked."""
         return self._down_s is not None or self._clock() - self._answered_s >= self.unreachable_s
-
-    @property
-    def is_member(self) -> bool:
-        """Whether this is a member of a group that is settled, as far as reported."""
-        return self._is_member
 
     @property
     def lost_s(self) -> float | None:

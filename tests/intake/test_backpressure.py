@@ -12,19 +12,17 @@ from ehkafka.events import PartitionPaused, PartitionResumed
 from ehkafka.headers.size import sizes_of
 from ehkafka.intake.backpressure import COMMIT_TOUCH_S, TOUCH_S, Backpressure, records_uncollected
 from ehkafka.intake.flow import FlowControl, FlowLimits
-from ehkafka.intake.owned import OwnedPartition
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import Hub
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Sequence
 
-    from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Inbox
 
 
@@ -48,18 +46,6 @@ class Client:
         return partitions
 
 
-class Owned(dict[TopicPartition, OwnedPartition]):
-    """What is ours; where its logs end is not known."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.logs = LogBook()
-
-    def epochs(self) -> Iterator[Epoch]:
-        """Yield the epochs."""
-        return (owned.epoch for owned in self.values())
-
-
 def _keys(messages: Sequence[Any]) -> list[Hashable]:
     return [message.key() for message in messages]
 
@@ -75,7 +61,7 @@ class Bench:
         flow.note_batch(2_000_000)
         for _ in range(32):
             flow.note_batch(10)
-        self.owned = Owned()
+        self.owned = OwnedPartitions()
         self.context: Any = SimpleNamespace(
             flow=flow,
             owned=self.owned,
