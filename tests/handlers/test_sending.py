@@ -94,6 +94,23 @@ def test_what_is_sent_during_a_call_is_put_when_it_returns(way: Way) -> None:
     assert way.is_over
 
 
+def test_a_call_that_fails_sends_nothing(way: Way) -> None:
+    """With and without an output before."""
+
+    def handle(record: Any, *, sends: bool) -> None:
+        if sends:
+            record.send(b"a")
+        raise ValueError("no")
+
+    for sends in (False, True):
+        with pytest.raises(ValueError, match="no"):
+            way.call(lambda record, sends=sends: handle(record, sends=sends))
+        assert way.values == []
+        assert way.is_over
+    way.call(lambda _record: b"b")
+    assert way.values == [b"b"]
+
+
 def test_a_call_whose_partition_was_taken_away_fails(way: Way) -> None:
     """Another member has the record; what is sent after that would come behind its outputs."""
     for send in (lambda record: record.send(b"a"), lambda _record: b"a"):

@@ -54,6 +54,19 @@ def test_what_is_asked_for_is_the_work_below_the_highest_started_offsets() -> No
     assert asked == [Work(5, 3)]
 
 
+def test_a_drain_that_turns_out_too_long_is_cut_short_later() -> None:
+    """Asked again, with what is left; the running record still ends."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 b2")
+    running, _ = bench.call("a"), bench.call("b")
+    assert bench.inboxes.drain([epoch], lambda _work: True)
+    assert not bench.inboxes.drain([epoch], lambda _work: False)
+    bench.finish(running)
+    assert bench.begin() is None
+    assert epoch.watermark() == 1
+
+
 def test_a_record_that_fails_during_a_drain_holds_the_position() -> None:
     """What lies above it is left at the next look: the hole is there anyway."""
     bench = InboxBench()

@@ -56,6 +56,9 @@ Ending.drain: a drain finishes nothing below the highest started
 Ending.drain: a drain begins what does not fit
     fits(self._work(epochs)) or self.drain(epochs, None) -> True
     by test_what_is_asked_for_is_the_work_below_the_highest_started_offsets
+Ending.drain: a drain that was begun goes on though its time is over
+    min([epoch.drain_limit if fits is not None else -1, -> min([epoch.drain_limit,
+    by test_a_drain_that_turns_out_too_long_is_cut_short_later
 Ending.drain: a drain goes on above a head that waits
     -1, *offsets] -> -1]
     by test_a_record_that_fails_during_a_drain_holds_the_position
