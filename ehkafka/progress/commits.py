@@ -96,19 +96,12 @@ class OutsideCommits(ConsumerCommits):
     def __init__(self, listen: Callable[[Any, float], KafkaError | None] | None = None) -> None:
         """`listen` polls a consumer for so long, and returns the error that stands for an answer, if any."""
         self._listen = listen or _listen
-        # Of those that were started: how many have no answer, and the answers that are not taken.
-        self._unanswered = 0
+        # Those that no call has taken.
         self._answers: list[Answer] = []
 
     def on_commit(self, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
         """Take an answer. Called by librdkafka while the consumer is polled."""
-        self._unanswered -= 1
         self._answers.append((error, partitions))
-
-    def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
-        """Start an asynchronous commit."""
-        super().begin(consumer, positions)
-        self._unanswered += 1
 
     def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Wait:
         """Return a call that commits asynchronously, and polls until it is answered."""
@@ -131,13 +124,6 @@ class OutsideCommits(ConsumerCommits):
         """Return the answers that no call has taken."""
         taken, self._answers = self._answers, []
         return taken
-
-    def is_answered(self, consumer: Consumer, timeout_s: float) -> bool:
-        """Poll until all are answered; False: `close` of the consumer would wait for an answer."""
-        ends_s = time.monotonic() + timeout_s
-        while self._unanswered > 0 and time.monotonic() < ends_s:
-            self._listen(consumer, POLL_S)
-        return self._unanswered <= 0
 
     def _take(self, wanted: Mapping[TopicPartition, int]) -> Answer | None:
         """Return the answer that names these offsets: one of an earlier commit may be late."""

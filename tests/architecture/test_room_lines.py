@@ -35,7 +35,7 @@ BUDGETS = {
     "otel": 12,
     "outputs": 3540,
     "positions": 2560,
-    "progress": 1980,
+    "progress": 1970,
     "records": 850,
     "recovery": 1780,
     "redrive": 400,

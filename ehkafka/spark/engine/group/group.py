@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException
 
+from ehkafka.checks.inspection import Overdue, bounded
 from ehkafka.checks.target import Target
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.keys.watch import CredentialWatch
@@ -218,20 +219,20 @@ class Group:
         self.commits.serve(timeout_s)
 
     def close(self, *, deadline_s: float) -> None:
-        """Let the mirror write what it owes, and close the client, unless its last commit has no answer."""
+        """Let the mirror write what it owes, and close the client, which may wait for the last answer."""
         self._identity.stop()
         self._mirroring.stop(deadline_s=deadline_s, at_once=False)
         self._credential.stop()
         if self._consumer is None:
             return
-        if self._outside.is_answered(self._consumer, ANSWER_S):
-            self._consumer.close()
-            return
-        _LOG.warning(
-            "%s: the broker has not answered the last commit, so the client is not closed. It goes with the "
-            "process, and other runs can have the group. Look at the broker and the network.",
-            self._whose,
-        )
+        try:
+            bounded(self._consumer.close, ANSWER_S, "close")
+        except Overdue:
+            _LOG.warning(
+                "%s: the broker has not answered the last commit, so the client is not closed. It goes with "
+                "the process, and other runs can have the group. Look at the broker and the network.",
+                self._whose,
+            )
 
     @property
     def _opened(self) -> Consumer:
