@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError
-
+from ehkafka.checks.group import NOT_YET
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.group import LIVE
@@ -23,7 +22,7 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaError
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.intake.context import IntakeContext
@@ -36,12 +35,6 @@ if TYPE_CHECKING:
 # A query is one epoch of all its partitions, but of those whose log is recreated meanwhile.
 _EPOCH = 1
 AGAIN_S = 0.2
-_NOT_YET = {
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError._WAIT_COORD,  # noqa: SLF001 - librdkafka's own codes start with an underscore
-}
 
 
 class Commits:
@@ -174,7 +167,7 @@ class Commits:
                 raise self.fatal
             if says_more and classify(refusal) is CommitError.METADATA:
                 continue  # without it, at once
-            if refusal.code() not in _NOT_YET or time.monotonic() >= ends_s:
+            if refusal.code() not in NOT_YET or time.monotonic() >= ends_s:
                 raise EndpointError(
                     f"{self._whose}: where it begins could not be committed: "
                     f"{ended(describe_error(refusal))} "
