@@ -20,13 +20,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import ehkafka
 from ehkafka.errors import ActionRefusedError, UnfinishedError
 from ehkafka.events import RecordSkipped
-from ehkafka.lanes.order import KeyReader, by_topic_partition
+from ehkafka.lanes.order import KeyReader
 from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.contract.conftest import FAST_GROUP
 from tests.contract.in_loop import InLoop
 from tests.kit.random_handlers import Handlers
 from tests.kit.random_judge import Judge, Seen
-from tests.kit.random_plan import ALONE, BATCHES, PARTITIONS, Place, Plan, draw
+from tests.kit.random_plan import ALONE, BATCHES, PARTITIONS, Place, Plan, by_group, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,8 @@ SEEDS = int(os.environ.get("EHKAFKA_RANDOM_APP_SEEDS", str(ALONE)))
 LIMIT_S = 30.0
 # Records come for so long, where not all at once.
 FEED_S = 0.7
-# A seed whose records of several partitions are received in turns, and by several workers.
-IN_TURNS = 4
+# A seed whose records have several keys in each batch.
+BY_GROUP = 3
 
 
 class Run:
@@ -241,10 +241,9 @@ def test_no_promise_is_broken_at_random(run: Callable[[int], list[str]], seed: i
 def test_mutant_all_records_have_the_first_ones_key(
     run: Callable[[int], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys that are read late, of several partitions at once, are each its own record's."""
-    assert draw(IN_TURNS).options["order_by"] is by_topic_partition
-    monkeypatch.setattr(
-        KeyReader, "keys", lambda _self, messages: [by_topic_partition(messages[0])] * len(messages)
-    )
-    faults = [fault for _ in range(3) for fault in run(IN_TURNS)]
-    assert any("overlaps" in fault for fault in faults), faults[:5]
+    """Keys that are read together are each its own record's: else the next batch names them otherwise."""
+    assert draw(BY_GROUP).options["order_by"] is by_group
+    keys = KeyReader.keys
+    monkeypatch.setattr(KeyReader, "keys", lambda self, messages: keys(self, messages)[:1] * len(messages))
+    faults = [fault for _ in range(3) for fault in run(BY_GROUP)]
+    assert any("overlaps" in fault or "overtakes" in fault for fault in faults), faults[:5]
