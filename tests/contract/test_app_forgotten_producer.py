@@ -92,42 +92,34 @@ def test_a_forgotten_producer_id_is_replaced_and_every_letter_is_written(
     assert len(events.of(ProducerReplaced)) == 1
 
 
-def test_letters_without_an_acknowledgement_turn_health_red_until_they_are_safe(
-    lab: Any, forgetful: ForgetfulBroker, events: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_function", [False, True])
+def test_letters_without_an_answer_turn_health_red_until_they_are_safe(
+    lab: Any, forgetful: ForgetfulBroker, events: Any, monkeypatch: pytest.MonkeyPatch, *, is_function: bool
 ) -> None:
-    """A silent broker is reported like a refusal, with the reason; the acknowledgement ends it."""
-    monkeypatch.setattr(target, "LATE_S", 0.3)
-    app = lab.start(fails_on_bad, on_failure=TO_DEAD)
-    forgetful.broker.move_leader("dead", 0, None)
-    lab.produce("bad a")
-    wait_until(lambda: not app.health().ok and events.of(DeadLetterFailed))
-    (reason,) = app.health().reasons
-    assert "The dead letter of t[0]@0 has not been acknowledged by dead" in reason
-    assert "the broker has not answered" in reason
-    (late,) = events.of(DeadLetterFailed)
-    assert (late.offset, late.key, late.to, late.retry_s) == (0, "bad", "dead", 0.0)
-    forgetful.broker.move_leader("dead", 0, 1)
-    wait_until(lambda: app.health().ok and lab.committed() == 2)
-
-
-def test_a_letter_function_that_does_not_return_turns_health_red(
-    lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its thread is inside it, and no other one would report it."""
+    """A silent broker, or a function that does not return, is reported like a refusal, with the reason."""
     monkeypatch.setattr(target, "LATE_S", 0.3)
     go_on = threading.Event()
 
     def keep(_letter: Any) -> None:
         go_on.wait(20.0)
 
-    app = lab.start(fails_on_bad, on_failure=ehkafka.DeadLetter(keep))
-    lab.produce("bad")
+    app = lab.start(fails_on_bad, on_failure=ehkafka.DeadLetter(keep) if is_function else TO_DEAD)
+    if not is_function:
+        forgetful.broker.move_leader("dead", 0, None)
+    lab.produce("bad a")
     wait_until(lambda: not app.health().ok and events.of(DeadLetterFailed))
-    assert "acknowledged by keep" in app.health().reasons[0]
-    assert "the function has not returned" in app.health().reasons[0]
-    assert len(events.of(DeadLetterFailed)) == 1
+    (reason,) = app.health().reasons
+    assert (
+        f"The dead letter of t[0]@0 has not been acknowledged by {'keep' if is_function else 'dead'}"
+        in reason
+    )
+    assert ("the function has not returned" if is_function else "the broker has not answered") in reason
+    (late,) = events.of(DeadLetterFailed)
+    assert (late.offset, late.key, late.retry_s) == (0, "bad", 0.0)
     go_on.set()
-    wait_until(lambda: app.health().ok and lab.committed() == 1)
+    if not is_function:
+        forgetful.broker.move_leader("dead", 0, 1)
+    wait_until(lambda: app.health().ok and lab.committed() == 2)
 
 
 @pytest.mark.usefixtures("forgetful")
