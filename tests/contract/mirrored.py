@@ -11,7 +11,7 @@ from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.progress.metadata import LogFacts, encode
+from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
 from tests.kit.bad_store import BadStore
 
 if TYPE_CHECKING:
@@ -46,6 +46,13 @@ def commit_of(lab: Any, partition: int = 0, topic: str = "t") -> tuple[int, str]
         return found.offset, found.metadata or ""
     finally:
         consumer.close()
+
+
+def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
+    """Return the ranges that the group's commit says are finished."""
+    offset, metadata = commit_of(lab)
+    decoded = decode(metadata, offset)
+    return decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ()
 
 
 def text_of(next_offset: int, *finished: tuple[int, int], **facts: Any) -> str:

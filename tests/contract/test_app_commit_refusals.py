@@ -12,7 +12,7 @@ import ehkafka
 from ehkafka.events import AppStopped, CommitFailed, PartitionAssigned, PartitionLost, RecordsLeft
 from ehkafka.testing import ApiKey
 from tests.contract.conftest import ends_with
-from tests.kit.inside import inside
+from tests.contract.mirrored import commit_of, finished_in
 from tests.kit.waiting import wait_until
 
 T0 = ehkafka.TopicPartition("t", 0)
@@ -158,13 +158,11 @@ def test_metadata_that_the_broker_finds_too_large_is_left_out(lab: Any, recorder
     first, gate = recorder.block(b"first"), recorder.block(b"slow")
     app = lab.start(recorder, commit_interval_s=60.0, commit_every_records=1)
     lab.produce("first slow b")
-    wait_until(lambda: inside(app).ledger.acknowledged(T0) is not None)
-    wait_until(lambda: inside(app).ledger.acknowledged(T0).metadata)
+    wait_until(lambda: finished_in(lab))
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     first.set()
     wait_until(lambda: lab.committed() == 1)
-    wait_until(lambda: inside(app).ledger.acknowledged(T0).next_offset == 1)
-    assert inside(app).ledger.acknowledged(T0).metadata is None
+    assert commit_of(lab) == (1, "")
     assert [failed.retriable for failed in events.of(CommitFailed)] == [True]
     assert app.health().ok
     gate.set()

@@ -9,9 +9,8 @@ import pytest
 
 import ehkafka
 from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored, ProgressTruncated
-from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.testing import ApiKey
-from tests.contract.mirrored import commit, commit_of, text_of
+from tests.contract.mirrored import commit, commit_of, finished_in, text_of
 from tests.kit.events import Events
 from tests.kit.inside import inside
 from tests.kit.waiting import must_stay, wait_until
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
 
 T0 = ehkafka.TopicPartition("t", 0)
 TEN = "k0 k1 k2 k3 k4 k5 k6 k7 k8 k9"
-
-
-def finished_in(lab: Any) -> tuple[tuple[int, int], ...]:
-    """Return the ranges that the group's commit says are finished."""
-    offset, metadata = commit_of(lab)
-    decoded = decode(metadata, offset)
-    return decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ()
 
 
 def stop_undrained(app: Any) -> None:
