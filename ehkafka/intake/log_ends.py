@@ -101,14 +101,16 @@ class LogEnds:
     def due(self) -> list[Epoch]:
         """Return the epochs to look at now: what lags, what is known of long ago, some others in turn."""
         self._turn = (self._turn + 1) % _TURNS
-        logs, now_s = self._context.owned.logs, self._context.brokers.contact.now_s
+        logs, contact = self._context.owned.logs, self._context.brokers.contact
+        # An answer of the broker may be two looks later.
+        now_s, old_s = contact.now_s, min(FETCHED_S, contact.unreachable_s / 3)
         return [
             one
             for number, one in enumerate(self._context.owned.epochs())
             if number % _TURNS == self._turn
             or one.received.next_offset is None
             or one.received.next_offset != logs.end(one.partition)
-            or logs.age_s(one.partition, now_s) >= FETCHED_S
+            or logs.age_s(one.partition, now_s) >= old_s
         ]
 
     def keep(self, epochs: Iterable[Epoch]) -> None:

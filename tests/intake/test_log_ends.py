@@ -79,7 +79,9 @@ class Asker:
 class Stand:
     """One partition of ours, received up to 10, and the looks at it."""
 
-    def __init__(self, end: int, position: int, received_next: int | None = 10) -> None:
+    def __init__(
+        self, end: int, position: int, received_next: int | None = 10, unreachable_s: float = 15.0
+    ) -> None:
         self.client: Any = Client(end, position)
         self.clock = VirtualClock()
         self.epoch = Epoch(P0, 1, {})
@@ -88,7 +90,7 @@ class Stand:
         route: Any = SimpleNamespace(name="h", hub=Hub())
         self.owned[P0] = OwnedPartition(route, self.epoch)
         self.asker, self.events = Asker(), list[Any]()
-        self.contact = Contact(self.clock.now_s)
+        self.contact = Contact(self.clock.now_s, unreachable_s)
         self.flow = SimpleNamespace(paused=set[TopicPartition]())
         context: Any = SimpleNamespace(
             owned=self.owned,
@@ -276,3 +278,22 @@ def test_partitions_without_a_record_to_come_are_looked_at_in_turn() -> None:
     assert all({P0, others[0]} <= {*look} for look in looks)
     assert sorted({one for look in looks for one in look}) == sorted(stand.owned)
     assert sum(map(len, looks)) == 2 * 4 + 6
+
+
+@pytest.mark.parametrize(("unreachable_s", "looks_max"), [(1.0, 20), (2.0, 20), (4.0, 20), (15.0, 6)])
+def test_a_quiet_log_is_looked_at_before_its_number_is_too_old(unreachable_s: float, looks_max: int) -> None:
+    """However soon that is: else its broker would count as silent. By default it stays at its turns."""
+    stand = Stand(10, 10, unreachable_s=unreachable_s)
+    age_s = looks = 0.0
+    for _ in range(20):
+        stand.clock.advance(0.5)
+        age_s = max(age_s, stand.age_s()) if looks else 0.0
+        # As of the last statistics.
+        stand.contact.leaders = {P0: Leader("b", stand.clock.now_s() - unreachable_s / 6)}
+        stand.log_ends.has_drained = True
+        due = stand.log_ends.due()
+        stand.log_ends.check(stand.client, due)
+        stand.log_ends.keep(due)
+        looks += len(due)
+    assert age_s < unreachable_s
+    assert looks <= looks_max
