@@ -180,7 +180,10 @@ class OwnProducer:
         return message
 
     def take(self, message: Message, *, waits: bool) -> bool:
-        """Take a message; False: there is no room. Raises `NotDeliveredError` after the end."""
+        """Take a message; False: there is no room.
+
+        Raises `NotDeliveredError` after the end, and for a message that has timed out.
+        """
         topic = message.output.topic
         if topic not in self.topics:
             self._endpoint.prepare_topics([topic])
@@ -189,7 +192,11 @@ class OwnProducer:
             self._start()
         # A function that a future calls never waits: it runs on the only thread that makes room.
         may_wait = waits and not self.owns(threading.current_thread())
-        if not (self._outputs.has_room() or (may_wait and self._outputs.wait_for_room(message))):
+        if may_wait and not self._outputs.has_room():
+            self._outputs.wait_for_room(message)
+        if self._outputs.is_closed or message.output.has_ended:
+            raise self._not_sent(topic)
+        if not self._outputs.has_room():
             return False
         with self._lock:
             self._last += 1
@@ -197,12 +204,16 @@ class OwnProducer:
             self._unanswered.append(message)
         try:
             self._outputs.put(message, message.output, message.output.size, waits=False)
-        except NotSentError:
+        except NotSentError:  # at this very moment
             self._note_answered(message)
-            if not self._outputs.is_closed:
-                return False  # it has timed out
-            raise NotDeliveredError(f"A message to {topic!r} was not sent: the app has ended.") from None
+            raise self._not_sent(topic) from None
         return True
+
+    def _not_sent(self, topic: str) -> NotDeliveredError:
+        why = ": the app has ended."
+        if not self._outputs.is_closed:
+            why = f" within message.timeout.ms: {self._outputs.count()} messages wait for the broker."
+        return NotDeliveredError(f"A message to {topic!r} was not sent{why}")
 
     def no_room(self, topic: str) -> NotDeliveredError:
         """Return the error for a message that found no room."""

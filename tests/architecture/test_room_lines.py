@@ -33,7 +33,7 @@ BUDGETS = {
     "middleware.py": 250,
     "offsets": 1680,
     "otel": 12,
-    "outputs": 3540,
+    "outputs": 3550,
     "positions": 2560,
     "progress": 1970,
     "records": 850,

@@ -333,6 +333,35 @@ def test_asend_waits_for_room_that_another_thread_takes_first(out: Any, monkeypa
     assert asyncio.run(app.producer.asend("t", b"2")) == Delivered("t", 0, 0)
 
 
+@pytest.mark.parametrize("ends_first", ["the message", "the app"])
+def test_asend_without_room_ends_with_the_message_or_the_app(
+    out: Any, monkeypatch: Any, ends_first: str
+) -> None:
+    """During an outage no answer makes room; a message that was never taken leaves no trace."""
+    timeout_ms = 1_500 if ends_first == "the message" else 60_000
+    app = out.start(idle, stop_s=1.0, producer={"message.timeout.ms": timeout_ms})
+    app.producer.send("audit", b"0").result(LIMIT_S)
+    own = app.current_run.sending.messages
+    monkeypatch.setattr(own._outputs, "_outputs_max", 2)
+    out.broker.take_down()
+
+    async def send() -> list[Any]:
+        sends = [asyncio.create_task(app.producer.asend("audit", b"x")) for _ in range(4)]
+        await asyncio.sleep(0.3)
+        assert len(own._unanswered) == 2
+        if ends_first == "the app":
+            await asyncio.to_thread(app.stop)
+        return await asyncio.wait_for(asyncio.gather(*sends, return_exceptions=True), LIMIT_S)
+
+    found = asyncio.run(send())
+    assert [type(one) for one in found] == [NotDeliveredError] * 4
+    words = (
+        "not sent within message.timeout.ms" if ends_first == "the message" else "not sent: the app has ended"
+    )
+    assert [words in str(one) for one in found] == [False, False, True, True]
+    assert not own._unanswered
+
+
 def test_in_a_worker_process_it_says_what_to_do(out: Any) -> None:
     """There nothing of the app runs."""
     out.produce("a")
