@@ -59,11 +59,6 @@ class TransactionSaver(ProgressSaver):
         super().forget(partition, epoch)
         self._refuted.pop(partition, None)
 
-    def refused(self, longest_bytes: int) -> None:
-        """Write shorter texts from now on, also for positions that have not changed since the refusal."""
-        super().refused(longest_bytes)
-        self._last.clear()
-
     def _committed_ranges(self, partition: TopicPartition, next_offset: int) -> Ranges:
         """Return the ranges that are committed at or above an offset."""
         committed = self._committed(partition)

@@ -32,7 +32,14 @@ from tests.lanes import (
 from tests.lanes.inbox_world import histories
 from tests.progress import test_between_looks, test_ledger
 from tests.simulation.seeds import seeds
-from tests.transactions import test_group_commits, test_held, test_loop, test_next_producer, test_search
+from tests.transactions import (
+    test_group_commits,
+    test_held,
+    test_loop,
+    test_next_producer,
+    test_saving,
+    test_search,
+)
 
 IN = (
     *(backpressure, flow, pace),
@@ -43,7 +50,7 @@ IN = (
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),
     *(test_seen, test_slow_start, test_waiting),
-    *(test_group_commits, test_held, test_loop, test_next_producer, test_search),
+    *(test_group_commits, test_held, test_loop, test_next_producer, test_saving, test_search),
     # Last: it has a `Waiting` too.
     owned,
 )
@@ -320,9 +327,9 @@ TransactionSaver._bound_by: what an aborted commit said stays known above a refu
 TransactionSaver._bound_by: what an aborted commit said is said again
     self._last.pop(place, None) -> pass
     by way="short-texts", first=24
-TransactionSaver.refused: a text that was refused is offered again
+ProgressSaver.refused: a text that was refused is offered again
     self._last.clear() -> pass
-    by way="short-texts", first=13
+    by test_a_short_text_is_not_refused_along_with_a_long_one
 TransactionSaver._trims_to: where batches end is forgotten before that is committed
     min(next_offset, committed.next_offset if committed else 0) -> next_offset
     by first=39

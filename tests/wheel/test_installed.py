@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
 
 # Each runs against the wheel, outside of the checkout: an app's life, and the fixtures that the wheel brings.
-TESTS = ("contract/test_app_lifecycle.py", "testing/test_plugin.py")
+TESTS = ("contract/test_app_commits.py", "testing/test_plugin.py")
 IMPORT_ALL = """
 import importlib, pkgutil, ehkafka
 for module in pkgutil.walk_packages(ehkafka.__path__, "ehkafka."):
@@ -118,12 +118,11 @@ def test_the_first_app_of_the_readme_runs_by_the_installed_command(
 @pytest.mark.timeout(RUN_S)
 def test_tests_of_ours_pass_against_the_wheel(installed: Installed) -> None:
     """They and what they share are copied: nothing of the checkout is on their path."""
-    for part in ("conftest.py", "kit", *{test.partition("/")[0] + "/conftest.py" for test in TESTS}, *TESTS):
-        source, target = ROOT / "tests" / part, installed.folder / "tests" / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
-    batches = "contract/batch_store.py"
-    shutil.copy(ROOT / "tests" / batches, installed.folder / "tests" / batches)
+    copied = installed.folder / "tests"
+    for room in ("kit", *(test.partition("/")[0] for test in TESTS)):
+        shutil.copytree(ROOT / "tests" / room, copied / room, ignore=shutil.ignore_patterns("test_*"))
+    for name in ("conftest.py", *TESTS):
+        shutil.copy(ROOT / "tests" / name, copied / name)
     options = "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\npythonpath = ['.']\n"
     (installed.folder / "pyproject.toml").write_text(options)
     shown = installed.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests")
