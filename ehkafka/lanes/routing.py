@@ -13,11 +13,12 @@ or a handler may not start yet. The router puts a key's next record there like a
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from itertools import chain, groupby, repeat
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.decision import Attempt
+from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.slow_start import SlowStart
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import Attempts
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Owner
     from ehkafka.lanes.unread import ReadKeys
     from ehkafka.records import TopicPartition
@@ -102,12 +102,8 @@ class Router:
         """Put records of one partition, ascending, behind the others of their keys."""
         epoch.add(entries, sum(map(_SIZE_OF, entries)))
         if (home := self.only_home()) is not None and epoch.drain_limit is None:
-            if waits := self._waiting_of(epoch):
-                for entry in entries:
-                    if entry[KEY] in waits:
-                        self.put(waits[entry[KEY]], entry)
-                entries = [entry for entry in entries if entry[KEY] not in waits]
-            self.settle(home, entries)
+            waits = self.held or self.slow.keys
+            self.settle(home, self._put_behind(epoch, entries) if waits else entries)
         elif self.piles.is_open and epoch.drain_limit is None:
             self._append(epoch, entries)
         else:
@@ -154,10 +150,16 @@ class Router:
         home = self.open[0] if self.open and self.width == 1 and self.piles.is_open else None
         return None if any(inbox is not home for inbox in self.moving()) else home
 
-    def _waiting_of(self, epoch: Epoch) -> dict[Hashable, Held]:
-        """Return the keys of a partition that wait or start slowly."""
-        waiting = chain(self.held, self.slow.keys.values())
-        return {held.key: held for held in waiting if held.owners is epoch.owners}
+    def _put_behind(self, epoch: Epoch, entries: Sequence[Entry]) -> list[Entry]:
+        """Put the records of keys that wait or start slowly behind the others of these; return the rest."""
+        owner_of, rest = epoch.owners.get, list[Any]()
+        for entry in entries:
+            owner = owner_of(entry[KEY])
+            if owner is not None and isinstance(owner[0], Held):
+                self.put(owner[0], entry)
+            else:
+                rest.append(entry)
+        return rest
 
     def place(self, entry: Entry) -> None:
         """Put a record that is counted already where it belongs: into its key's inbox, a pile, or back."""

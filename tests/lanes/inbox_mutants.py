@@ -242,7 +242,7 @@ Unread._finish: unread: a result of an ended epoch counts
 Waiting.fail: fail: keys stay unread
     router.unread.end() -> pass
 Router.route: receive: records of a waiting key run
-    if waits := self._waiting_of(epoch): -> if waits := {}:
+    waits = self.held or self.slow.keys -> waits = False
     by is_unread=True, is_narrow=True
 Waiting._waiting_key: pause: keys stay unread
     self.router.unread.end() -> pass
@@ -289,8 +289,8 @@ Ending.end: end: keys in slow start stay
 put_back.put_back: put back: keys in slow start
     router.slow.end_all() -> pass
     by is_batch=True
-Router._waiting_of: slow start: records pass where all others have one home
-    chain(self.held, self.slow.keys.values()) -> self.held
+Router.route: slow start: records pass where all others have one home
+    waits = self.held or self.slow.keys -> waits = self.held
     by is_unread=True, is_narrow=True
 Waiting._hold: slow start: no retry of a key that waits again
     router.slow.take(held)\n        self.held[held] = None -> router.slow.take(held)

@@ -122,3 +122,21 @@ def test_a_look_over_many_records_looks_at_those_that_have_moved() -> None:
     for moved in (1, 5):
         _go_on(core, moved)
         assert _inspect(core, epochs, 0.003 * moved) <= least + 6 * moved * CONSUMERS
+
+
+class _Unseen(dict[Any, None]):
+    """Keys of which a caller asks whether they wait, and never which ones wait."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError("all waiting keys were looked at")
+
+
+def test_what_arrives_looks_at_no_other_waiting_key() -> None:
+    """With one consumer, too: a thousand keys may wait in each of a hundred partitions."""
+    bench = InboxBench(consumers=1)
+    epoch = bench.assign(0)
+    bench.receive(epoch, "a0")
+    bench.fail(bench.call("a"), HoldHead("poison"))
+    bench.router.held = _Unseen(bench.router.held)
+    bench.receive(epoch, "a1 b2 a3")
+    assert [len(inbox.q) for inbox in (*bench.waiting.held, *bench.router.inboxes)] == [3, 1]
