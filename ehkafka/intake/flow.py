@@ -107,6 +107,9 @@ class _Pause:
     size: int
     # When it may go on though it is as stuck as it was.
     again_s: float
+    # All were paused: it goes on when the whole is half empty, too. A program may keep that much until later
+    # records come.
+    was_full: bool
 
 
 @dataclass(slots=True)
@@ -195,10 +198,11 @@ class FlowControl:
             self._pause_stuck(one.load, now_s)
         return [one.load.partition for one in over]
 
-    def _pause_stuck(self, load: Load, now_s: float) -> None:
+    def _pause_stuck(self, load: Load, now_s: float, *, was_full: bool = False) -> None:
         wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(load.partition, _AGAIN_S / 2))
         self._waits[load.partition] = wait_s
-        self._stuck[load.partition] = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s)
+        pause = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s, was_full)
+        self._stuck[load.partition] = pause
         self.paused.add(load.partition)
 
     def over_parked_share(self, loads: Iterable[Load], partitions: int) -> list[Load]:
@@ -218,7 +222,7 @@ class FlowControl:
         """Return what is left to pause because the whole backlog is full."""
         rest = [load for load in loads if load.partition not in self.paused]
         for load in rest:
-            self._pause_stuck(load, now_s)
+            self._pause_stuck(load, now_s, was_full=True)
         return [load.partition for load in rest]
 
     def to_resume(self, loads: Iterable[Load], amounts: Amounts, now_s: float) -> list[TopicPartition]:
@@ -232,7 +236,7 @@ class FlowControl:
             for load in loads
             if load.partition in self.paused
             and load.partition not in self.by_hand
-            and self._may_go_on(load, room, now_s)
+            and self._may_go_on(load, room, now_s, amounts)
             and (load.partition not in self.parked_full or _is_half_parked(load, *parked))
         ]
         self.paused.difference_update(going)
@@ -248,7 +252,7 @@ class FlowControl:
             2 * self._largest_bytes, limits.backlog_bytes_max // 2
         )
 
-    def _may_go_on(self, load: Load, room: tuple[int, int], now_s: float) -> bool:
+    def _may_go_on(self, load: Load, room: tuple[int, int], now_s: float, amounts: Amounts) -> bool:
         pause = self._stuck.get(load.partition)
         if pause is None:
             return True
@@ -256,6 +260,9 @@ class FlowControl:
         size = load.backlog_bytes if load.backlog_records else 0
         if load.backlog_records <= pause.records // _RESUME_PARTS and size <= pause.size // _RESUME_PARTS:
             self._waits.pop(load.partition, None)
+            return True
+        records, free_size = self._free(amounts)
+        if pause.was_full and records >= amounts.backlog_records and free_size >= amounts.backlog_bytes:
             return True
         return load.backlog_records <= room[0] and load.backlog_bytes <= room[1] and now_s >= pause.again_s
 

@@ -202,16 +202,28 @@ def test_a_full_backlog_ends_for_those_that_moved_though_one_holds_more_than_hal
         (_loads(700, 120, 120, 0), []),  # a sixteenth is not free yet
         (_loads(700, 37, 120, 0), [P1, P3]),
         (_loads(700, 37, 37, 0), [P2]),
-        (_loads(176, 37, 37, 0), []),
-        (_loads(175, 37, 37, 0), [P0]),
+        (_loads(427, 37, 37, 0), []),
+        (_loads(426, 37, 37, 0), [P0]),
     ]
     for loads, going in steps:
         assert flow.to_resume(loads, Amounts(sum(load.backlog_records for load in loads), 0), 0.5) == going
     flow = _flow(size=1_000, seen=1)
     flow.to_pause_all(_loads(8, size=1_000), 0.0)
-    for records, size in ((2, 999), (2, 251), (3, 250)):
+    for records, size in ((2, 999), (2, 501)):
         assert flow.to_resume(_loads(records, size=size), Amounts(records, size), 0.5) == []
     assert flow.to_resume(_loads(2, size=250), Amounts(2, 250), 0.5) == [P0]
+
+
+def test_a_full_backlog_ends_for_all_once_it_is_half_empty() -> None:
+    """By records and by bytes, whatever each holds: a program may keep so much until later records come."""
+    flow = _flow()
+    flow.to_pause_all(_loads(600, 400), 0.0)
+    assert flow.to_resume(_loads(351, 150), Amounts(501, 0), 0.5) == []
+    assert flow.to_resume(_loads(350, 150), Amounts(500, 0), 0.5) == [P0, P1]
+    flow = _flow(size=1_000, seen=1)
+    flow.to_pause_all(_loads(8, size=1_000), 0.0)
+    assert flow.to_resume(_loads(3, size=501), Amounts(3, 501), 0.5) == []
+    assert flow.to_resume(_loads(3, size=500), Amounts(3, 500), 0.5) == [P0]
 
 
 def test_a_revoked_partition_comes_back_unpaused() -> None:
