@@ -83,6 +83,7 @@ Router._pull: pull: records of the key stay
     if entry[KEY] in keys and self.name_of(entry) in names -> if False
 Router._pull: pull: where a key in slow start goes on is forgotten
     self.slow.has_moved(inbox, entry, number) -> pass
+    by first=1457
 Router.settle: settle: keys are not owned
     epoch.owners.update(dict.fromkeys(map(_KEY_OF, run), (inbox, inbox.sent))) -> pass
 Router.put_all: put all: keys are not owned
