@@ -131,7 +131,7 @@ class Aside:
 
     def takes(self, output: Output) -> bool:
         """Take an output whose group is here; False: it may be sent with others. The caller has the lock."""
-        if output.group not in self._turns:
+        if not self._turns or output.group not in self._turns:
             return False
         self._outputs.aside[output.group].append(output)
         return True

@@ -76,6 +76,11 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
         """The records that its outputs belong to."""
         return (self,)  # it has the places of an entry
 
+    def has_ended(self) -> bool:
+        """Tell whether the epochs of all its records have ended."""
+        ended: bool = self[EPOCH].ended
+        return ended
+
     def acknowledged(self, written: Any = None) -> None:
         """Take note: one of its outputs is acknowledged, by the report `written` if each has one."""
 
@@ -101,6 +106,10 @@ class BatchSource(Source):
     def entries(self) -> Sequence[Entry]:
         """The records that its outputs belong to."""
         return self._entries
+
+    def has_ended(self) -> bool:
+        """Tell whether the epochs of all its records have ended."""
+        return all(entry[EPOCH].ended for entry in self._entries)
 
 
 class Output(NamedTuple):
@@ -163,7 +172,7 @@ def has_ended(source: Entry | Source) -> bool:
     """Tell whether the epochs of all records of an output have ended."""
     if type(source) is tuple:
         return source[EPOCH].ended
-    return all(entry[EPOCH].ended for entry in source.entries)  # type: ignore[union-attr]
+    return source.has_ended()  # type: ignore[union-attr]
 
 
 def places_of(sources: Iterable[Entry | Source]) -> Iterator[tuple[Epoch, int]]:

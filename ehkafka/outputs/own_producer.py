@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import NotDeliveredError, describe
 from ehkafka.events import MessageNotDelivered
+from ehkafka.lanes.inbox import SIZE
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.encoding import checked_partition, checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.one_producer import ALONE, producer_of
-from ehkafka.outputs.output import Output, OutputRefusedError, Source
+from ehkafka.outputs.output import OutputRefusedError, Source
 from ehkafka.outputs.properties import check_producer, message_properties, message_timeout_s, output_bytes_max
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import NotSentError, Unacknowledged
@@ -70,15 +71,22 @@ class Message(Source):
 
     takes_refusals = True
     owner: OwnProducer
-    output: Output
+    # What is sent: an output but for its first two places, of which one would be the message itself.
+    parts: tuple[Any, ...]
     future: Future[Delivered]
     serial: int
     # The functions that its future calls have returned.
     is_answered = False
 
+    @property
+    def topic(self) -> str:
+        """The name of its topic."""
+        topic: str = self.parts[0]
+        return topic
+
     def acknowledged(self, written: Any = None) -> None:
         """Answer the future."""
-        where = Delivered(self.output.topic, written.partition(), written.offset())
+        where = Delivered(self.topic, written.partition(), written.offset())
         self.owner.answer(self, where)
 
     def refused(self, error: OutputRefusedError) -> None:
@@ -175,8 +183,7 @@ class OwnProducer:
         message.owner, message.future = self, Future()
         # So `cancel` does nothing: a message cannot be called back.
         message.future.set_running_or_notify_cancel()
-        # No origin decides on it: the message itself takes refusals.
-        message.output = Output(None, message, topic, data, its_key, pairs, number)  # type: ignore[arg-type]
+        message.parts = topic, data, its_key, pairs, number
         return message
 
     def take(self, message: Message, *, waits: bool) -> bool:
@@ -184,7 +191,7 @@ class OwnProducer:
 
         Raises `NotDeliveredError` after the end, and for a message that has timed out.
         """
-        topic = message.output.topic
+        topic = message.topic
         if topic not in self.topics:
             self._endpoint.prepare_topics([topic])
             self.topics.add(topic)
@@ -192,20 +199,21 @@ class OwnProducer:
             self._start()
         # A function that a future calls never waits: it runs on the only thread that makes room.
         may_wait = waits and not self.owns(threading.current_thread())
-        if may_wait and not self._outputs.has_room():
-            self._outputs.wait_for_room(message)
-        if self._outputs.is_closed or message.output.has_ended:
+        has_room = self._outputs.has_room() or (may_wait and self._outputs.wait_for_room(message))
+        if self._outputs.is_closed or message.has_ended():
             raise self._not_sent(topic)
-        if not self._outputs.has_room():
+        if not has_room:
             return False
         with self._lock:
             self._last += 1
             message.serial = self._last
             self._unanswered.append(message)
         try:
-            self._outputs.put(message, message.output, message.output.size, waits=False)
+            # No origin decides on it: the message itself takes refusals.
+            self._outputs.put(message, (None, message, *message.parts), message[SIZE], waits=False)
         except NotSentError:  # at this very moment
-            self._note_answered(message)
+            message.is_answered = True
+            self._drop_answered()
             raise self._not_sent(topic) from None
         return True
 
@@ -242,19 +250,18 @@ class OwnProducer:
                 message.future.set_exception(result)
         except InvalidStateError:
             return  # the end has failed it, and its report is late
-        self._note_answered(message)
+        message.is_answered = True
 
     def fail(self, message: Message, reason: str) -> None:
         """Report a message that is not delivered, and fail its future."""
-        topic = message.output.topic
+        topic = message.topic
         text = f"A message of app.producer to {topic!r} was not delivered: {ended(reason)}"
         # Reported first: a thread that waits for the future may end the program.
         self._report(MessageNotDelivered(topic, reason))
         self.answer(message, NotDeliveredError(f"{text} Send it again if it is still needed."))
 
-    def _note_answered(self, message: Message) -> None:
+    def _drop_answered(self) -> None:
         with self._lock:
-            message.is_answered = True
             while self._unanswered and self._unanswered[0].is_answered:
                 self._unanswered.popleft()
             self._answered.notify_all()
@@ -275,10 +282,11 @@ class OwnProducer:
         )
 
     def _drop_late(self) -> None:
-        """Have the sender drop messages that have timed out. In each of its turns."""
+        """Drop answered messages; have the sender drop those that have timed out. In each of its turns."""
+        self._drop_answered()
         with self._lock:
             first = self._unanswered[0] if self._unanswered else None
-        if first is not None and first.output.has_ended and not first.future.done():
+        if first is not None and first.has_ended() and not first.future.done():
             self._sender.end(0.0)
 
     def _died(self, error: BaseException) -> None:
@@ -292,6 +300,7 @@ class OwnProducer:
             left = [one for one in self._unanswered if not one.future.done()]
         for message in left:
             self.fail(message, f"{ended(why)} Whether it was written is not known")
+        self._drop_answered()
 
     def _report(self, event: Event) -> None:
         self._emit(event)

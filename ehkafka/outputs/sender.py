@@ -172,7 +172,6 @@ class OutputSender:
 
     def _turn(self) -> None:
         producer, outputs = self._producer, self.outputs
-        self._each_turn()
         if self._purges:
             self._purge()
         if producer.is_lost or self._is_throttled or self._refused:
@@ -188,6 +187,7 @@ class OutputSender:
             gone, self._gone = self._gone, []
             report_gone(gone)
         self._aside.go_on(waits=not outputs.batches)
+        self._each_turn()
         if not (outputs.batches or producer.is_lost):
             self._sleep()
 

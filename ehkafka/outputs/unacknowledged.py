@@ -111,7 +111,7 @@ class Unacknowledged:
         if len(self.added) >= self.count_at or size > SMALL_BYTES_MAX:
             with self.lock:
                 self._count_added()
-        if self.sleeps or isinstance(source, Source):  # its acknowledgement is waited for
+        if self.sleeps:
             self.wake()
 
     def _not_sent(self, source: Entry | Source) -> NotSentError:
@@ -127,6 +127,7 @@ class Unacknowledged:
         """Wait until a put of this source would not wait; False: it has ended meanwhile."""
         with self.lock:
             while self._is_over_bound() and not (self.is_closed or has_ended(source)):
+                self.is_full = True
                 self._room.wait(ROOM_CHECK_S)
             return self.is_closed or not self._is_over_bound()
 
@@ -160,8 +161,9 @@ class Unacknowledged:
 
     def note_room(self) -> None:
         """Tell workers whether there is room. The caller has the lock."""
+        if self.is_full:  # else none waits
+            self._room.notify_all()
         self.is_full = self.is_closed or (self._waits and self._is_over_bound())
-        self._room.notify_all()
 
     # -- the sender ------------------------------------------------------------------------------------
 

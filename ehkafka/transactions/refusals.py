@@ -12,7 +12,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from ehkafka.outputs.output import Source, entries_of, places_of
+from ehkafka.outputs.output import Source, entries_of, has_ended, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -49,6 +49,10 @@ class RefusedSource(Source):
     def entries(self) -> Sequence[Entry]:
         """The records that the output belongs to."""
         return entries_of(self.source)
+
+    def has_ended(self) -> bool:
+        """Tell whether the epochs of all its records have ended."""
+        return has_ended(self.source)
 
     def acknowledged(self, written: Any = None) -> None:
         """Tell the source."""

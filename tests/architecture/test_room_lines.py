@@ -33,7 +33,7 @@ BUDGETS = {
     "middleware.py": 250,
     "offsets": 1680,
     "otel": 12,
-    "outputs": 3550,
+    "outputs": 3570,
     "positions": 2560,
     "progress": 1970,
     "records": 850,
@@ -44,7 +44,7 @@ BUDGETS = {
     "spark": 8780,
     "telemetry": 2740,
     "testing": 2690,
-    "transactions": 1780,
+    "transactions": 1790,
     "wording": 690,
     "workers": 4100,
 }

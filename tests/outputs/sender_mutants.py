@@ -178,6 +178,7 @@ Aside.go_on: a judge's answer counts for nothing
     self._end(place, turn) -> pass
 Aside.go_on: what is with a judge is sent
     or turn.is_with_judge -> or False
+    by test_what_is_with_a_judge_is_not_sent
 Aside.go_on: what is on its way is sent again
     turn.is_under_way or ->
 Aside._opened: a lost producer stays
@@ -269,7 +270,7 @@ Batch._send_each: the first report stands for all
     by test_outputs_with_headers_are_acknowledged_by_the_last_report
 OutputSender._hand_batch: what went before a refused one is not noted
     if batch.flat: -> if not left:
-output.has_ended: a batch ends with the first of its epochs
+BatchSource.has_ended: a batch ends with the first of its epochs
     all(entry[EPOCH].ended -> any(entry[EPOCH].ended
 """,
     histories,

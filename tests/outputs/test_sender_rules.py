@@ -282,6 +282,19 @@ def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
     assert judged == []
 
 
+def test_what_is_with_a_judge_is_not_sent() -> None:
+    """The judge may answer much later, and decides on each refusal once."""
+    answers: list[Answered] = []
+    with calm() as world:
+        world.judge = lambda _output, _error, _tries, answer: answers.append(answer)  # type: ignore[method-assign]
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1")
+        for _ in range(3):
+            turn(world, 100)
+            world.clock.now_s += 60.0
+        assert (len(answers), aside(world)) == (1, [b"a1"])
+
+
 def test_what_is_kept_after_its_epoch_has_ended_is_not_counted() -> None:
     """The judge answers late; a stop would take what is under way for what is kept."""
     answers: list[Answered] = []
