@@ -53,10 +53,8 @@ class Ending:
         router = self._router
         assert partition not in router.epochs, f"{partition} is assigned twice"
         owners = router.shared if router.shared is not None else self._carried.pop(partition, {})
-        epoch = router.epochs[partition] = Epoch(partition, number, owners, finished_before, router.tally)
-        for key in self._waiting.paused_keys:
-            self._waiting.pause_key(key, epoch)
-        return epoch
+        router.epochs[partition] = Epoch(partition, number, owners, finished_before, router.tally)
+        return router.epochs[partition]
 
     # -- draining --------------------------------------------------------------------------------------
 

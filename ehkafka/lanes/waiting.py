@@ -55,8 +55,6 @@ class Waiting:
         # called with the record's next attempt and perhaps a reason. Only builds a value. None where no
         # policy of the handler sends any.
         self.divert: Callable[..., Decision] | None = None
-        # Keys that are paused in all assignments, those to come included.
-        self.paused_keys: set[Hashable] = set()
         # (due, tie breaker, waiting key, its decision); obsolete once the key has another decision.
         self._timers: list[tuple[float, int, Held, Decision]] = []
         self._serial = itertools.count()

@@ -27,7 +27,7 @@ BUDGETS = {
     "headers": 830,
     "http": 2330,
     "intake": 5010,
-    "lanes": 3870,
+    "lanes": 3860,
     "members": 2440,
     "metrics": 11,
     "middleware.py": 250,

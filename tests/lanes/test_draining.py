@@ -82,6 +82,22 @@ def test_a_record_that_fails_during_a_drain_holds_the_position() -> None:
     assert epoch.watermark() == 0
 
 
+def test_a_retry_that_comes_due_during_a_drain_is_called() -> None:
+    """Its record started before, and so the next owner need not repeat what lies above it."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 a2")
+    failing, other = bench.call("a"), bench.call("b")
+    bench.drain(epoch)
+    bench.fail(failing, RetryHead(1.0, "later"))
+    bench.finish(other)
+    bench.drain(epoch)
+    bench.check(1.0)
+    bench.work()
+    assert bench.inboxes.is_drained([epoch])
+    assert epoch.watermark() == 2
+
+
 def test_a_failed_record_keeps_its_key_where_partitions_leave_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

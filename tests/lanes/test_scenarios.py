@@ -64,14 +64,6 @@ def test_what_is_skipped_for_its_age_is_counted() -> None:
     assert bench.inboxes.tally.skipped_records == 2
 
 
-def test_a_pause_everywhere_is_also_for_later_epochs() -> None:
-    """Its key is not known yet where it begins."""
-    bench = InboxBench()
-    bench.waiting.paused_keys.add(b"a")
-    bench.receive(bench.assign(), "a0")
-    assert bench.begin() is None
-
-
 def test_letters_by_hand_are_of_the_records_that_were_named() -> None:
     """Of three, one goes with its partition; what comes in its place is not sent."""
     bench = InboxBench("handler")

@@ -89,9 +89,9 @@ class Chaos:
         if held and rng.random() < 0.5:
             key = rng.choice(held).key
         commands: dict[str, Callable[[SimulatedMember, Hashable], object]] = {
-            "pause": self._pause,
+            "pause": lambda member, key: self._each(member, key, "pause_key"),
             "pause here": lambda member, key: self._each(member, key, "pause_key", is_one=True),
-            "resume": self._resume,
+            "resume": lambda member, key: self._each(member, key, "resume_key"),
             "resume here": lambda member, key: self._each(member, key, "resume_key", is_one=True),
             "retry": lambda member, key: self._each(member, key, "retry_key"),
             "stop": lambda member, _: member.inboxes.router.piles.stop(),
@@ -104,14 +104,6 @@ class Chaos:
         world.note(member.name, "command", name, key)
         with member.hub.locked():
             commands[name](member, key)
-
-    def _pause(self, member: SimulatedMember, key: Hashable) -> None:
-        member.inboxes.waiting.paused_keys.add(key)
-        self._each(member, key, "pause_key")
-
-    def _resume(self, member: SimulatedMember, key: Hashable) -> None:
-        member.inboxes.waiting.paused_keys.discard(key)
-        self._each(member, key, "resume_key")
 
     def _each(self, member: SimulatedMember, key: Hashable, command: str, *, is_one: bool = False) -> None:
         """Give a command for a key of all partitions, or of one."""
@@ -168,8 +160,6 @@ class Chaos:
     def _let_go(self, member: SimulatedMember) -> None:
         with member.hub.locked() as inboxes:
             inboxes.router.piles.resume()
-            for key in sorted(inboxes.waiting.paused_keys, key=str):
-                self._resume(member, key)
             for held in list(inboxes.waiting.held):
                 self._each(member, held.key, "resume_key")
                 self._each(member, held.key, "retry_key")
