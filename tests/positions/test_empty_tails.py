@@ -53,7 +53,7 @@ class Reader:
         """Begin there."""
         self.assigned = [(one.partition, one.offset) for one in partitions]
 
-    def consume(self, _number: int, timeout_s: float) -> list[Any]:
+    def consume(self, number: int, timeout_s: float) -> list[Any]:
         """Return what has come by now."""
         self.clock.advance(timeout_s)
         if is_answered := self.clock.now_s() >= self._answers_s:
@@ -61,7 +61,7 @@ class Reader:
             self._unparsed += self._is_broken(self)
         ends = self.ends if is_answered else {}
         self.fetches.take(fetch_statistics(ends, sent=self._sent, unparsed=self._unparsed))
-        due = [one for at_s, one in self.answers if at_s <= self.clock.now_s()]
+        due = [one for at_s, one in self.answers if at_s <= self.clock.now_s()][:number]
         self.answers = [(at_s, one) for at_s, one in self.answers if one not in due]
         return due
 
@@ -114,6 +114,13 @@ def test_what_the_client_cannot_parse_is_no_empty_tail(clock: VirtualClock) -> N
     late = clock.now_s() + 0.6
     reader = Reader(clock, {0: 10, 1: 10}, (late, found(1)), is_broken=lambda r: 1 not in r.paused)
     assert reader.tails((P0, (7, 10)), (P1, (7, 10))).empty == {P0}
+
+
+def test_a_record_behind_others_that_came_at_once_is_seen(clock: VirtualClock) -> None:
+    """In the very look that would have shown its log's end: a full hand may have left something behind."""
+    at_s = clock.now_s() + 0.4
+    reader = Reader(clock, {0: 10, 1: 10}, *[(at_s, found(partition)) for partition in (1, 1, 0)])
+    assert reader.tails((P0, (7, 10)), (P1, (7, 10))).empty == set()
 
 
 def test_it_ends_with_the_run(clock: VirtualClock) -> None:
