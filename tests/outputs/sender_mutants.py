@@ -272,6 +272,7 @@ OutputSender._hand_batch: what went before a refused one is not noted
     if batch.flat: -> if not left:
 BatchSource.has_ended: a batch ends with the first of its epochs
     all(entry[EPOCH].ended -> any(entry[EPOCH].ended
+    by test_an_output_of_a_batch_is_sent_while_one_of_its_epochs_goes_on
 """,
     histories,
     *IN,

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 
 from ehkafka.outputs import sender, unacknowledged
 from ehkafka.outputs.batch import BATCH_BYTES, Batch
+from ehkafka.outputs.output import BatchSource
 from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
 from tests.outputs.sender_calm import ALL, aside, calm, fail, new, parked, put, settle, taken, turn
 from tests.outputs.sender_world import FOREVER
@@ -280,6 +281,16 @@ def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
         sender.drop_ended()
         sender._answered(output.group, turn_, KafkaError(TOO_LARGE), None)
     assert judged == []
+
+
+def test_an_output_of_a_batch_is_sent_while_one_of_its_epochs_goes_on() -> None:
+    """The records of that epoch are handled here alone."""
+    with calm() as world:
+        source = BatchSource([world._entry(world.epochs[number]) for number in range(2)])
+        world.epochs[0].ended = True
+        world.outputs.put(source, [world, source, "t", b"a1", b"a", None, -1], 10)
+        turn(world, 100)
+        assert world.broker.logs["t", 1] == [b"a1"]
 
 
 def test_what_is_with_a_judge_is_not_sent() -> None:
