@@ -51,9 +51,9 @@ class PartitionState:
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
     `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
     `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
-    new log does. `is_unread`: it stands still, and no other client has read there yet. `has_no_tail`: no
-    record is left up to the end. `unreadable` says from which offset on nothing of it can be read, and why.
-    `unplaced`: why it is not known where it begins.
+    new log does. `is_unread`: it stands still, and no other client has shown yet what is there.
+    `has_no_tail`: no record is left up to the end. `unreadable` says from which offset on nothing of it can
+    be read, and why. `unplaced`: why it is not known where it begins.
     """
 
     partition: TopicPartition

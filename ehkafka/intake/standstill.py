@@ -23,19 +23,24 @@ if TYPE_CHECKING:
     from ehkafka.positions.log_asker import Question
     from ehkafka.records import TopicPartition
 
-# After so long a standstill the log is read, and again after so long.
+# After so long a standstill the log is read; and again after so long where that showed nothing, or something.
 SILENT_S: Final = 3.0
 AGAIN_S: Final = 60.0
+# After such a standstill a log counts as read that shows nothing: a transaction may be open for ever.
+UNKNOWN_S: Final = 30.0
 
 
 class Tail(NamedTuple):
-    """What was read of a log from `begin` up to `end`: whether it is known to have no record there."""
+    """What was read of a log from `begin` up to `end`, and when it is read again.
+
+    `is_empty`: it has no record there. `is_unread`: the reading has shown nothing.
+    """
 
     begin: int
     end: int
-    read_s: float
+    again_s: float
     is_empty: bool
-    was_alone: bool
+    is_unread: bool
 
 
 class Standstill:
@@ -76,8 +81,9 @@ class Standstill:
         return found if found is not None and found.begin == begin else None
 
     def is_unread(self, partition: TopicPartition, begin: int) -> bool:
-        """Tell whether a partition stands still of whose log nothing was read from this offset on."""
-        return partition in self._since and self.tail(partition, begin) is None
+        """Tell whether a partition stands still of whose log no reading has shown what is at this offset."""
+        tail = self.tail(partition, begin)
+        return partition in self._since and (tail is None or tail.is_unread)
 
 
 class StandstillWatch:
@@ -113,12 +119,18 @@ class StandstillWatch:
         self._ask()
 
     def _take(self, answer: Tails, *, is_blind: bool) -> None:
-        owned, now_s = self._context.owned, self._context.clock()
+        owned, now_s, is_alone = self._context.owned, self._context.clock(), len(answer.asked) == 1
         for partition, (begin, end) in answer.asked.items():
             if partition not in owned or owned.begin_of(partition) != begin:
                 continue
+            received_next = owned[partition].epoch.received.next_offset or 0
+            lasts_s = owned.standstill.lasts_s(partition, received_next, now_s)
             is_empty = partition in answer.empty and not is_blind
-            owned.standstill.tails[partition] = Tail(begin, end, now_s, is_empty, len(answer.asked) == 1)
+            is_over = is_alone and not is_blind and lasts_s >= UNKNOWN_S
+            is_read = is_empty or is_over or partition in {*answer.full, *answer.broken}
+            # Of several it is not known which one cannot be parsed: then each is read alone, at once.
+            again_s = now_s + (AGAIN_S if is_read else SILENT_S if is_alone else 0.0)
+            owned.standstill.tails[partition] = Tail(begin, end, again_s, is_empty, not is_read)
             if partition in answer.broken:
                 error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
                 self._note(FailedFetch(partition, begin, error))
@@ -129,9 +141,8 @@ class StandstillWatch:
             return
         still = [one for one in owned.standstill.partitions() if one in owned]
         due = [one for one in still if self._is_due(owned[one].epoch)]
-        # Of several it is not known which one cannot be parsed: then each is read alone.
         unread = [one for one in due if owned.standstill.tail(one, owned.begin_of(one)) is None]
-        if asked := unread or due[:1]:
+        if asked := unread or sorted(due, key=lambda one: owned.standstill.tails[one].again_s)[:1]:
             self._question = asker.read_tails(
                 {one: (owned.begin_of(one), owned.logs.end(one) or 0) for one in asked}
             )
@@ -142,5 +153,4 @@ class StandstillWatch:
         if lasts_s < SILENT_S or partition in owned.unreadable:
             return False
         tail = owned.standstill.tail(partition, owned.begin_of(partition))
-        is_settled = tail is not None and (tail.is_empty or tail.was_alone)
-        return tail is None or not is_settled or now_s >= tail.read_s + AGAIN_S
+        return tail is None or now_s >= tail.again_s

@@ -31,13 +31,14 @@ _POLL_S: Final = 0.1
 class Tails(NamedTuple):
     """What reading `asked`, from one offset up to another, has shown; the rest was not known in time.
 
-    `empty` have no record there. `broken` is the only log that was left to read, where it brought what the
-    client could not parse, again and again, and nothing else.
+    `empty` have no record there, `full` have some. `broken` is the only log that was read, where it brought
+    what the client could not parse, again and again, and nothing else: that is counted for all together.
     """
 
     asked: Mapping[TopicPartition, tuple[int, int]]
     empty: Collection[TopicPartition] = ()
     broken: Collection[TopicPartition] = ()
+    full: Collection[TopicPartition] = ()
 
 
 def empty_tails(
@@ -55,7 +56,7 @@ def empty_tails(
     ends_s = time.monotonic() + timeout_s
     left = {partition: end for partition, (_begin, end) in tails.items()}
     consumer.assign([KafkaPartition(*partition, begin) for partition, (begin, _end) in tails.items()])
-    empty: set[TopicPartition] = set()
+    empty, full = set[TopicPartition](), set[TopicPartition]()
     silence, seen, times = Silence(fetches), 0, 0
     while left and time.monotonic() < ends_s and not should_end():
         silent = [partition for partition, end in left.items() if silence.lasts(partition, end)]
@@ -68,6 +69,7 @@ def empty_tails(
             if error is None or error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's code
                 silence.begin_anew()
                 partition = TopicPartition(message.topic(), message.partition())  # type: ignore[arg-type]
+                full |= {partition} if error is None else set()
                 if left.pop(partition, None) is not None:
                     # A long log's answers are cut, which counts as unparsed.
                     consumer.pause([KafkaPartition(*partition)])
@@ -77,4 +79,4 @@ def empty_tails(
         for partition in left.keys() & silent if len(messages) < asked else ():
             empty.add(partition)
             del left[partition]
-    return Tails(tails, empty, set(left) if len(left) == 1 and times > 1 else set())
+    return Tails(tails, empty, set(left) if len(tails) == 1 and times > 1 else set(), full)

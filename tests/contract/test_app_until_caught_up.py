@@ -249,7 +249,7 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
 
     def tails(_consumer: Any, wanted: Any, *_how: Any, **_more: Any) -> Any:
         asked.append(dict(wanted))
-        return Tails(wanted, set(wanted) if is_empty else set())
+        return Tails(wanted, **{"empty" if is_empty else "full": set(wanted)})
 
     monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", tails)
     monkeypatch.setattr("ehkafka.intake.standstill.SILENT_S", 0.5)

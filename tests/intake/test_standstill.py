@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.intake.standstill import AGAIN_S, SILENT_S, Standstill, StandstillWatch
+from ehkafka.intake.standstill import AGAIN_S, SILENT_S, UNKNOWN_S, Standstill, StandstillWatch
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.empty_tails import Tails
 from ehkafka.positions.gap import LogBounds
@@ -102,16 +102,58 @@ def test_all_that_stand_still_are_read_and_then_one_by_one_while_it_is_not_known
     tail = stage.owned.standstill.tail(P1, 10)
     assert tail is not None
     assert (tail.is_empty, tail.end) == (True, 20)
-    assert not stage.owned.standstill.is_unread(P0, 10)
+    assert stage.owned.standstill.is_unread(P0, 10)
     stage.answer(broken={P0})
     assert stage.look(1.0) == []
+    assert not stage.owned.standstill.is_unread(P0, 10)
     assert [(one.partition, one.offset) for one in stage.broken] == [(P0, 10)]
-    assert stage.look(AGAIN_S) == [P0]
+    assert stage.look(AGAIN_S) == [P1]
+    stage.answer(empty={P1})
+    assert stage.look() == [P0]
     stage.answer()
     stage.owned[P0].epoch.received.next_offset = 11
-    assert stage.look() == [P1]
-    stage.answer()
+    assert stage.look() == []
     assert stage.look(SILENT_S) == [P0]
+
+
+def test_a_log_of_which_nothing_was_shown_stays_unread_and_is_read_soon_again() -> None:
+    """Its records may be gone, which a run until caught up must hear. But it does not wait for ever."""
+    stage = Stage()
+    del stage.owned[P1]
+    stage.look()
+    for _ in range(3):
+        assert stage.look(SILENT_S) == [P0]
+        stage.answer()
+        assert stage.look(5.0) == []
+        assert stage.owned.standstill.is_unread(P0, 10)
+    stage.contact.is_blind = True
+    stage.look(SILENT_S)
+    stage.contact.is_blind = False
+    stage.look()
+    assert stage.look(UNKNOWN_S) == [P0]
+    stage.answer()
+    assert stage.look(5.0) == []
+    assert not stage.owned.standstill.is_unread(P0, 10)
+    assert stage.look(AGAIN_S - 1.0) == []
+    assert stage.look(1.0) == [P0]
+    stage.answer(empty={P0})
+    stage.look()
+    tail = stage.owned.standstill.tail(P0, 10)
+    assert tail is not None
+    assert tail.is_empty
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_log_that_has_records_is_read_no_more_for_a_while(*, is_alone: bool) -> None:
+    """They come, or what keeps them is no matter of this log."""
+    stage = Stage()
+    if is_alone:
+        del stage.owned[P1]
+    stage.look()
+    stage.look(SILENT_S)
+    stage.answer(full={P0, P1})
+    assert stage.look() == []
+    assert not stage.owned.standstill.is_unread(P0, 10)
 
 
 @pytest.mark.parametrize("why", ["throttled", "it moved", "revoked"])

@@ -83,37 +83,46 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
 
 
 @pytest.mark.parametrize(
-    ("ends", "answers", "answers_s", "empty"),
+    ("ends", "answers", "answers_s", "empty", "full"),
     [
         # Beside one that has a record, and one that was not answered.
-        ({0: 10, 1: 10}, [(0.2, found(1))], 0.0, {P0}),
+        ({0: 10, 1: 10}, [(0.2, found(1))], 0.0, {P0}, {P1}),
         # A fetch that is late shows nothing before it is answered, however long that takes.
-        ({0: 10}, [(3.0, found(0))], 3.0, set()),
-        ({0: 10}, [], 60.0, set()),
+        ({0: 10}, [(3.0, found(0))], 3.0, set(), {P0}),
+        ({0: 10}, [], 60.0, set(), set()),
         # A leader that is new may not know the log's end yet; that the log ends is no record.
-        ({0: 9, 1: 10}, [(0.2, found(1, KafkaError._PARTITION_EOF))], 0.0, {P1}),
-        # An error of a partition says that something is there.
-        ({0: 10, 1: 10}, [(0.2, found(1, KafkaError._BAD_COMPRESSION))], 0.0, {P0}),
+        ({0: 9, 1: 10}, [(0.2, found(1, KafkaError._PARTITION_EOF))], 0.0, {P1}, set()),
+        # An error of a partition says that something may be there, and shows none.
+        ({0: 10, 1: 10}, [(0.2, found(1, KafkaError._BAD_COMPRESSION))], 0.0, {P0}, set()),
     ],
     ids=["a record", "late", "silent", "an end before", "a broken batch"],
 )
 def test_only_answers_without_a_record_show_that_there_is_none(
-    clock: VirtualClock, ends: Any, answers: list[Any], answers_s: float, empty: set[TopicPartition]
+    clock: VirtualClock,
+    ends: Any,
+    answers: list[Any],
+    answers_s: float,
+    empty: set[TopicPartition],
+    full: set[TopicPartition],
 ) -> None:
     """It is read from each partition's own offset on."""
     reader = Reader(clock, ends, *answers, answers_s=answers_s)
     tails = reader.tails((P0, (7, 10)), (P1, (3, 10)), (P2, (3, 10)))
-    assert (tails.empty, tails.broken) == (empty, set())
+    assert tails[1:] == (empty, set(), full)
     assert reader.assigned == [(0, 7), (1, 3), (2, 3)]
 
 
 def test_what_the_client_cannot_parse_is_no_empty_tail(clock: VirtualClock) -> None:
     """It fetches that again and again; a long log's cut answers count as much, and are read no further."""
     reader = Reader(clock, {0: 10}, is_broken=lambda _reader: True)
-    assert reader.tails((P0, (7, 10)))[1:] == (set(), {P0})
+    assert reader.tails((P0, (7, 10)))[1:] == (set(), {P0}, set())
     late = clock.now_s() + 0.6
     reader = Reader(clock, {0: 10, 1: 10}, (late, found(1)), is_broken=lambda r: 1 not in r.paused)
-    assert reader.tails((P0, (7, 10)), (P1, (7, 10))).empty == {P0}
+    assert reader.tails((P0, (7, 10)), (P1, (7, 10)))[1:] == ({P0}, set(), {P1})
+    # Beside one whose transaction is open.
+    late = clock.now_s() + 0.6
+    reader = Reader(clock, {0: 9, 1: 10}, (late, found(1)), is_broken=lambda r: 1 not in r.paused)
+    assert reader.tails((P0, (7, 10)), (P1, (7, 10)))[1:] == (set(), set(), {P1})
 
 
 def test_a_record_behind_others_that_came_at_once_is_seen(clock: VirtualClock) -> None:
