@@ -187,5 +187,4 @@ def places_of(sources: Iterable[Entry | Source]) -> Iterator[tuple[Epoch, int]]:
 
 def size_of(flat: Sequence[Any]) -> int:
     """Return how many bytes the values and keys of a flat list have."""
-    parts = flat[3::PARTS], flat[4::PARTS]
-    return sum(sum(map(len, one if None not in one else filter(None, one))) for one in parts)
+    return sum(map(len, filter(None, chain(flat[3::PARTS], flat[4::PARTS]))))

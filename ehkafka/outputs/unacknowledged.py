@@ -193,7 +193,8 @@ class Unacknowledged:
         """Stop counting outputs. The caller has the lock, and has removed them from their list."""
         self._taken -= len(flat) // PARTS
         self._bytes -= size_of(flat)
-        self.note_room()
+        if self.is_full:
+            self.note_room()
 
     # -- any thread ------------------------------------------------------------------------------------
 
