@@ -355,9 +355,6 @@ Waiting._continue: a key goes on though an earlier record was dead-lettered
     if held.after != "continue": -> if False:
 Waiting.arrived: a new record does not follow its key's letter
     self._continue(held) -> pass
-Ending.begin: a pause everywhere means only what is there
-    self._waiting.pause_key(key, epoch) -> pass
-    by test_a_pause_everywhere_is_also_for_later_epochs
 Waiting.resume_key: a resume lets a failed record go
     held.decision is PAUSED and held.ticket is None -> held.ticket is None
     by test_a_pause_wins_over_a_time_and_a_time_over_a_resume
