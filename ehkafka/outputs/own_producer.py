@@ -197,9 +197,10 @@ class OwnProducer:
             self.topics.add(topic)
         if not self._has_sent:
             self._start()
+        has_room = self._outputs.has_room()
         # A function that a future calls never waits: it runs on the only thread that makes room.
-        may_wait = waits and not self.owns(threading.current_thread())
-        has_room = self._outputs.has_room() or (may_wait and self._outputs.wait_for_room(message))
+        if not has_room and waits and not self.owns(threading.current_thread()):
+            has_room = self._outputs.wait_for_room(message)
         if self._outputs.is_closed or message.has_ended():
             raise self._not_sent(topic)
         if not has_room:
