@@ -34,9 +34,6 @@ SHOWN = ("work", "ehkafka", "limit", "ratio (least–most)", "goal", HEAD[7], HE
 
 def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, Any], folder: Path) -> None:
     """Print the table and write bench.md, bench.json and bench.svg into `folder`."""
-    # Needs matplotlib, which the help and the tests of the rows do without.
-    from _bench_plot import plot  # noqa: PLC0415
-
     folder.mkdir(parents=True, exist_ok=True)
     lines = [dict(zip(HEAD, _cells(row, sides), strict=True)) for row, sides in measured]
     shown = ", ".join(f"{name} {value}" for name, value in facts.items())
@@ -45,6 +42,9 @@ def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, An
     (folder / "bench.md").write_text("\n".join([*markdown, "", shown, "", OTHERS, ""]))
     everything = {"facts": facts, "rows": {row.work: sides for row, sides in measured}}
     (folder / "bench.json").write_text(json.dumps(everything, indent=1))
+    # Needs matplotlib, which the tests of the rows do without; the figures are written by then.
+    from _bench_plot import plot  # noqa: PLC0415
+
     plot(measured, folder / "bench.svg", shown)
     table = Table(*SHOWN, title="ehkafka compared with bare programs", caption=f"{shown}\n{OTHERS}")
     for cells in lines:
