@@ -6,9 +6,10 @@ backlog and brings them back: each amount may pass its own limit by that, the su
 sum of the limits.
 
 A pause throws away what librdkafka had fetched of a partition, to be fetched and paid for again. So while
-the handlers have enough to do nothing is paused: records are *withheld*: the client is asked for none. Paused
-is only what is stuck: once the backlog is half full and handlers lack work, each partition that holds more
-than its part of the free half behind records that wait for others, and only if one that holds less gains.
+the handlers have enough to do, no partition is paused: records are *withheld*, the client is asked for none.
+Only a stuck partition is paused. Once the backlog is half full and handlers lack work, a partition is stuck
+that holds more than its part of the free half behind records that wait for others, and it is paused only if
+a partition that holds less gains.
 """
 
 from __future__ import annotations
