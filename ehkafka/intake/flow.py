@@ -7,9 +7,8 @@ sum of the limits.
 
 A pause throws away what librdkafka had fetched of a partition, to be fetched and paid for again. So while
 the handlers have enough to do, no partition is paused: records are *withheld*, the client is asked for none.
-Only a stuck partition is paused. Once the backlog is half full and handlers lack work, a partition is stuck
-that holds more than its part of the free half behind records that wait for others, and it is paused only if
-a partition that holds less gains.
+Once the backlog is half full and handlers lack work, each partition is paused that holds more than its part
+of the free half behind records that wait for others, but only if a partition that holds less gains.
 """
 
 from __future__ import annotations
