@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 HANDLER = "\n@app.handler('t')" + HANDLE
 # What the module is; the exit code; what the message must have: what happened, and what to do next.
 MODULES = {
-    "no group": ("app = make(group='')", 2, ["group is missing", "name the consumer group"]),
-    "auto-commit": (
-        "app = make(consumer={'enable.auto.commit': True})" + HANDLER,
-        2,
-        ["enable.auto.commit"],
-    ),
-    "unknown property": (
-        "app = make(consumer={'fetch.wait.max.mss': 1})" + HANDLER,
-        2,
-        ["fetch.wait.max.mss", "did you mean fetch.wait.max.ms?"],
-    ),
     "a port without a server": (
         "app = make(endpoint=ehkafka.Endpoint.kafka('127.0.0.1:{free_port}'), connect_s=1)" + HANDLER,
         3,
