@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.embedded.topics import committed
 from ehkafka.errors import ConfigurationError
-from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from ehkafka.testing import EmbeddedBroker
@@ -57,41 +57,6 @@ def test_a_checkpoint_goes_on_and_is_compared_with_the_group(
     run()
     lab.assert_once(journal, total - 200)
     assert sum(v or 0 for v in committed(broker.bootstrap, "g", "t").values()) == total
-
-
-def test_a_late_commit_is_made_up_for_from_the_checkpoint(
-    spark: SparkSession,
-    broker: EmbeddedBroker,
-    produced: Any,
-    app_at: Any,
-    journal: Any,
-    tmp_path: Path,
-    group_commits: Any,
-    lab: Any,
-) -> None:
-    """A driver that was killed before its commits repeats nothing that its checkpoint knows to be done."""
-    where, note = str(tmp_path / "checkpoint"), journal.note
-    total = produced(200)
-    app = app_at()
-    lab.noting(app, note)
-    assert app.run_on_spark(spark, available_now=True, checkpoint=where).wait(400)
-    ends = broker.committed("g", "t")
-    mark = group_commits()[0][1]
-    for metadata in (MOVED, ""):  # as `ehkafka offsets reset` does, or a tool that knows nothing of us
-        group_commits(dict.fromkeys(range(4), (0, metadata)))
-        with pytest.raises(ConfigurationError, match="another client has moved the group's commits"):
-            app.run_on_spark(spark, available_now=True, checkpoint=where)
-    group_commits(dict.fromkeys(range(4), (0, mark)))  # as if none of the commits had been made
-    total += produced(40)
-    app = app_at()
-    lab.noting(app, note)
-    described = (Path(where) / "ehkafka.json").stat()
-    assert app.run_on_spark(spark, available_now=True, checkpoint=Path(where)).wait(400)
-    assert (Path(where) / "ehkafka.json").stat().st_mtime_ns == described.st_mtime_ns
-    lab.assert_once(journal, total)
-    after = broker.committed("g", "t")
-    assert all((after[n] or 0) >= (ends[n] or 0) for n in ends)
-    assert sum(v or 0 for v in after.values()) == total
 
 
 def test_a_stop_right_after_the_start_is_in_good_order(

@@ -9,11 +9,13 @@ from confluent_kafka import KafkaError
 
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
-from ehkafka.events import CommitFailed, ConnectionProblem, OffsetGap
+from ehkafka.events import CommitFailed, ConnectionProblem, GroupReset, OffsetGap
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
+from ehkafka.run import resetting
 from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.spark.source.offsets import StreamOffset
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
@@ -225,3 +227,23 @@ def test_what_was_finished_above_a_commit_is_not_passed_over_later(
     run = runs.begin()
     assert run.commits.finish(10) == []
     assert group_commits()[0] == (2, Mark(run.run).text)
+
+
+def test_a_run_goes_on_after_the_reset_of_its_name(
+    runs: Runs, group_commits: Any, produced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run begins at `start` although the group has a commit, the second where that one ended."""
+    monkeypatch.setattr(resetting, "SETTLE_S", 0.1)
+    produced(400)
+    group_commits({1: (4, "")})
+    begun = []
+    for _ in range(2):
+        run = runs.open(reset="june")
+        run.reset()
+        starts = run.begin()
+        begun.append(starts[PARTITIONS[1]])
+        run.claim(starts)
+        run.commits.note(StreamOffset({PARTITIONS[1]: 6}), {})
+        assert run.commits.finish(5.0) == []
+    assert begun == [0, 6]
+    wait_until(lambda: [event.once_as for event in runs.events.of(GroupReset)] == ["june"])

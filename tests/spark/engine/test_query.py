@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,37 +58,6 @@ def test_a_backlog_is_handled_once_and_committed(
     assert not run.is_running
     shown = app.snapshot()
     assert (shown.state, shown.finished_records, app.health().ok) == ("stopped", 3_000, False)
-
-
-def test_a_graceful_stop_commits_the_end_and_the_next_start_repeats_nothing(
-    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any, lab: Any
-) -> None:
-    """A stop lets the running batch end and commits it; the group is where handling ended.
-
-    The traps: the source's own commit() runs a batch late, and events may come after stop() has returned.
-    """
-    total = produced(2_000)
-    note = journal.note
-    for _ in range(2):
-        app = app_at()
-
-        @app.handler("t", workers=2)
-        def handle(record: ehkafka.Record) -> None:
-            time.sleep(0.001)
-            note(record.topic(), record.partition(), record.offset(), record.key().decode())
-
-        before = len(journal.lines())
-        run = app.run_on_spark(spark, max_records_per_batch=200)
-        lab.wait_until(lambda: run.batches and len(journal.lines()) > before + 250)  # noqa: B023 - of this round
-        run.stop()
-        handled = {number: len(offsets) for number, offsets in journal.offsets().items()}
-        assert broker.committed("g", "t") == handled
-    assert sum(handled.values()) < total
-    lab.assert_once(journal, sum(handled.values()))
-    app = app_at()
-    lab.noting(app, note)
-    assert app.run_on_spark(spark, available_now=True).wait(400)
-    lab.assert_once(journal, total)
 
 
 def test_a_failure_with_stop_ends_the_run_and_commits_nothing_past_it(
@@ -190,21 +158,3 @@ def test_the_mirror_follows_the_commits(
         assert blob is not None
         assert blob.metadata["sequencenumber"] == str(last)
         assert b"anchor" in blob.body
-
-
-def test_a_start_at_latest_is_committed_before_the_first_batch(
-    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any, journal: Any, lab: Any
-) -> None:
-    """What arrives between two runs of a group that began at `latest` is not skipped."""
-    produced(50)
-    app = app_at(start="latest")
-    lab.noting(app, journal.note)
-    before = lab.ends_of(broker)
-    assert app.run_on_spark(spark, available_now=True).wait(400)
-    assert broker.committed("g", "t") == before
-    assert journal.lines() == []
-    produced(30)
-    app = app_at(start="latest")
-    lab.noting(app, journal.note)
-    assert app.run_on_spark(spark, available_now=True).wait(400)
-    assert len(journal.lines()) == 30

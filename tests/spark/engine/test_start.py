@@ -106,38 +106,26 @@ def test_a_group_that_is_moved_while_on_start_functions_run_starts_no_query(
     assert group_commits()[2] == (1, MOVED)
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of this kind are POSIX's")
 def test_a_signal_while_spark_starts_the_query_leaves_none_behind(
-    app: ehkafka.App, begin: Begin, lab: Any
+    app: ehkafka.App, begin: Begin, lab: Any, signal_main: Callable[[], None]
 ) -> None:
     """Java goes on to start it, whatever becomes of the call: it is ended, too, and then the group let go."""
-    query, noted = lab.FakeQuery(), threading.Event()
+    query = lab.FakeQuery()
     query.isActive = False
 
-    def on_error(*_arguments: object) -> None:
-        noted.set()
-        raise KeyboardInterrupt
-
     def go_on() -> None:
-        noted.wait(60)
+        signal_main()
         query.isActive = True
 
     java = threading.Thread(target=go_on)
 
     def start_query() -> Any:
         java.start()
-        main = threading.main_thread().ident
-        assert main is not None
-        signal.pthread_kill(main, signal.SIGUSR1)
         java.join()
         return query
 
-    before = signal.signal(signal.SIGUSR1, on_error)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            begin(app, start_query)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with pytest.raises(KeyboardInterrupt):
+        begin(app, start_query)
     java.join()
     assert not query.isActive
 

@@ -94,39 +94,6 @@ def test_all_outputs_are_in_their_topic_in_order_when_a_task_reports(
     assert problems(wanted(log), out.read(), repeats=False) == []
 
 
-def test_a_batch_sends_what_it_returns_and_what_its_records_send(out: Out) -> None:
-    """To several topics: one output for each record, and one for each batch."""
-    app = out.lab.make_app(endpoint=ehkafka.Endpoint.kafka(out.broker.bootstrap))
-
-    @app.batch_handler("t", batch_records_max=50, to=["out", "more"])
-    def handle(batch: ehkafka.Batch) -> list[ehkafka.Send]:
-        for record in batch:
-            record.send(str(record.offset()))
-        return [ehkafka.Send(str(len(batch)), key=None, topic="more")]
-
-    log = out.lab.log_of(200)
-    out.work(app, log).run(out.lab.as_batches(log))
-    assert problems(wanted(log), out.read(), repeats=False) == []
-    assert sum(int(value) for _, value in out.read("more")) == 200
-
-
-@pytest.mark.parametrize("code", [10, 87])
-def test_a_refused_output_is_sent_again_without_another_call(out: Out, code: int) -> None:
-    """The broker refuses one request: nothing is lost, and the order is kept."""
-    calls: list[int] = []
-
-    def handle(record: Any) -> str:
-        calls.append(record.offset())
-        return str(record.offset())
-
-    log = out.lab.log_of(200)
-    work = out.work(out.app(handle), log)
-    out.broker.fail_next(ApiKey.PRODUCE, code)
-    work.run(out.lab.as_batches(log))
-    assert problems(wanted(log), out.read(), repeats=False) == []
-    assert sorted(calls) == list(range(200))
-
-
 def test_a_forgotten_producer_id_costs_no_output(out: Out) -> None:
     """Another producer sends what is not acknowledged; the task waits for it, and its process keeps it."""
     log = out.lab.log_of(200)
@@ -145,17 +112,6 @@ def test_an_output_refused_for_good_fails_the_task_by_name(out: Out) -> None:
         work.run(out.lab.as_batches(log))
     assert work.failure is not None
     assert work.still_running == ()
-
-
-def test_an_output_refused_for_good_is_skipped_by_the_policy(out: Out) -> None:
-    """After the retry's attempts; the later ones of its key go on."""
-    log = out.lab.log_of(2, keys=1)
-    work = out.work(out.app(by_thread, retry=QUICK, on_failure=ehkafka.Skip()), log)
-    # The request with both, or with the first one, then that alone.
-    out.broker.fail_next(ApiKey.PRODUCE, *[87] * 4)
-    (result,) = work.run(out.lab.as_batches(log))
-    assert result.finished == 2
-    assert out.read() == [(b"k0", b"1")]
 
 
 @pytest.mark.parametrize("to", ["dead", "function"])
@@ -183,22 +139,6 @@ def test_a_refused_letter_of_a_refused_output_fails_the_task(out: Out) -> None:
     out.broker.fail_next(ApiKey.PRODUCE, *[87] * 8)
     with pytest.raises(HandlerFailedError, match="So was its record's dead letter"):
         work.run(out.lab.as_batches(log))
-
-
-def test_before_next_a_refused_output_fails_the_attempt(out: Out) -> None:
-    """Its key waits, so the handler is called again."""
-    calls: list[int] = []
-
-    def handle(record: Any) -> str:
-        calls.append(record.offset())
-        return str(record.offset())
-
-    log = out.lab.log_of(2, keys=1)
-    work = out.work(out.app(handle, acknowledged="before_next", retry=QUICK), log)
-    out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
-    work.run(out.lab.as_batches(log))
-    assert calls == [0, 0, 1]
-    assert out.read() == [(b"k0", b"0"), (b"k0", b"1")]
 
 
 def test_what_is_too_large_fails_the_attempt_and_the_endpoint_may_raise_the_limit(out: Out) -> None:
@@ -266,23 +206,6 @@ def test_mutant_a_task_that_fails_leaves_its_producer_alone(
     finally:
         for one in left:
             stop(one)
-
-
-def test_an_attempt_that_fails_drops_what_it_has_sent(out: Out) -> None:
-    """A call's outputs are put when it returns."""
-    tried: list[int] = []
-
-    def handle(record: Any) -> str:
-        record.send("first")
-        tried.append(record.attempt)
-        if record.attempt == 1:
-            raise LookupError
-        return "second"
-
-    log = out.lab.log_of(1)
-    out.work(out.app(handle, retry=QUICK), log).run(out.lab.as_batches(log))
-    assert tried == [1, 2]
-    assert [value for _, value in out.read()] == [b"first", b"second"]
 
 
 def test_a_broker_without_producer_ids_fails_the_task(out: Out) -> None:

@@ -108,36 +108,6 @@ def test_a_replayed_batch_is_there_once_whatever_its_tasks(stream: Stream, writt
     assert len(written.manifests()[0]["blobs"]) == 2
 
 
-def test_a_task_that_fails_is_tried_again_and_its_rows_are_there_once(
-    stream: Stream, written: Any, tmp_path: Path
-) -> None:
-    """An attempt that dies after it has staged blocks leaves nothing that is seen."""
-    # So many that Spark's buffers are full again and again before the last one fails.
-    count, marker = 50_000, str(tmp_path / "staged-when-it-failed")
-    secret, container = (written.options[name] for name in ("connectionStringFile", "container"))
-
-    def once(number):  # noqa: ANN001, ANN202 - with hints as text PySpark warns
-        import time  # noqa: PLC0415 - runs in a worker
-        from pathlib import Path  # noqa: PLC0415
-
-        from azure.storage.blob import BlobServiceClient  # noqa: PLC0415
-
-        if number < count - 1 or Path(marker).exists():
-            return number
-        deadline_s, staged = time.monotonic() + 60, []
-        with BlobServiceClient.from_connection_string(Path(secret).read_text()) as service:
-            client = service.get_container_client(container)
-            while not staged and time.monotonic() < deadline_s:
-                staged = [each.name for each in client.list_blobs(include=["uncommittedblobs"])]
-        Path(marker).write_text(" ".join(staged))
-        raise OSError("this attempt dies")
-
-    stream.add(*range(count))
-    stream.run(stream.frame().withColumn("n", F.udf(once, "long")("n")), blockBytes="65536")
-    assert numbers(written) == list(range(count))
-    assert (tmp_path / "staged-when-it-failed").read_text().endswith("part-00000.jsonl")
-
-
 def test_a_batch_that_fails_shows_nothing_and_is_repeated(stream: Stream, written: Any) -> None:
     """No blob of a failed batch is seen; the restarted query writes it under the same number."""
     stream.add(*range(6))
@@ -210,18 +180,6 @@ def test_bad_options_are_one_error_before_the_first_task(
     assert "Task" not in str(refused.value).splitlines()[0]
     assert ACCOUNT_KEY not in str(refused.value)
     assert written.names() == []
-
-
-def test_aggregates_are_appended_when_the_watermark_has_passed(stream: Stream, written: Any) -> None:
-    """What the refusal of the other modes advises: a window is written once, when it is complete."""
-    for each in ((0, 1, 2, 61), (62, 200)):  # by the minute: three, two and one that is not over
-        stream.add(*each)
-    minutes = stream.frame().selectExpr("timestamp_seconds(n) at").withWatermark("at", "1 second")
-    stream.run(minutes.groupBy(F.window("at", "1 minute")).count())
-    assert sorted((row["window"]["start"], row["count"]) for row in written.rows()) == [
-        ("1970-01-01T00:00:00Z", 3),
-        ("1970-01-01T00:01:00Z", 2),
-    ]
 
 
 def test_the_sink_is_found_by_its_name(spark: SparkSession) -> None:

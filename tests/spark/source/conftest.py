@@ -201,14 +201,11 @@ class Sink:
 
     def __init__(self) -> None:
         self.batches: dict[int, Rows] = {}
-        self.fails_at: int | None = None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Take a batch."""
         rows = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
         self.batches[batch_id] = rows
-        if batch_id == self.fails_at:
-            raise RuntimeError("this batch is to fail")
 
     @property
     def rows(self) -> Rows:
@@ -249,11 +246,6 @@ class Queries:
     def offset(self, batch: int) -> Any:
         """Return what Spark has written down as the end of a batch."""
         return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])
-
-    def forget_commits(self) -> None:
-        """Do as if no batch had ever been finished."""
-        for file in (self.checkpoint / "commits").iterdir():
-            file.unlink()
 
 
 def _begun(writer: DataStreamWriter, *, to_its_end: bool) -> StreamingQuery:

@@ -6,7 +6,7 @@ The words of most refusals are compared in the tests beside this one; here is wh
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from ehkafka.testing import EmbeddedBroker
     from tests.spark.source.conftest import Queries
@@ -112,47 +112,6 @@ def test_what_the_broker_does_not_have_ends_the_query_before_its_first_batch(
     with pytest.raises(StreamingQueryException, match=shown):
         queries.start(**{"startingOffsets": "earliest", **given})
     assert list(queries.checkpoint.glob("offsets/*")) == []
-
-
-def test_a_checkpoint_of_another_source_is_refused(
-    queries: Queries, spark: SparkSession, tmp_path: Path
-) -> None:
-    """A query that has changed its source, such as from files: Spark itself hands us what it finds there."""
-    (tmp_path / "lines").mkdir()
-    (tmp_path / "lines" / "one.txt").write_text("one\n")
-    writer = spark.readStream.text(str(tmp_path / "lines")).writeStream.format("noop")
-    writer = writer.option("checkpointLocation", str(queries.checkpoint)).trigger(availableNow=True)
-    assert writer.start().awaitTermination(200)
-    queries.produce(1, 1)
-    with pytest.raises(
-        StreamingQueryException,
-        match=r"ConfigurationError: The checkpoint holds no offset of the ehkafka source.* of its own\.",
-    ):
-        queries.start(startingOffsets="earliest")
-
-
-def _planned(spark: SparkSession, broker: EmbeddedBroker, **given: str) -> Any:
-    """Return a batch query's rows, of which the tasks are planned and not run yet."""
-    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings", **given}
-    frame: DataFrame = spark.read.format("ehkafka").options(**options).load()
-    rows = frame.select("partition", "offset").rdd
-    assert rows.getNumPartitions() == 2
-    return rows
-
-
-def test_records_that_go_after_the_planning_are_named_by_their_task(
-    spark: SparkSession, queries: Queries, broker: EmbeddedBroker
-) -> None:
-    """`failOnDataLoss` both ways, where only an executor can see the gap."""
-    queries.produce(10, 10)
-    strict, lenient = _planned(spark, broker), _planned(spark, broker, failOnDataLoss="false")
-    broker.delete_records("readings", 1, 5)
-    with pytest.raises(
-        Exception, match=r"OffsetGapError: readings\[1\]: .*offsets 0 to 4 are gone.*failOnDataLoss=false"
-    ):
-        strict.collect()
-    rows = sorted(map(tuple, lenient.collect()))
-    assert rows == [(0, n) for n in range(10)] + [(1, n) for n in range(5, 10)]
 
 
 def test_a_topic_that_is_deleted_under_a_query_is_named(queries: Queries, broker: EmbeddedBroker) -> None:

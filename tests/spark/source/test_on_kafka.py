@@ -17,7 +17,7 @@ from ehkafka.spark.source.log import Log
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import pieces_between
 from ehkafka.spark.source.reading import messages
-from ehkafka.spark.source.start import AtGroup, AtTime, AtWord
+from ehkafka.spark.source.start import AtTime
 from tests.kit.brokers import KEY, connection_string, server_identity
 from tests.kit.identity_endpoint import IdentityEndpoint
 
@@ -105,35 +105,6 @@ def test_a_moment_is_a_start(kafka: KafkaBroker, topic: Callable[..., str], kind
         with pytest.raises(ConfigurationError, match="has no record at"):
             begin.offsets_of(AtTime(late), log, partitions)
         assert begin.offsets_of(AtTime(late, after_last="latest"), log, partitions) == {partitions[0]: 10}
-
-
-def test_a_groups_commits_are_a_start(kafka: KafkaBroker, topic: Callable[..., str]) -> None:
-    """`startingOffsets=group`: where it committed, elsewhere as asked; the group gains no member."""
-    name, group = topic(2), f"group-{uuid.uuid4().hex[:8]}"
-    produce(kafka.bootstrap, name, [("k", b"v")] * 6, partition=0)
-    produce(kafka.bootstrap, name, [("k", b"v")] * 3, partition=1)
-    kafka.set_committed(group, {(name, 0): 4})
-    with Log(_options(kafka, name, groupId=group)) as log:
-        partitions = log.partitions()
-        assert begin.offsets_of(AtGroup(group), log, partitions) == {partitions[0]: 4, partitions[1]: 0}
-        late = AtGroup(group, AtWord("latest"))
-        assert begin.offsets_of(late, log, partitions) == {partitions[0]: 4, partitions[1]: 3}
-        with pytest.raises(ConfigurationError, match="has committed nothing on"):
-            begin.offsets_of(AtGroup(group, None), log, partitions)
-    assert kafka.committed(group, name) == {0: 4, 1: None}
-
-
-def test_a_topic_that_grows_is_noticed(
-    kafka: KafkaBroker, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A partition that is added while a query runs is there at the next look."""
-    monkeypatch.setattr("ehkafka.spark.source.log.REFRESH_S", 0.0)
-    name = topic(1)
-    with Log(_options(kafka, name)) as log:
-        assert len(log.partitions()) == 1
-        kafka.create_partitions(name, 3)
-        assert len(log.partitions()) == 3
-        assert set(log.ends(log.partitions()).values()) == {0}
 
 
 def test_a_rotated_key_is_taken_up(kafka: KafkaBroker, topic: Callable[..., str], tmp_path: Path) -> None:

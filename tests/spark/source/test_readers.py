@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 pytest.importorskip("pyspark")
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.errors import ConfigurationError, EndpointError
+from ehkafka.errors import EndpointError
 from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.data_source import EhkafkaDataSource
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
@@ -187,25 +187,11 @@ def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(
     assert _rows(again, again.partitions(start, again.latestOffset())) == [(0, 10), (0, 11)]
 
 
-def test_a_missing_topic_is_reported_before_the_first_batch(reader: Callable[..., Any]) -> None:
-    """The topic, and one with a close name."""
-    one = reader(subscribe="raedings")
-    with pytest.raises(EndpointError, match="Did you mean 'readings'"):
-        one.latestOffset(one.initialOffset(), None)
-
-
 def test_a_broker_that_is_not_there_is_reported(reader: Callable[..., Any]) -> None:
     """No address, no endless wait."""
     one = reader(**{"kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": "1000"})
     with pytest.raises(EndpointError, match="cannot be reached"):
         one.latestOffset(one.initialOffset(), None)
-
-
-@pytest.mark.parametrize("given", [{"endingOffsets": "latest"}, {"endingTimestamp": "5"}])
-def test_a_stream_has_no_end(reader: Callable[..., Any], given: dict[str, str]) -> None:
-    """The options of `spark.read` are refused by name."""
-    with pytest.raises(ConfigurationError, match=r"belong to spark\.read"):
-        reader(**given)
 
 
 def test_a_batch_reader_needs_no_jvm(broker: EmbeddedBroker, options: Callable[..., SourceOptions]) -> None:

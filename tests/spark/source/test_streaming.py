@@ -11,7 +11,6 @@ from ehkafka.spark import lag
 from ehkafka.spark.source.offsets import decode
 
 pytest.importorskip("pyspark")
-from pyspark.errors import StreamingQueryException
 
 if TYPE_CHECKING:
     from tests.spark.source.conftest import Queries
@@ -46,22 +45,6 @@ def test_a_stream_reads_each_record_once_in_bounded_batches_over_restarts(querie
     queries.produce(0, 5)
     sink, _ = queries.start(startingOffsets="earliest", maxOffsetsPerTrigger="32")
     assert sink.rows == _rows((0, 0), (50, 55))
-
-
-def test_a_first_batch_that_failed_is_replayed_from_where_it_began(queries: Queries) -> None:
-    """Trap: Spark asks `initialOffset()` anew for a replay; a moving "latest" lost what came meanwhile."""
-    queries.produce(10, 10)
-    sink, idle = queries.start(now=False)  # at "latest"
-    sink.fails_at = 1
-    queries.produce(5, 0)
-    with pytest.raises(StreamingQueryException, match="this batch is to fail"):
-        idle.processAllAvailable()
-    queries.forget_commits()
-    for name in ("1", ".1.crc"):
-        (queries.checkpoint / "offsets" / name).unlink(missing_ok=True)
-    queries.produce(0, 7)
-    again, _ = queries.start()
-    assert again.rows == _rows((10, 15), (10, 17))
 
 
 def test_an_idle_stream_makes_no_batches(queries: Queries) -> None:

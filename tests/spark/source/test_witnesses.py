@@ -96,17 +96,6 @@ def test_the_new_log_is_read_from_its_beginning_once(
     assert witnesses(start) == ({} if ids else {P0: ends[0] - 2, P1: ends[1] - 2})
 
 
-def test_what_was_planned_before_a_look_is_read_again(nameless: FakeLog) -> None:
-    """Between two looks a batch may begin in the middle of a new log; the next look goes back."""
-    stream = stream_of(nameless, **GOES_ON)
-    start = batch(stream, stream.initial())[0]
-    nameless.make_anew("readings", NEW, NEW)
-    start, pieces = batch(stream, start)
-    assert pieces == [Piece("readings", 0, OLD, NEW), Piece("readings", 1, OLD, NEW)]
-    due(nameless)
-    assert batch(stream, start)[1] == [Piece("readings", 0, 0, NEW), Piece("readings", 1, 0, NEW)]
-
-
 def test_a_log_that_became_shorter_is_looked_at_at_once(nameless: FakeLog) -> None:
     """It ends behind the position still, but not where it ended before: the stream does not wait a minute."""
     stream = stream_of(nameless, **GOES_ON)
@@ -252,15 +241,6 @@ def test_a_record_of_a_new_log_is_not_believed_unless_the_old_one_was_looked_for
     assert batch(stream, start)[1] == [Piece("readings", 0, 0, NEW), Piece("readings", 1, 0, NEW)]
 
 
-def test_one_partition_tells_of_all(nameless: FakeLog) -> None:
-    """The other one's record was never known, or could not be read: it is read from its beginning, too."""
-    end = read_all_of(nameless)
-    nameless.make_anew("readings", NEW, NEW)
-    nameless.unread.add(P1)
-    pieces = batch(stream_of(nameless, **GOES_ON), end)[1]
-    assert pieces == [Piece("readings", 0, 0, NEW), Piece("readings", 1, 0, NEW)]
-
-
 def test_a_log_that_was_cut_is_no_topic_made_anew(
     nameless: FakeLog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,16 +251,6 @@ def test_a_log_that_was_cut_is_no_topic_made_anew(
         pieces = batch(stream_of(nameless, **GOES_ON), end)[1]
     assert pieces == [Piece("readings", 0, 0, 9), Piece("readings", 1, OLD, OLD + 1)]
     assert "was cut" in caplog.text
-
-
-def test_another_topic_of_the_query_goes_on(nameless: FakeLog) -> None:
-    """One of two topics is made anew."""
-    nameless.grow("others", OLD)
-    end = read_all_of(nameless)
-    nameless.make_anew("readings", NEW)
-    nameless.grow("others", OLD + 5)
-    pieces = batch(stream_of(nameless, **GOES_ON), end)[1]
-    assert pieces == [Piece("others", 0, OLD, OLD + 5), Piece("readings", 0, 0, NEW)]
 
 
 def test_an_offset_of_an_earlier_version_gets_records(nameless: FakeLog) -> None:
