@@ -21,11 +21,11 @@ ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"
 
 
 def test_each_partition_begins_where_the_mapping_says(lab: Any, recorder: Any) -> None:
-    """An offset, `earliest`, `latest` and the rest by `*`, in one start."""
+    """An offset, `earliest`, `latest` and the rest by `*`, in one start; `latest` is committed at once."""
     for partition in range(4):
         lab.produce("a b c d", topic="t4", partition=partition)
     start = {0: 1, ("t4", 1): "earliest", 2: "latest", "*": 3}
-    app = lab.start(recorder, "t4", start=start)
+    app = lab.start(recorder, "t4", start=start, commit_interval_s=60.0)
     wait_until(lambda: recorder.count == 8)
     wait_until(lambda: lab.committed(2, topic="t4") == 4)
     app.stop()

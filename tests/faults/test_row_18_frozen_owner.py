@@ -66,9 +66,7 @@ def test_row_18_who_was_frozen_takes_neither_commit_nor_mirror_back(
             frozen.resume()
         load.stop()
         stage.wait_until_committed(load.ends)
-        for member in members:
-            member.terminate()
-        assert [member.wait(15.0) for member in members] == [0, 0], stage.logs()
+        stage.stop_members()
         written = checkpoints(proxy.seen)
     judge(stage, thawed=True)
     assert {int(path.rpartition("/")[2]): numbers[-1] + 1 for path, numbers in written.items()} == load.ends

@@ -18,8 +18,6 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.kit.processes import MemberProcess
-
 pytestmark = pytest.mark.broker
 
 DURATION_S = 3.0
@@ -27,11 +25,6 @@ RATE = 500.0
 PARTITIONS = 8
 # Ends by itself, whatever becomes of the test.
 BURN = "import sys, time\nends = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < ends: pass"
-
-
-def epochs_begun(members: list[MemberProcess]) -> int:
-    """Return how many partitions members were given so far, those that they have lost since included."""
-    return sum(isinstance(event, Assigned) for member in members for event in member.events())
 
 
 def test_row_22_busy_cores_cost_no_membership(stage_on: Callable[..., Any], kafka: Any) -> None:
@@ -43,16 +36,14 @@ def test_row_22_busy_cores_cost_no_membership(stage_on: Callable[..., Any], kafk
     for member in members:
         member.start()
     wait_until(lambda: all(len(one.assigned()) == PARTITIONS // 2 for one in members), "an even share")
-    begun, duration_s = epochs_begun(members), DURATION_S * SCALE
+    begun, duration_s = [member.count(Assigned) for member in members], DURATION_S * SCALE
     with ExitStack() as burning:
         for _ in range(2 * (os.cpu_count() or 1)):
             command = [sys.executable, "-c", BURN, str(duration_s)]
             burning.enter_context(subprocess.Popen(command))
         time.sleep(duration_s)
-    assert epochs_begun(members) == begun, stage.logs()
+    assert [member.count(Assigned) for member in members] == begun, stage.logs()
     load.stop()
     stage.wait_until_committed(load.ends)
-    for member in members:
-        member.terminate()
-    assert [member.wait(30.0) for member in members] == [0, 0], stage.logs()
+    stage.stop_members(timeout_s=30.0)
     judge(stage)

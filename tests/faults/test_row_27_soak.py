@@ -233,10 +233,8 @@ def run(broker: KafkaBroker, crews: list[Crew]) -> dict[str, Any]:
             crew.stage.wait_until_committed(crew.load.ends, 60.0)
     finally:
         sampler.stop()
-    running = [member for crew in crews for member in (crew.elder, crew.visitor) if member.is_running]
-    for member in running:
-        member.terminate()
-    assert [member.wait(STOP_S) for member in running] == [0] * len(running)
+    for crew in crews:
+        crew.stage.stop_members(timeout_s=STOP_S)
     settings = {"minutes": DURATION_S / 60, "period_s": PERIOD_S, "rate": RATE}
     return {**settings, "broker_away_s": away_s, "steps": steps}
 

@@ -112,8 +112,7 @@ def test_row_29_kills_skip_nothing_and_repeat_only_what_does_not_fit(
     (tmp_path / "fixed").touch()
     member.start()
     stage.wait_until_committed({0: records}, 60.0)
-    member.terminate()
-    assert member.wait(15.0) == 0, stage.logs()
+    stage.stop_members()
     assert seen(member, Started) == set(range(records)) - before
     assert not [e for e in read_history(member.histories) if isinstance(e, CommitFailed)]
     judge(stage)
@@ -143,8 +142,7 @@ def test_row_29_with_a_mirror_a_kill_repeats_nothing_that_is_finished(
     (tmp_path / "fixed").touch()
     member.start()
     stage.wait_until_committed({0: records}, 60.0)
-    member.terminate()
-    assert member.wait(15.0) == 0, stage.logs()
+    stage.stop_members()
     assert seen(member, Started) == expected
     judge(stage)
 

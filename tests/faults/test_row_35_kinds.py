@@ -201,9 +201,7 @@ def test_row_35_no_kind_of_worker_loses_overtakes_or_commits_early(
         load.stop()
         watch.close()
     wait_until(lambda: len(crew.up()) == MEMBERS, stage.logs, STOP_S)
-    for member in stage.members:
-        member.terminate()
-    assert [member.wait(STOP_S) for member in stage.members] == [0] * MEMBERS, stage.logs()
+    stage.stop_members(timeout_s=STOP_S)
     problems = Path(f"{path}.problems").read_text()
     assert not problems, f"FACT: {problems[:2_000]}"
     ends = list(enumerate(load.ends))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import ehkafka
 from ehkafka import DeadLetter, Retry
 from tests.contract.outputs_order import problems
-from tests.integration.sent import inputs_of
+from tests.integration.sent import Sent, inputs_of
 from tests.kit.events import Events
-from tests.kit.topic_read import letters_of, read_all, read_messages
+from tests.kit.topic_read import read_all, read_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -22,39 +22,32 @@ MODES = ("at least once", "exactly once")
 MARK = b"#marked#"
 MARKED_KEY = b"key-3"
 KEYS = 20
-TIMEOUT_S = 45.0
 # Event Hubs takes no shorter sessions.
 EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 
 
-class Answering:
+class Answering(Sent):
     """One app whose outputs go through the proxy, and the judgement over them."""
 
     def __init__(self, stage: Any, proxy: KafkaProxy, mode: str, *, bytes_max: int | None = None) -> None:
-        self.stage, self.proxy, self.events = stage, proxy, Events()
+        super().__init__(stage, {} if bytes_max is None else {"max.message.bytes": f"{bytes_max}"})
+        self.proxy, self.events = proxy, Events()
         self.is_exact = mode == "exactly once"
-        self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"
-        limit = {} if bytes_max is None else {"max.message.bytes": f"{bytes_max}"}
-        stage.broker.create_topic(self.out, 2, limit)
-        stage.broker.create_topic(self.dead, 1)
-        self.load = stage.load()
         self.calls: Counter[tuple[int, int]] = Counter()
         # What a record's output is made of its place; by default this goes where its key goes.
         self.send: Callable[[Any, bytes], Any] = lambda _record, place: place
         # Whose outputs have what the proxy looks for.
         self.marked: set[tuple[int, int]] = set()
 
-    def app(self, *, is_event_hubs: bool = False) -> ehkafka.App:
-        """Return it, with a second attempt and letters."""
+    def made(self, *, is_event_hubs: bool = False) -> ehkafka.App:
+        """Return the app, with a second attempt and letters."""
         endpoint = ehkafka.Endpoint.kafka(self.proxy.address)
-        options: dict[str, Any] = {"exactly_once": True} if self.is_exact else {}
+        options: dict[str, Any] = {"exactly_once": self.is_exact}
         if is_event_hubs:
             endpoint = dataclasses.replace(endpoint, kind="event-hubs")
-            options |= {"consumer": EVENT_HUBS_GROUP} | ({"exactly_once": "preview"} if self.is_exact else {})
+            options = {"consumer": EVENT_HUBS_GROUP, "exactly_once": "preview" if self.is_exact else False}
         policy = {"retry": Retry(attempts=2, first_s=0.05), "on_failure": DeadLetter(self.dead)}
-        app: ehkafka.App = self.stage.app(
-            self.handle, endpoint=endpoint, to=self.out, workers=8, **policy, **options
-        )
+        app = self.app(self.handle, endpoint=endpoint, workers=8, **policy, **options)
         app.add_hook(self.events)
         return app
 
@@ -84,35 +77,23 @@ class Answering:
         of_key = [one for one in self.inputs() if one.key() == b"key-%d" % (number % KEYS)]
         return of_key[number // KEYS].partition(), of_key[number // KEYS].offset()
 
-    def run(self, app: ehkafka.App, timeout_s: float = TIMEOUT_S) -> None:
-        """Work all off."""
-        app.start()
-        self.stage.wait_until_committed(self.load.ends, timeout_s)
-        app.stop()
-
     def replaced(self) -> list[Any]:
         """Return what tells of a producer that was given up."""
         return [event for event in self.events if type(event).__name__.endswith("ProducerReplaced")]
 
-    def letters(self) -> list[tuple[int, int]]:
-        """Return the places of all dead letters."""
-        found = letters_of(self.stage.broker.bootstrap, self.dead)
-        return sorted((partition, offset) for partition, offset, _ in found)
-
-    def wanted(self, without: Collection[tuple[int, int]] = ()) -> dict[bytes, list[bytes]]:
-        """Return what each key's outputs are to be, in order."""
+    def wrong(self, sent: list[tuple[bytes, bytes]], without: Collection[tuple[int, int]] = ()) -> list[str]:
+        """Return what is wrong with these outputs, where all but those of some records must be there."""
         gone = {b"%d:%d" % place for place in without}
-        return {
-            key: kept
-            for key, places in inputs_of(self.stage).items()
-            if (kept := [place for place in places if place not in gone])
+        inputs = {
+            key: [one for one in places if one not in gone] for key, places in inputs_of(self.stage).items()
         }
+        return problems({key: kept for key, kept in inputs.items() if kept}, sent, repeats=not self.is_exact)
 
     def judge(self, *, without: set[tuple[int, int]], repeats_max: int) -> None:
         """See that every other output is there in order, none more often than so many times again."""
         found = read_all(self.stage.broker.bootstrap, self.out)
         sent = [(key, value.partition(b" ")[0]) for key, value in found]
-        wrong = problems(self.wanted(without), sent, repeats=not self.is_exact)
+        wrong = self.wrong(sent, without)
         assert wrong == [], f"FACT: outputs are lost, repeated or out of order: {wrong[:20]}"
         assert max(Counter(sent).values()) <= 1 + (0 if self.is_exact else repeats_max)
         assert set(self.calls.values()) == {1}

@@ -46,4 +46,4 @@ def narrow(kafka: KafkaBroker, stage_on: Callable[..., Any]) -> Any:
 @pytest.fixture
 def sent(stage: Any) -> Sent:
     """Return a stage with topics to send to."""
-    return Sent(stage)
+    return Sent(stage, {"max.message.bytes": "100000"})

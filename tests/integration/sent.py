@@ -73,10 +73,10 @@ def decided_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
 class Sent:
     """One stage with topics for outputs and letters, and what they hold in the end."""
 
-    def __init__(self, stage: Any) -> None:
+    def __init__(self, stage: Any, limits: dict[str, str] | None = None) -> None:
         self.stage = stage
         self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"
-        stage.broker.create_topic(self.out, 2, {"max.message.bytes": "100000"})
+        stage.broker.create_topic(self.out, 2, limits)
         stage.broker.create_topic(self.dead, 1)
         self.load = stage.load(keys=[b"key-%d" % number for number in range(20)])
 
@@ -98,11 +98,11 @@ class Sent:
         self.stage.apps.append(app)
         return app
 
-    def run(self, app: ehkafka.App, count: int = 300) -> None:
+    def run(self, app: ehkafka.App, count: int = 300, timeout_s: float = TIMEOUT_S) -> None:
         """Produce so many, handle and commit all, and stop."""
         self.load.produce(count)
         app.start()
-        self.stage.wait_until_committed(self.load.ends, TIMEOUT_S)
+        self.stage.wait_until_committed(self.load.ends, timeout_s)
         app.stop()
 
     def places(self) -> list[str]:
@@ -113,19 +113,19 @@ class Sent:
         """Return what readers see."""
         return [value.decode() for _, value in read_all(self.stage.broker.bootstrap, self.out)]
 
-    def letters(self) -> list[int]:
-        """Return the offsets of the dead letters."""
-        return [offset for _, offset, _ in letters_of(self.stage.broker.bootstrap, self.dead)]
+    def letters(self) -> list[tuple[int, int]]:
+        """Return the places of all dead letters."""
+        found = letters_of(self.stage.broker.bootstrap, self.dead)
+        return sorted((partition, offset) for partition, offset, _ in found)
 
     def check(self, without: tuple[str, ...] = ()) -> None:
         """See that each record's output is there once, and each key's in order."""
-        found = read_all(self.stage.broker.bootstrap, self.out)
-        assert sorted(value.decode() for _, value in found) == sorted(set(self.places()) - set(without))
-        last: dict[tuple[bytes, str], int] = {}
-        for key, value in found:
-            number, offset = value.decode().split(":")
-            assert last.get((key, number), -1) < int(offset)
-            last[key, number] = int(offset)
+        gone = {place.encode() for place in without}
+        wanted = {
+            key: [one for one in all_of if one not in gone] for key, all_of in inputs_of(self.stage).items()
+        }
+        found = problems(wanted, read_all(self.stage.broker.bootstrap, self.out), repeats=False)
+        assert found == [], f"FACT: outputs are lost, repeated or out of order: {found[:20]}"
 
 
 def place_of(record: Any) -> str:

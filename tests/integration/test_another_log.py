@@ -110,8 +110,7 @@ def test_a_member_that_was_frozen_begins_the_new_log_at_its_beginning(narrow: An
     time.sleep(STANDSTILL_S + 1.0)
     member.resume()
     wait_until(lambda: handled_both(member), lambda: f"FACT: {few(member)}\n{narrow.logs()}")
-    member.terminate()
-    assert member.wait(15.0) == 0
+    narrow.stop_members()
 
 
 def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.events import OutputRefused, TransactionAborted
-from tests.integration.answering import KEYS, MARK, MODES, TIMEOUT_S
+from tests.integration.answering import KEYS, MARK, MODES
 
 if TYPE_CHECKING:
     from tests.kit.faults.kafka_proxy import Produced
@@ -58,7 +58,7 @@ def test_an_answer_that_refuses_an_output_is_decided_by_its_handlers_rules(
     one.produce(RECORDS)
     place = one.mark_one()
     one.proxy.code_of = lambda request: REFUSALS[answer] if MARK in request.frame else 0
-    one.run(one.app())
+    one.run(one.made(), count=0)
     assert one.letters() == [place]
     refused = one.events.of(OutputRefused)
     assert sorted(event.attempt for event in refused) == [1, 2]
@@ -86,7 +86,7 @@ def test_an_answer_that_says_nothing_of_an_output_counts_as_no_attempt(
         return left.pop() if left and MARK in request.frame else 0
 
     one.proxy.code_of = code_of
-    one.run(one.app())
+    one.run(one.made(), count=0)
     assert one.proxy.refused_requests == 2
     assert one.letters() == []
     assert one.events.of(OutputRefused) == []
@@ -105,7 +105,7 @@ def test_a_topic_that_the_credential_may_not_write_makes_a_letter_of_each_record
     one.produce(KEYS)
     refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
     one.proxy.code_of = lambda request: refused if request.topic == one.out else 0
-    one.run(one.app())
+    one.run(one.made(), count=0)
     places = sorted((message.partition(), message.offset()) for message in one.inputs())
     assert one.letters() == places
     attempts = [event.attempt for event in one.events.of(OutputRefused)]
@@ -120,15 +120,15 @@ def test_a_topic_that_the_credential_may_not_write_makes_a_letter_of_each_record
 def test_answers_that_a_quota_holds_back_end_no_producer(answering: Any, mode: str) -> None:
     """Each comes late and says so. None is an error, so nothing is sent twice and nothing is aborted."""
     one = answering(mode)
-    app = one.app(is_event_hubs=True)
+    app = one.made(is_event_hubs=True)
     app.start()
     one.produce(KEYS)
-    one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
+    one.stage.wait_until_committed(one.load.ends)
     one.proxy.throttle_s = 0.5
     before = one.proxy.producer_ids
     for _ in range(3):
         one.produce(RECORDS // 4)
-        one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
+        one.stage.wait_until_committed(one.load.ends)
     assert one.proxy.producer_ids == before
     app.stop()
     one.judge(without=set(), repeats_max=0)
@@ -147,11 +147,11 @@ def test_what_a_quota_refuses_goes_again_and_counts_as_no_attempt(answering: Any
         return EXCESS if request.topic == one.out and seen[0] % 5 == 2 else 0
 
     one.proxy.code_of = code_of
-    app = one.app(is_event_hubs=True)
+    app = one.made(is_event_hubs=True)
     app.start()
     while one.proxy.refused_requests < 2:
         one.produce(RECORDS // 4)
-        one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
+        one.stage.wait_until_committed(one.load.ends)
     app.stop()
     refused = one.proxy.refused_requests
     assert one.letters() == []

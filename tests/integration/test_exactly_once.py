@@ -74,7 +74,7 @@ class Pair:
 
     def wait_until_finished(self, member: Any, count: int) -> None:
         """Wait until a member has finished so many records."""
-        wait_until(lambda: finished(member) >= count, self.stage.logs, PAIR_S)
+        wait_until(lambda: member.count(events.Finished) >= count, self.stage.logs, PAIR_S)
 
     def verdict(self, *members: Any, is_committed: bool = True) -> list[str]:
         """Wait until all is committed, end the members, and return what is wrong.
@@ -84,20 +84,13 @@ class Pair:
         """
         if is_committed:
             self.stage.wait_until_committed(self.load.ends, PAIR_S)
-        for member in members:
-            member.terminate()
-        assert [member.wait(PAIR_S) for member in members] == [0] * len(members), self.stage.logs()
+        self.stage.stop_members(*members, timeout_s=PAIR_S)
         return verdict(self.stage)
 
 
 def epochs_begun(member: Any) -> set[int]:
     """Return which epochs a member has begun."""
     return {event.epoch for event in member.events() if isinstance(event, events.Assigned)}
-
-
-def finished(member: Any) -> int:
-    """Return how many records a member has finished."""
-    return sum(isinstance(event, events.Finished) for event in member.events())
 
 
 @SHORT
@@ -165,8 +158,7 @@ def test_a_transaction_ends_before_its_partition_is_anothers(
         (partition,) = second.assigned()
         pair.wait_until_finished(second, pair.load.ends[partition.partition])
     pair.let_go()
-    first.terminate()
-    assert first.wait(PAIR_S) == 0, first.log_tail()
+    pair.stage.stop_members(first, timeout_s=PAIR_S)
     wrong = pair.verdict(second)
     assert (not wrong) is is_right, f"FACT: {wrong[:5]}"
 

@@ -41,11 +41,8 @@ def test_kills_under_load_lose_nothing(stage: Any, membership: str) -> None:
         victim.start()
     load.stop()
     stage.wait_until_committed(load.ends)
-    for member in members:
-        member.terminate()
-    assert [member.wait(15.0) for member in members] == [0, 0], stage.logs()
-    verdict = stage.verdict()
-    assert verdict.ok, verdict.report()
+    stage.stop_members()
+    verdict = stage.judged()
     assert verdict.produced == load.count
     # One that was killed before its first record is not in the history.
     assert verdict.processes > KILLS

@@ -12,8 +12,7 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.events import OutputRefused
-from tests.contract.outputs_order import problems
-from tests.integration.answering import MODES, TIMEOUT_S
+from tests.integration.answering import MODES
 from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
 
@@ -37,10 +36,10 @@ def test_one_output_partition_without_a_leader(answering: Callable[[str], Any], 
     one = answering(mode)
     # Keys of the first input partition alone go to the partition that is to have no leader.
     one.send = lambda record, place: ehkafka.Send(place, partition=DEAD if record.partition() == 0 else 0)
-    app = one.app()
+    app = one.made()
     app.start()
     one.produce(RECORDS)
-    one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
+    one.stage.wait_until_committed(one.load.ends)
     assert one.load.ends.keys() == {0, 1, 2, 3}
     stays = one.load.ends[0]
     no_leader = KafkaError.NOT_LEADER_FOR_PARTITION
@@ -61,13 +60,13 @@ def test_one_output_partition_without_a_leader(answering: Callable[[str], Any], 
     wait_until(lambda: named.search(" ".join(app.health().reasons)), timeout_s=HEALTH_S)
     assert app.snapshot().lag_records
     one.proxy.code_of = lambda _request: 0
-    one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
+    one.stage.wait_until_committed(one.load.ends)
     wait_until(lambda: app.health().ok)
     app.stop()
     assert one.events.of(OutputRefused) == []
     assert one.letters() == []
     sent = read_all(one.stage.broker.bootstrap, one.out)
-    found = problems(one.wanted(), sent, repeats=not one.is_exact)
+    found = one.wrong(sent)
     assert found == [], f"FACT: outputs are lost, repeated or out of order: {found[:20]}"
     times = Counter(place for _, place in sent)
     later = [place for place in times if int(place.split(b":")[1]) >= early[int(place.split(b":")[0])]]

@@ -17,8 +17,6 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.kit.processes import MemberProcess
-
 pytestmark = pytest.mark.broker
 
 # A short backlog: what a slow machine lets pile up on the broker must not all be drained at a stop.
@@ -47,12 +45,8 @@ def test_sigterm_under_load_repeats_nothing(stage: Any) -> None:
     member.start()
     load.stop()
     stage.wait_until_committed(load.ends)
-    member.terminate()
-    assert member.wait(DRAIN_S + 1.0) == 0
-    verdict = stage.verdict()
-    assert verdict.ok, verdict.report()
-    assert verdict.duplicates == 0, verdict.report()
-    assert verdict.processes == 4
+    stage.stop_members(timeout_s=DRAIN_S + 1.0)
+    assert stage.judged(repeats=False).processes == 4
 
 
 def test_a_static_member_restarts_without_a_rebalance(stage: Any) -> None:
@@ -67,25 +61,17 @@ def test_a_static_member_restarts_without_a_rebalance(stage: Any) -> None:
         member.start()
     wait_until(lambda: len(restarted.assigned()) == len(other.assigned()) == 4, stage.logs)
     load.start()
-    mine, epochs = set(restarted.assigned()), rebalances(other)
+    mine, epochs = set(restarted.assigned()), other.count(events.Assigned, events.Revoked)
     for _ in range(2):
         time.sleep(0.5)
-        restarted.terminate()
-        assert restarted.wait(DRAIN_S) == 0, stage.logs()
+        stage.stop_members(restarted, timeout_s=DRAIN_S)
         restarted.start()
         wait_until(lambda: set(restarted.assigned()) == mine, stage.logs)
     load.stop()
     stage.wait_until_committed(load.ends)
-    assert rebalances(other) == epochs
-    stopped(restarted, other)
-    verdict = stage.verdict()
-    assert verdict.ok, verdict.report()
-    assert verdict.duplicates == 0, verdict.report()
-
-
-def rebalances(member: MemberProcess) -> int:
-    """Return how many epochs a member has begun and ended."""
-    return sum(isinstance(event, events.Assigned | events.Revoked) for event in member.events())
+    assert other.count(events.Assigned, events.Revoked) == epochs
+    stage.stop_members(timeout_s=DRAIN_S + 1.0)
+    stage.judged(repeats=False)
 
 
 @pytest.mark.timeout(600)
@@ -113,7 +99,7 @@ def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any) -> None:
     # Who came last may still be starting, and then SIGTERM would end it in another way.
     wait_until(lambda: all(member.assigned() for member in staying), stage.logs)
     stage.wait_until_committed(load.ends)
-    stopped(*staying)
+    stage.stop_members(*staying, timeout_s=DRAIN_S + 1.0)
     for member in members:
         member.close()
     for member in members:
@@ -124,8 +110,7 @@ def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any) -> None:
             )
             assert code == 0 or unborn, stage.logs()
     paths = [path for member in members for path in member.histories]
-    verdict = stage.verdict()
-    assert verdict.ok, verdict.report()
+    verdict = stage.judged()
     assert verdict.produced >= STORM_RECORDS
     assert verdict.duplicate_share <= 0.01, verdict.report()
     ends_ns = [e.at_ns for e in read_history(paths) if isinstance(e, events.Finished)]
@@ -135,11 +120,3 @@ def test_a_storm_of_joins_and_leaves_loses_nothing(stage: Any) -> None:
 def longest_break_s(times_ns: Iterable[int]) -> float:
     """Return the longest time between two neighbours."""
     return max(later - earlier for earlier, later in itertools.pairwise(times_ns)) / 1e9
-
-
-def stopped(*members: MemberProcess) -> None:
-    """Stop members; each must end well."""
-    for member in members:
-        member.terminate()
-    for member in members:
-        assert member.wait(DRAIN_S + 1.0) == 0, member.log_tail()

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from azure.eventhub.extensions.checkpointstoreblob import BlobCheckpointStore
 from azure.storage.blob import ContainerClient
-from confluent_kafka.admin import AdminClient
 
 import ehkafka
 from ehkafka.checkpoints.mirror import outage
 from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.events import MirrorUsed
 from tests.kit.bad_store import BadStore
-from tests.kit.events import Events
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -104,37 +101,6 @@ def test_the_sdk_s_listing_and_keda_s_rule_read_the_right_numbers(
         for one in listed
     }
     assert sum(lags.values()) == 100
-
-
-def test_a_group_whose_offsets_are_gone_resumes_from_the_mirror(stage: Any, storage: Storage) -> None:
-    """The broker forgot the group; nothing is handled twice, and the log says where it began and why."""
-    load = stage.load()
-    load.produce(400)
-    first = stage.app(mirror=storage.mirror(), commit_interval_s=0.1)
-    first.start()
-    stage.wait_until_committed(load.ends)
-    first.stop()
-    begins = dict(load.ends)
-    assert {p: c.next_offset for p, c in storage.checkpoints(stage.group).items()} == begins
-    admin = AdminClient({"bootstrap.servers": stage.broker.bootstrap})
-    admin.delete_consumer_groups([stage.group])[stage.group].result(10.0)
-    assert set(stage.committed().values()) == {None}
-    load.produce(100)
-    seen: list[tuple[int, int]] = []
-    reported = Events()
-    second = stage.app(
-        lambda record: seen.append((record.partition(), record.offset())),
-        mirror=storage.mirror(),
-        commit_interval_s=0.1,
-    )
-    second.add_hook(reported)
-    second.start()
-    stage.wait_until_committed(load.ends)
-    second.stop()
-    assert len(seen) == 100
-    assert all(offset >= begins[partition] for partition, offset in seen)
-    used = {e.partition.partition: e.next_offset for e in reported.of(MirrorUsed)}
-    assert used == begins
 
 
 def test_a_rebalance_that_gives_a_partition_back_leaves_no_mirror_behind(

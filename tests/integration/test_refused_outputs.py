@@ -34,7 +34,7 @@ def test_a_topic_that_takes_less_than_the_clients_batch(answering: Callable[...,
     one = answering(mode, bytes_max=20_000)
     one.send = lambda _record, place: place + b" " + b"y" * 150
     one.produce(6_000)
-    one.run(one.app(), TIMEOUT_S)
+    one.run(one.made(), 0, TIMEOUT_S)
     one.judge(without=set(), repeats_max=HALVED_MAX)
     assert one.events.of(OutputRefused) == []
     assert len(one.events.of(TransactionAborted)) <= HALVED_MAX, one.events.of(TransactionAborted)
@@ -61,7 +61,7 @@ def test_some_refused_outputs_of_thousands(
         return place + b" " + bytes(bytes_max + 10_000 if is_refused else size)
 
     one.send = send
-    one.run(one.app(), TIMEOUT_S)
+    one.run(one.made(), 0, TIMEOUT_S)
     # What waited with the first refused one may come again, once.
     one.judge(without=refused, repeats_max=1)
     assert one.letters() == sorted(refused), f"FACT: letters are {one.letters()}"

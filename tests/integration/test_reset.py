@@ -59,9 +59,7 @@ def test_replicas_under_one_name_reset_once_and_lose_nothing(stage: Any) -> None
     replicas[0].start()
     stage.wait_until_committed(dict.fromkeys(range(PARTITIONS), 150))
     wait_until(replicas[0].assigned, stage.logs)
-    for replica in replicas:
-        replica.terminate()
-    assert [replica.wait(15.0) for replica in replicas] == [0, 0, 0], stage.logs()
+    stage.stop_members()
     text = "".join(replica.log.read_text() for replica in replicas)
     resets = re.findall(r".*was reset to start=.*", text)
     assert len(resets) == 1, f"FACT: {resets}"

@@ -30,18 +30,6 @@ def endpoint(kafka: KafkaBroker, tmp_path: Path) -> Callable[[str], ehkafka.Endp
     return lambda key: ehkafka.Endpoint.connection_string(connection_string(key), properties=moved)
 
 
-def test_a_connection_string_opens_a_guarded_broker(
-    kafka: KafkaBroker, stage_on: Callable[..., Any], endpoint: Callable[[str], ehkafka.Endpoint]
-) -> None:
-    """A connection string is all it takes; records come and commits go over SASL PLAIN and TLS."""
-    stage = stage_on(kafka, 1)
-    produce(kafka.bootstrap, stage.topic, [(b"k", b"v")] * 7)
-    app = stage.app(endpoint=endpoint(KEY), consumer={"session.timeout.ms": 6000})
-    app.start()
-    stage.wait_until_committed({0: 7})
-    assert KEY not in repr(app.endpoint) + repr(app.snapshot())
-
-
 @pytest.mark.parametrize("is_endpoint", [True, False], ids=["endpoint", "properties"])
 def test_a_drop_in_reads_and_commits_on_a_guarded_broker(
     kafka: KafkaBroker,

@@ -171,8 +171,13 @@ def test_dead_letters_are_committed_with_their_records(sent: Sent) -> None:
     app.add_hook(heard)
     sent.run(app)
     assert sent.outputs() == []
-    wanted = [offset for end in sent.load.ends.values() for offset in range(end) if offset % 10 == 3]
-    assert sorted(sent.letters()) == sorted(wanted)
+    wanted = [
+        (number, offset)
+        for number, end in sent.load.ends.items()
+        for offset in range(end)
+        if offset % 10 == 3
+    ]
+    assert sent.letters() == sorted(wanted)
     assert len(heard.of(RecordDeadLettered)) == len(wanted)
 
 

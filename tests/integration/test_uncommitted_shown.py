@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.metrics import Collector
-from tests.integration.answering import TIMEOUT_S
+from tests.integration.sent import TIMEOUT_S
 from tests.kit.metrics import Shown
 from tests.kit.waiting import must_stay, wait_until
 
@@ -23,7 +23,7 @@ def test_what_is_not_committed_is_in_the_lag_and_counted(answering: Callable[[st
     one = answering("exactly once")
     one.produce(RECORDS)
     one.proxy.hold_transactions()
-    app = one.app()
+    app = one.made()
     shown = Shown(Collector(app))
     app.start()
     wait_until(lambda: app.snapshot().finished_records == RECORDS, timeout_s=TIMEOUT_S)
@@ -40,7 +40,7 @@ def test_what_is_not_committed_is_in_the_lag_and_counted(answering: Callable[[st
     assert [one.watermark for one in picture.partitions] == [0] * len(picture.partitions)
     assert all(one.oldest is not None and one.oldest.offset == 0 for one in picture.partitions)
     one.proxy.release_transactions()
-    one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
+    one.stage.wait_until_committed(one.load.ends)
     wait_until(lambda: numbers() == (0, 0))
     assert shown.value("ehkafka_unacknowledged_outputs") == 0
     app.stop()

@@ -140,6 +140,10 @@ class MemberProcess:
         """Return what it reported in its last start so far. For small histories."""
         return events_in(self.histories[-1])
 
+    def count(self, *kinds: type) -> int:
+        """Return how many events of these kinds it reported in its last start."""
+        return sum(isinstance(event, kinds) for event in self.events())
+
     def log_tail(self) -> str:
         """Return the end of what it printed."""
         lines = self.log.read_text(errors="replace").splitlines()

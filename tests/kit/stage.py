@@ -240,6 +240,20 @@ class Stage:
         note_verdict(self.group, verdict)
         return verdict
 
+    def judged(self, *, repeats: bool = True) -> Verdict:
+        """Return the verdict: every promise is kept; without `repeats` no record was finished twice."""
+        verdict = self.verdict()
+        assert verdict.ok, verdict.report()
+        assert repeats or verdict.duplicates == 0, verdict.report()
+        return verdict
+
+    def stop_members(self, *members: MemberProcess, timeout_s: float = 15.0) -> None:
+        """Stop these members, or all that run; each must end well."""
+        stopping = members or [member for member in self.members if member.is_running]
+        for member in stopping:
+            member.terminate()
+        assert [member.wait(timeout_s) for member in stopping] == [0] * len(stopping), self.logs()
+
     def logs(self) -> str:
         """Return the end of every member's output."""
         return "\n".join(member.log_tail() for member in self.members)

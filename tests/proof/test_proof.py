@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.proof.by_hand import BROKEN
-from tests.proof.options import MODES, WORKERS
+from tests.proof.options import BY_HAND, MODES, WORKERS
 from tests.proof.run import check
 
 EACH_MODE = pytest.mark.parametrize("mode", MODES)
@@ -25,6 +25,15 @@ def test_a_group_of_all_kinds_of_workers_of_which_members_are_killed_and_stopped
     assert result["faults"]["kill"], result
     assert result["ranges_seen"], result
     assert result["letters"], result
+
+
+@pytest.mark.broker
+def test_an_app_a_plain_client_and_a_drop_in_replace_each_other_in_one_group() -> None:
+    """Each is stopped and started in turn, so partitions go from any of them to any other and back."""
+    group = ["--kind", ",".join(["threads", *BY_HAND]), "--members", "3", "--rate", "80"]
+    result = check(*group, "--faults", "roll", "--seconds", "5", "--refused-every", "0")
+    assert not result["violations"], f"FACT: {result}"
+    assert result["faults"]["roll"], result
 
 
 @pytest.mark.broker
