@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
-from ehkafka.app.entering import ByHand, Entrance, InThread
+from ehkafka.app.entering import Entrance, InThread, StartCaller
 from ehkafka.app.life import Life
 from ehkafka.app.registration import ALONE, PARTITION_HOOKS, Registration
 from ehkafka.app.web import Web
@@ -204,7 +204,7 @@ class App(Registration, Configurable):
     def start(self) -> None:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
         self._life.entrance.refuse_without_loop("start()")
-        self._life.start(ByHand)
+        self._life.start(StartCaller)
 
     def __enter__(self) -> Self:
         entrance = self._life.entrance

@@ -1,8 +1,7 @@
 """Who is inside of an app, and what its failure does to them: `App(loop=…, on_end=…)`.
 
-`InThread` enters by `with`, `ByHand` by `start()`, and `lifespan.InTask` by `async with`. Each is given a
-failure once, on the thread where it happened, and must return at once. A stop that was asked for is no
-failure.
+`InThread` enters by `with`, `StartCaller` by `start()`, `lifespan.InTask` by `async with`. Each is given a
+failure once, on the thread where it happened, and must return at once. A requested stop is no failure.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Entrance:
         self.loop: LoopChoice = loop
         self.on_end = _checked_on_end(on_end)
         # None in `run`, which raises the failure itself.
-        self.entered: ByHand | None = None
+        self.entered: StartCaller | None = None
 
     def refuse_without_loop(self, what: str) -> None:
         """Refuse to enter without the caller's loop where it is wanted. Raises `ConfigurationError`."""
@@ -104,7 +103,7 @@ def _checked_on_end(choice: Any) -> OnEnd:
     return choice  # type: ignore[no-any-return]
 
 
-class ByHand:
+class StartCaller:
     """Who called `start()`: its `stop()` raises the failure."""
 
     def __init__(self) -> None:
@@ -160,7 +159,7 @@ class _Entered(threading.local):
 _entered = _Entered()
 
 
-class InThread(ByHand):
+class InThread(StartCaller):
     """Who entered by `with`: a wait for this app, or another one around it, raises the failure."""
 
     def __init__(self, failure: Callable[[], EhkafkaError | None], on_end: OnEnd) -> None:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.app.app import App
-    from ehkafka.app.entering import ByHand, Entrance
+    from ehkafka.app.entering import Entrance, StartCaller
     from ehkafka.app.web import Web
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.outputs.own_producer import OwnProducer
-    from ehkafka.run.ending import Until
+    from ehkafka.run.ending import RunUntil
     from ehkafka.run.options import AppOptions
     from ehkafka.run.run import Run, State
     from ehkafka.run.runtime import Runtime
@@ -133,9 +133,9 @@ class Life:
 
     def start(
         self,
-        enter: Callable[[], ByHand | None],
+        enter: Callable[[], StartCaller | None],
         loop: SharedLoop | None = None,
-        until: Until | None = None,
+        until: RunUntil | None = None,
         made: Callable[[Runtime], object] = bool,
     ) -> None:
         """Start a run. `made` gets it before it starts; who then enters hears of its failure."""
@@ -168,7 +168,7 @@ class Life:
             if serving is not None:
                 run.bus.emit(serving)
 
-    def run_here(self, until: Until | None, health_file: str | os.PathLike[str] | None) -> None:
+    def run_here(self, until: RunUntil | None, health_file: str | os.PathLike[str] | None) -> None:
         """Start a run, wait for its end, and raise what ended it, if it was an error. Takes signals."""
         made: list[Runtime] = []
         # What a signal that came during the start asks for.

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ehkafka.app.entering import ByHand
+from ehkafka.app.entering import StartCaller
 from ehkafka.errors import ConfigurationError
 from ehkafka.workers.tasks.shared import SharedLoop
 
@@ -137,7 +137,7 @@ def _retrieve_error(done: asyncio.Future[None]) -> None:
         done.exception()
 
 
-class InTask(ByHand):
+class InTask(StartCaller):
     """Who entered by `async with`: the task is cancelled, and its block raises the failure at its end."""
 
     def __init__(self, lent: SharedLoop | None) -> None:

@@ -54,7 +54,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlobName:
     """What a blob's name says, all in lower case."""
 
     namespace: str
@@ -64,14 +64,14 @@ class Place:
     partition: int
 
 
-def place_of(name: str) -> Place | None:
+def place_of(name: str) -> BlobName | None:
     """Read a blob's name; None for one of another layout."""
     for kind in KINDS:
         start, found, number = name.rpartition(f"/{kind}/")
         parts = start.split("/")
         if found and len(parts) == 3 and all(parts) and _is_partition(number):
             namespace, topic, group = parts
-            return Place(namespace, topic, group, kind, int(number))
+            return BlobName(namespace, topic, group, kind, int(number))
     return None
 
 

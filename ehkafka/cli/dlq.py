@@ -52,7 +52,7 @@ Topic = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letters:
+class LetterChoice:
     """Which letters are meant."""
 
     key: Annotated[str | None, typer.Option(help="Only letters of this key.")] = None
@@ -89,7 +89,7 @@ class Letters:
 def list_letters(
     topic: Topic,
     *,
-    letters: Letters,
+    letters: LetterChoice,
     limit: Annotated[int, typer.Option(min=0, help="How many of the newest letters to list.")] = 20,
     of: OfEndpoint,
 ) -> None:
@@ -160,7 +160,7 @@ def show_letter(
 def redrive_letters(
     topic: Topic,
     *,
-    letters: Letters,
+    letters: LetterChoice,
     to: Annotated[
         str | None,
         typer.Option(

@@ -15,7 +15,7 @@ from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
 from ehkafka.cli.options import Assignments, Config, given_options, only_with
 from ehkafka.cli.reload.reloading import Reload, run_reloading
-from ehkafka.cli.run_spark import Spark, run_on_spark
+from ehkafka.cli.run_spark import SparkArguments, run_on_spark
 from ehkafka.cli.run_view import members_shown, progress_shown
 from ehkafka.cli.settings.given import Given
 from ehkafka.errors import ConfigurationError
@@ -30,7 +30,7 @@ cli = CommandLine()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Until:
+class EndArguments:
     """What was given for the end of a run."""
 
     until_caught_up: Annotated[
@@ -101,7 +101,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class HttpArguments:
     """What was given for HTTP."""
 
     http: Annotated[
@@ -157,11 +157,11 @@ def run(
             help="Move the group to start= first, once for each NAME. It must have no members.",
         ),
     ] = None,
-    until: Until,
+    until: EndArguments,
     members: Members,
-    served: Served,
+    served: HttpArguments,
     reload: Reload,
-    spark: Spark,
+    spark: SparkArguments,
 ) -> int | None:
     r"""Run an app until a signal stops it, an error ends it, or it has caught up.
 

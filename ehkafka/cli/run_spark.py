@@ -25,7 +25,7 @@ class Engine(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spark:
+class SparkArguments:
     """What was given for Spark."""
 
     engine: Annotated[
@@ -106,7 +106,7 @@ class Spark:
         }
 
 
-def run_on_spark(app: App, path: str, given: Spark) -> None:
+def run_on_spark(app: App, path: str, given: SparkArguments) -> None:
     """Run an app on Spark until a signal stops it or it ends: a session, the query, and what it did.
 
     Raises what ended it.

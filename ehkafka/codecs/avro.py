@@ -45,19 +45,19 @@ def read(payload: BytesIO, schema: Any, *options: Any, **named: Any) -> Any:
 
 
 # By a schema's identity; the bounds keep it alive. Each look and each change is one step of the interpreter.
-_measured: dict[int, Bounds] = {}
+_measured: dict[int, AvroBounds] = {}
 
 
-def _bounds_of(schema: Any) -> Bounds:
+def _bounds_of(schema: Any) -> AvroBounds:
     found = _measured.get(id(schema))
     if found is None:
         if len(_measured) >= _SCHEMAS_MAX:
             _measured.clear()
-        _measured[id(schema)] = found = Bounds(schema)
+        _measured[id(schema)] = found = AvroBounds(schema)
     return found
 
 
-class Bounds:
+class AvroBounds:
     """What payloads of one schema may do."""
 
     def __init__(self, schema: Any) -> None:
@@ -76,7 +76,7 @@ class Bounds:
     def check(self, data: bytes) -> None:
         """Raise `Misfit` for a payload that must not be read."""
         try:
-            end = _Walk(self._named, data).end_of(self._schema, 0, 0)
+            end = _AvroWalk(self._named, data).end_of(self._schema, 0, 0)
         except IndexError:
             end = len(data) + 1
         if end > len(data):
@@ -100,7 +100,7 @@ class Bounds:
         return 1 - VALUES_A_BYTE * (schema["size"] if kind == "fixed" else _WIDTHS.get(kind, 1))
 
 
-class _Walk:
+class _AvroWalk:
     """Finds where each value of a payload ends, and spends what it may on them."""
 
     def __init__(self, named: dict[str, Any], data: bytes) -> None:

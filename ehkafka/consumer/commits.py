@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, Request
+from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, OneRequest
 from ehkafka.progress.committer import names_metadata
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ BUSY_S = 0.5
 IDLE_S = 5.0
 
 
-class Commits:
+class CommitSender:
     """The commits of one consumer. `bare` is confluent-kafka's own view of it."""
 
     def __init__(
@@ -70,9 +70,9 @@ class Commits:
         # For the sender, who would wake at every turn otherwise.
         self._work = threading.Condition(access.lock)
         # All under the lock of `access`, but for looks.
-        self._waiting = Request()
+        self._waiting = OneRequest()
         # Sent by `pump`, not answered.
-        self._in_flight: Request | None = None
+        self._in_flight: OneRequest | None = None
         self._sender: threading.Thread | None = None
         self._is_stopped = False
         self._sent = 0
@@ -211,14 +211,14 @@ class Commits:
         self._waiting.add(ask, is_awaited=is_awaited)
         self._note_waiting()
 
-    def _take(self) -> Request:
-        request, self._waiting = self._waiting, Request()
+    def _take(self) -> OneRequest:
+        request, self._waiting = self._waiting, OneRequest()
         return request
 
     def _note_waiting(self) -> None:
         self._access.is_wanted = bool(self._waiting)
 
-    def _take_turn(self, ask: CommitRequest) -> Request | None:
+    def _take_turn(self, ask: CommitRequest) -> OneRequest | None:
         """Wait until no thread is inside; return the request to send, None if another has sent it."""
         access = self._access
         access.waiting_threads += 1
@@ -228,7 +228,7 @@ class Commits:
                 is_away = self._in_flight is not None and ask in self._in_flight.commit_requests
                 # The polling thread sent it and has been away since: only its polling brings the answer.
                 if (not is_away or is_late) and access.may_enter():
-                    return self._begin(Request(dict(ask.positions), [ask]) if is_away else None)
+                    return self._begin(OneRequest(dict(ask.positions), [ask]) if is_away else None)
                 is_late = not access.changed.wait(BUSY_S) and access.poller is None
         finally:
             access.waiting_threads -= 1
@@ -242,7 +242,7 @@ class Commits:
     def _pace_allows(self) -> bool:
         return self._clock() >= self._ledger.next_due_s()
 
-    def _begin(self, request: Request | None = None) -> Request:
+    def _begin(self, request: OneRequest | None = None) -> OneRequest:
         self._access.is_sending = True
         request = self._take() if request is None else request
         self._note_waiting()
@@ -255,7 +255,7 @@ class Commits:
             request.positions[partition] = position._replace(epoch=self._sent)
         return request
 
-    def _check_marks(self, request: Request) -> None:
+    def _check_marks(self, request: OneRequest) -> None:
         for partition in [p for p, position in request.positions.items() if position is AS_MARKED]:
             position, known = self._marked(partition), self._ledger.acknowledged(partition)
             if position is not None and (known is None or known.next_offset != position.next_offset):
@@ -265,7 +265,7 @@ class Commits:
             if position is not None:
                 request.unmoved[partition] = position
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: OneRequest) -> None:
         """Send and wait."""
         error: KafkaError | None = _interrupted()
         partitions: Sequence[KafkaPartition] = ()
@@ -279,10 +279,10 @@ class Commits:
         finally:
             self._land(request, error, partitions)
 
-    def _commit_once(self, request: Request) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
+    def _commit_once(self, request: OneRequest) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
         return self._committer.commit_once(self._bare, self._facts.dressed(request.positions))
 
-    def _send_off(self, request: Request) -> None:
+    def _send_off(self, request: OneRequest) -> None:
         """Send; the answer comes to `on_commit`."""
         error: KafkaError | None = _interrupted()
         is_away = False
@@ -297,7 +297,9 @@ class Commits:
             else:
                 self._land(request, error, ())
 
-    def _land(self, request: Request, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
+    def _land(
+        self, request: OneRequest, error: KafkaError | None, partitions: Sequence[KafkaPartition]
+    ) -> None:
         with self._access.lock:
             if request is self._in_flight:
                 self._in_flight = None
@@ -324,7 +326,7 @@ class Commits:
                 logging.getLogger("ehkafka.consumer").exception("A commit failed. Please report it.")
             turn = None  # where the program has let it go, the consumer ends here
 
-    def _next(self) -> tuple[Request, Consumer] | None:
+    def _next(self) -> tuple[OneRequest, Consumer] | None:
         """Wait until something waits and the program does not poll; None: it is time to end.
 
         The consumer comes along: it must not end before its commit, where the program lets it go meanwhile.

@@ -20,7 +20,7 @@ from ehkafka.progress.commits import as_offset
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ehkafka.consumer.commits import Commits
+    from ehkafka.consumer.commits import CommitSender
     from ehkafka.consumer.internals import Internals
     from ehkafka.consumer.positions import Positions
     from ehkafka.progress.ledger import Position
@@ -57,7 +57,7 @@ class Committing:
         return self._commit(self._internals.commits, ask, is_asynchronous=is_asynchronous)
 
     def _commit(
-        self, commits: Commits, ask: CommitRequest, *, is_asynchronous: bool
+        self, commits: CommitSender, ask: CommitRequest, *, is_asynchronous: bool
     ) -> list[KafkaPartition] | None:
         internals = self._internals
         if is_asynchronous:

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
 from ehkafka.consumer.access import Access
 from ehkafka.consumer.between_polls import Anew, Passed
-from ehkafka.consumer.commits import Commits
+from ehkafka.consumer.commits import CommitSender
 from ehkafka.consumer.deviations import ConsumerLog, Deviating
 from ehkafka.consumer.ending import Callbacks
 from ehkafka.consumer.log_guard import LogGuard
@@ -124,7 +124,7 @@ class Internals:
         # Confluent-kafka's own view of the consumer, from `join` on.
         self.bare: Any = None
         self.marks: Marks | None = None
-        self.commits: Commits | None = None
+        self.commits: CommitSender | None = None
         self.anew: Anew | None = None
         # None where librdkafka commits by itself, or nothing does.
         self.passed: Passed | None = None
@@ -145,7 +145,7 @@ class Internals:
         self.anew = Anew(bare, self.access, self.marks, begin_anew)
         self.mirror.start(committer)
         if self.deviating.has("coalescing"):
-            self.commits = Commits(
+            self.commits = CommitSender(
                 bare,
                 committer,
                 ledger,

@@ -16,7 +16,7 @@ from ehkafka.handlers.sending import calling, calling_async, taking
 from ehkafka.handlers.spec import is_async, named
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
-from ehkafka.lanes.received import Received
+from ehkafka.lanes.received import ReceivedMessage
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, sending_type
 from ehkafka.recovery.unrun import must_return_nothing
@@ -66,7 +66,7 @@ def make_invoke(
             wrap = calling_async if spec.is_async else calling
             invoke = wrap(spec.of_record(spec.function), outlet, make_record)
     if spec.raw and not spec.is_async:
-        invoke = around(invoke, lambda entry, _number: Received(entry[MESSAGE]))
+        invoke = around(invoke, lambda entry, _number: ReceivedMessage(entry[MESSAGE]))
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     noted = in_history(history)

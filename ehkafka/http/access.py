@@ -121,7 +121,7 @@ class WrongTokens:
         return (count, until_s) if now_s < until_s else (0, now_s + WRONG_S)
 
 
-class Access:
+class AccessRules:
     """The rules of one server."""
 
     def __init__(self, options: Http, token: Secret | None) -> None:
@@ -243,9 +243,9 @@ def address_of(scope: Scope) -> str:
 
 
 class Guarded:
-    """The ASGI middleware: refuses by `Access`, and adds the headers to every answer."""
+    """The ASGI middleware: refuses by `AccessRules`, and adds the headers to every answer."""
 
-    def __init__(self, app: ASGIApp, access: Access, page: Path) -> None:
+    def __init__(self, app: ASGIApp, access: AccessRules, page: Path) -> None:
         """`page` asks for the token where it is needed."""
         self._app = app
         self._access = access

@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ehkafka.errors import ActionRefusedError
-from ehkafka.http.access import SESSION_S, TOO_MANY, Access, Guarded, address_of
+from ehkafka.http.access import SESSION_S, TOO_MANY, AccessRules, Guarded, address_of
 from ehkafka.http.answers import answered
 from ehkafka.http.letters import LettersPage
 from ehkafka.http.other_members import who_has
@@ -63,7 +63,7 @@ class Pages:
         served: Served,
         state: State,
         journal: Journal,
-        access: Access,
+        access: AccessRules,
         metrics: Callable[[str], tuple[bytes, str]],
     ) -> None:
         self._served = served
@@ -249,7 +249,7 @@ def application(
     metrics: Callable[[str], tuple[bytes, str]],
 ) -> Any:
     """Return the ASGI application of one app."""
-    access = Access(options, token)
+    access = AccessRules(options, token)
     pages = Pages(served, state, journal, access, metrics)
     return Starlette(
         routes=pages.routes(),

@@ -71,11 +71,11 @@ class LettersPage:
         if topic not in self._served.letter_topics:
             raise refused("unknown", f"No handler of this app writes dead letters to {topic[:80]!r}.")
 
-    def _turn(self) -> Turn:
-        return Turn(self._one_at_a_time)
+    def _turn(self) -> BoundedLock:
+        return BoundedLock(self._one_at_a_time)
 
 
-class Turn:
+class BoundedLock:
     """A lock that is not waited for without an end."""
 
     def __init__(self, lock: threading.Lock) -> None:

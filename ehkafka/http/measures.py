@@ -22,7 +22,7 @@ POINTS_MAX: Final = 720
 _NAMES: Final = ("at_s", "handled_per_s", "received_per_s", "lag_records", "backlog_records", "oldest_s")
 
 
-class _Seen(NamedTuple):
+class _Sample(NamedTuple):
     at_s: float
     handled: int
     received: int
@@ -40,7 +40,7 @@ class Rates:
     """Differences over the last ten seconds: those over a second would jump about."""
 
     def __init__(self) -> None:
-        self._seen: deque[_Seen] = deque()
+        self._seen: deque[_Sample] = deque()
 
     def note(self, snapshot: dict[str, Any]) -> None:
         """Take the next snapshot."""
@@ -48,7 +48,7 @@ class Rates:
         partitions = {
             partition_name(one["partition"]): (one["epoch"], _handled(one)) for one in snapshot["partitions"]
         }
-        seen = _Seen(at_s, _handled(snapshot), snapshot["received_records"], partitions)
+        seen = _Sample(at_s, _handled(snapshot), snapshot["received_records"], partitions)
         if self._seen and (
             abs(at_s - self._seen[-1].at_s) > OVER_S or seen.received < self._seen[-1].received
         ):

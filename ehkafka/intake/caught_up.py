@@ -32,7 +32,7 @@ _NO_END: Final = "the broker does not answer where its log ends"
 NO_KEY: Final = object()
 
 
-class Waiting(NamedTuple):
+class WaitingKey(NamedTuple):
     """The first record of a waiting key, which no worker will take before something happens, and why.
 
     Or the lowest one whose outputs are not acknowledged: then `key` is `NO_KEY`.
@@ -63,7 +63,7 @@ class PartitionState:
     watermark: int | None
     committed: int | None
     runs: bool = False
-    waiting: Sequence[Waiting] = ()
+    waiting: Sequence[WaitingKey] = ()
     is_paused: bool = False
     is_in_log: bool = True
     is_unread: bool = False
@@ -87,7 +87,7 @@ class PartitionState:
         return self.end is not None and self.position >= self.end
 
 
-class Stuck(NamedTuple):
+class Blocker(NamedTuple):
     """What keeps a partition from its end: a record that waits, or (without an offset) the partition."""
 
     partition: TopicPartition
@@ -105,7 +105,7 @@ class CaughtUp(NamedTuple):
 class Unsettled(NamedTuple):
     """All is done but for what has waited for too long."""
 
-    stuck: tuple[Stuck, ...]
+    stuck: tuple[Blocker, ...]
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class CatchingUp:
         return CaughtUp(is_standby=True) if now_s - since_s >= self.standby_s else None
 
     def _judge_left(self, left: Sequence[PartitionState], now_s: float) -> Unsettled | None:
-        stuck: list[Stuck] = []
+        stuck: list[Blocker] = []
         for state in left:
             found = list(self._stuck_in(state, now_s))
             if not found:
@@ -195,18 +195,18 @@ class CatchingUp:
             stuck += found
         return Unsettled(tuple(stuck))
 
-    def _stuck_in(self, state: PartitionState, now_s: float) -> Iterator[Stuck]:
+    def _stuck_in(self, state: PartitionState, now_s: float) -> Iterator[Blocker]:
         """Yield what has kept a partition from its end for too long; nothing while it may go on."""
         if state.runs:
             return
         same_s = now_s - self._same_since_s[state.partition][1]
         if state.end is None:
             if same_s > max(self.settle_s, UNKNOWN_S):
-                yield Stuck(state.partition, None, None, state.unplaced or _NO_END)
+                yield Blocker(state.partition, None, None, state.unplaced or _NO_END)
         elif state.waiting and (state.is_all_received or state.is_paused):
             since = [self._waits_since_s[state.partition, one.offset] for one in state.waiting]
             if now_s - max(since) > self.settle_s:
-                yield from (Stuck(state.partition, *one) for one in state.waiting)
+                yield from (Blocker(state.partition, *one) for one in state.waiting)
         elif same_s > max(self.settle_s, SILENT_S) and not state.is_unread:
             yield _silent(state)
 
@@ -225,15 +225,17 @@ class CatchingUp:
         return state.committed is not None and state.committed >= min(state.end, state.watermark)
 
 
-def _silent(state: PartitionState) -> Stuck:
+def _silent(state: PartitionState) -> Blocker:
     """Say why nothing of a partition arrives."""
     if state.unreadable is not None:
         offset, reason = state.unreadable
         past = way_past(state.partition, offset)
-        return Stuck(state.partition, offset, NO_KEY, f"it cannot be read: {reason}; the way past it: {past}")
+        return Blocker(
+            state.partition, offset, NO_KEY, f"it cannot be read: {reason}; the way past it: {past}"
+        )
     why = f"nothing of it arrives from {state.position} up to {state.end}"
     if state.is_paused:
         why = "the partition is paused"
     elif not state.is_in_log:
         why = f"its position {state.position} lies beyond its log's end"
-    return Stuck(state.partition, None, None, why)
+    return Blocker(state.partition, None, None, why)

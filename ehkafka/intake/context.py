@@ -56,7 +56,7 @@ class Brokers:
 
 
 @dataclass(frozen=True, slots=True)
-class Begins:
+class EpochSetup:
     """Where epochs begin, and what hears of them."""
 
     positions: PositionFinder
@@ -81,7 +81,7 @@ class IntakeContext:
     exit_now: Callable[[], bool]
     options: IntakeOptions
     brokers: Brokers
-    begins: Begins
+    begins: EpochSetup
     flow: FlowControl
     ledger: CommitLedger
     committer: Committer

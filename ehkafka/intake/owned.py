@@ -31,24 +31,24 @@ class OwnedPartition(NamedTuple):
     epoch: Epoch
 
 
-class Waiting(NamedTuple):
+class NoStart(NamedTuple):
     """Why it is not known where a partition of ours begins, and since when it waits for that."""
 
     reason: str
     since_s: float
 
 
-class WaitingPartitions(dict["TopicPartition", Waiting]):
+class WaitingPartitions(dict["TopicPartition", NoStart]):
     """By partition, as `OwnedPartitions`."""
 
     def note(self, reasons: Mapping[TopicPartition, str], now_s: float) -> list[PartitionsWaiting]:
         """Let partitions wait; return the events of those that did not before."""
-        new = {p: Waiting(reason, now_s) for p, reason in reasons.items() if p not in self}
-        self.update({p: Waiting(reason, self[p].since_s) for p, reason in reasons.items() if p in self} | new)
+        new = {p: NoStart(reason, now_s) for p, reason in reasons.items() if p not in self}
+        self.update({p: NoStart(reason, self[p].since_s) for p, reason in reasons.items() if p in self} | new)
         return waiting_events(new, now_s)
 
 
-def waiting_events(waiting: Mapping[TopicPartition, Waiting], now_s: float) -> list[PartitionsWaiting]:
+def waiting_events(waiting: Mapping[TopicPartition, NoStart], now_s: float) -> list[PartitionsWaiting]:
     """Return an event for each reason, with the partition that has waited longest."""
     reasons: dict[str, list[TopicPartition]] = {}
     for partition, one in sorted(waiting.items()):

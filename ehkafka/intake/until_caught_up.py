@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from ehkafka.errors import UnfinishedError
 from ehkafka.events import AppCatchingUp, AppCaughtUp
-from ehkafka.intake.caught_up import NO_KEY, CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
+from ehkafka.intake.caught_up import NO_KEY, Blocker, CatchingUp, CaughtUp, PartitionState, WaitingKey
 from ehkafka.intake.returned import NAMED_MAX, why_held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
@@ -118,7 +118,7 @@ class UntilCaughtUp:
         is_paused = partition in context.flow.paused
         received = epoch.received.next_offset
         is_received = log is not None and received is not None and received >= log.end
-        runs, waiting = epoch.tally.backlog_records > 0, list[Waiting]()
+        runs, waiting = epoch.tally.backlog_records > 0, list[WaitingKey]()
         watermark = received
         with route.hub.locked() as inboxes:
             if is_received or is_paused or not epoch.tally.backlog_records:
@@ -150,13 +150,13 @@ class UntilCaughtUp:
             is_in_log=log is None or (received or 0) <= max(log.end, context.owned.logs.end(partition) or 0),
         )
 
-    def _waiting_outputs(self, epoch: Epoch, log: LogBounds | None) -> Waiting | None:
+    def _waiting_outputs(self, epoch: Epoch, log: LogBounds | None) -> WaitingKey | None:
         """Return the lowest record up to the end whose outputs are not acknowledged."""
         delivery = self._context.delivery
         lowest = delivery.lowest().get(epoch) if delivery is not None else None
         if lowest is None or (log is not None and lowest >= log.end):
             return None
-        return Waiting(lowest, NO_KEY, "its outputs are not acknowledged by the broker")
+        return WaitingKey(lowest, NO_KEY, "its outputs are not acknowledged by the broker")
 
     def _report(self, states: list[PartitionState], now_s: float) -> None:
         took_s = now_s - self._reported_s
@@ -181,12 +181,12 @@ def _unplaced(partition: TopicPartition, reason: str) -> PartitionState:
     )
 
 
-def _unfinished_below(inboxes: Inboxes, epoch: Epoch, end: int) -> tuple[bool, list[Waiting]]:
+def _unfinished_below(inboxes: Inboxes, epoch: Epoch, end: int) -> tuple[bool, list[WaitingKey]]:
     """Return whether any record below an offset needs no help to end, and those that wait. With the lock."""
     held_by = {
         id(entry[MESSAGE]): held for held in inboxes.waiting.held for entry in held.q if entry[EPOCH] is epoch
     }
-    waiting: dict[Held, Waiting] = {}
+    waiting: dict[Held, WaitingKey] = {}
     for entry in epoch.unfinished():
         offset = entry[MESSAGE].offset()
         if offset >= end:
@@ -195,7 +195,7 @@ def _unfinished_below(inboxes: Inboxes, epoch: Epoch, end: int) -> tuple[bool, l
         why = None if held is None else _waits_for(held)
         if held is None or why is None:
             return True, []  # what waits as well is not asked for yet
-        waiting.setdefault(held, Waiting(offset, entry[KEY], why))
+        waiting.setdefault(held, WaitingKey(offset, entry[KEY], why))
     return False, list(waiting.values())
 
 
@@ -207,7 +207,7 @@ def _waits_for(held: Held) -> str | None:
     return why_held(held)
 
 
-def _error(stuck: tuple[Stuck, ...], settle_s: float) -> UnfinishedError:
+def _error(stuck: tuple[Blocker, ...], settle_s: float) -> UnfinishedError:
     named = ", ".join(_named(stuck)) + (" …" if len(stuck) > NAMED_MAX else "")
     return UnfinishedError(
         f"Not caught up: all else is done, and for more than settle_s={settle_s:g} "
@@ -216,7 +216,7 @@ def _error(stuck: tuple[Stuck, ...], settle_s: float) -> UnfinishedError:
     )
 
 
-def _named(stuck: tuple[Stuck, ...]) -> Iterator[str]:
+def _named(stuck: tuple[Blocker, ...]) -> Iterator[str]:
     # Never under a lock: a user's own key may state at the app when it is put into words.
     for partition, offset, key, why in stuck[:NAMED_MAX]:
         where = f"{partition}" if offset is None else f"{partition}@{offset}"

@@ -54,7 +54,7 @@ class Balance:
         if width.is_quick:
             router.width = 1
             router.open = router.inboxes[:1]
-        self._last: _Seen | None = None
+        self._last: _LastCheck | None = None
         # Inboxes in which only records of the running keys waited at the last look.
         self._alone: dict[Inbox, _Alone] = {}
         # How many records all consumers had removed by the last check.
@@ -91,7 +91,7 @@ class Balance:
         self.queued = len(waiting) - fills
         self.received_records = router.tally.received_records
         first = router.inboxes[0]
-        seen = _Seen(now_s, self._removed, first.removed, bool(first.q), waits)
+        seen = _LastCheck(now_s, self._removed, first.removed, bool(first.q), waits)
         if self._last is not None and now_s > self._last.at_s:
             self._take_mean(self._last, seen)
             self._set_width(self._last, seen)
@@ -151,13 +151,13 @@ class Balance:
         elif now_s - inbox.seen_s > late_s:
             inbox.stuck = True
 
-    def _take_mean(self, last: _Seen, seen: _Seen) -> None:
+    def _take_mean(self, last: _LastCheck, seen: _LastCheck) -> None:
         if (done := seen.removed - last.removed) > 0:
             share = min(MEAN_SHARE, done / MEAN_RECORDS) if self.mean_s else 1.0
             self.mean_s += share * (self._busy_s / done - self.mean_s)
             self._busy_s = 0.0
 
-    def _set_width(self, last: _Seen, seen: _Seen) -> None:
+    def _set_width(self, last: _LastCheck, seen: _LastCheck) -> None:
         """Choose how many consumers take new keys."""
         width, router = self.width, self._router
         passed_s, done = seen.at_s - last.at_s, seen.first_removed - last.first_removed
@@ -257,7 +257,7 @@ class _Alone(NamedTuple):
     names: set[Name]
 
 
-class _Seen(NamedTuple):
+class _LastCheck(NamedTuple):
     """What a check saw."""
 
     at_s: float

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Inbox, Owner
     from ehkafka.lanes.routing import Router
-    from ehkafka.lanes.waiting import Waiting
+    from ehkafka.lanes.waiting import WaitingKeys
     from ehkafka.records import TopicPartition
 
 
@@ -37,7 +37,7 @@ class Work(NamedTuple):
 class Ending:
     """Begins, drains and ends the epochs of one handler."""
 
-    def __init__(self, router: Router, waiting: Waiting) -> None:
+    def __init__(self, router: Router, waiting: WaitingKeys) -> None:
         self._router = router
         self._waiting = waiting
         # Owners of keys whose calls have outlived their epoch, for the partition's next one.

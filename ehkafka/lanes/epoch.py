@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.inbox import MESSAGE
-from ehkafka.lanes.marks import Mark, Marks
+from ehkafka.lanes.marks import ReceivedBatch, ReceivedBatches
 from ehkafka.lanes.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.inbox import Entry, Owner
-    from ehkafka.lanes.unread import Run
+    from ehkafka.lanes.unread import Unread
     from ehkafka.records import Message, TopicPartition
 
 TIMESTAMP_NOT_AVAILABLE = 0
@@ -58,7 +58,7 @@ class Epoch:
         self.received = Received(finished_before)
         self.order: deque[Entry] = deque()
         self.done: set[int] = set()
-        self.runs: deque[Run] = deque()
+        self.runs: deque[Unread] = deque()
         # The latest records that finished, for commits that look at no more; whether others finished, too.
         self.ended_lately: deque[Message] = deque(maxlen=ENDED_LATELY_MAX)
         self.is_extent_due = True
@@ -180,7 +180,7 @@ class Received:
         self.finished_before = finished_before
         # The log has other records now than those that an earlier epoch finished.
         self.is_refuted = False
-        self.marks = Marks()
+        self.marks = ReceivedBatches()
         # The latest record below the committed position whose timestamp is known: (offset, ms).
         self.anchor: tuple[int, int] | None = None
 
@@ -194,8 +194,8 @@ class Received:
         # log, an older one would report a truncation that never was.
         for message, following in pairwise(messages) if messages[0].leader_epoch() != epoch else ():
             if message.leader_epoch() != following.leader_epoch():
-                self.marks.add(Mark(message.offset(), now_s, message.leader_epoch()))
-        self.marks.add(Mark(self.last_offset, now_s, epoch, _timestamp_ms(last)))
+                self.marks.add(ReceivedBatch(message.offset(), now_s, message.leader_epoch()))
+        self.marks.add(ReceivedBatch(self.last_offset, now_s, epoch, _timestamp_ms(last)))
 
     def fresh(self, messages: Sequence[Message]) -> list[int] | None:
         """Return which messages, by their place, no earlier epoch finished; None: all of them.
@@ -218,7 +218,7 @@ class Received:
         """
         assert self.next_offset is None or next_offset >= self.next_offset
         self.next_offset = next_offset
-        self.marks.add(Mark(next_offset - 1, now_s, leader_epoch))
+        self.marks.add(ReceivedBatch(next_offset - 1, now_s, leader_epoch))
 
     def unread_below(self, offset: int) -> int:
         """Return how many offsets below this one are not received, nor finished by an earlier epoch."""

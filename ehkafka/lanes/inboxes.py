@@ -18,7 +18,7 @@ from ehkafka.lanes.inbox import EPOCH, MESSAGE, Inbox
 from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.piles import Pile
 from ehkafka.lanes.routing import Router
-from ehkafka.lanes.waiting import Waiting
+from ehkafka.lanes.waiting import WaitingKeys
 from ehkafka.lanes.width import Width
 from ehkafka.records import TopicPartition
 
@@ -64,7 +64,7 @@ class Inboxes:
             make_inbox=make_inbox,
             read_keys=None if shared else read_keys,
         )
-        self.waiting = Waiting(self.router)
+        self.waiting = WaitingKeys(self.router)
         self.ending = Ending(self.router, self.waiting)
         self.outliving = Outliving(self.router, self.waiting)
         self.balance = Balance(self.router, Width(cores))

@@ -24,7 +24,7 @@ CLOSE_SHARE_MAX = 1 << 30
 _last_offset = attrgetter("last_offset")
 
 
-class Mark(NamedTuple):
+class ReceivedBatch(NamedTuple):
     """A batch that was received, or several: what their records have in common."""
 
     last_offset: int
@@ -36,24 +36,24 @@ class Mark(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class Marks:
+class ReceivedBatches:
     """The marks of one assignment, ascending, `MARKS_MAX` at most."""
 
     def __init__(self) -> None:
-        self._marks: list[Mark] = []
+        self._marks: list[ReceivedBatch] = []
 
     def __len__(self) -> int:
         return len(self._marks)
 
-    def __iter__(self) -> Iterator[Mark]:
+    def __iter__(self) -> Iterator[ReceivedBatch]:
         return iter(self._marks)
 
     @property
-    def last(self) -> Mark | None:
+    def last(self) -> ReceivedBatch | None:
         """The newest one."""
         return self._marks[-1] if self._marks else None
 
-    def add(self, mark: Mark) -> None:
+    def add(self, mark: ReceivedBatch) -> None:
         """Remember a batch behind all others."""
         self._marks.append(mark)
         if len(self._marks) > MARKS_MAX:
@@ -62,12 +62,12 @@ class Marks:
                 self._merge(mark.received_at_s, share)
                 share *= 2
 
-    def at(self, offset: int) -> Mark | None:
+    def at(self, offset: int) -> ReceivedBatch | None:
         """Return the mark that an offset belongs to, None when it is no longer known."""
         place = bisect_left(self._marks, offset, key=_last_offset)
         return self._marks[place] if place < len(self._marks) else None
 
-    def take_below(self, offset: int) -> list[Mark]:
+    def take_below(self, offset: int) -> list[ReceivedBatch]:
         """Forget, and return, the marks wholly below an offset, but for the last one of all."""
         below = min(bisect_left(self._marks, offset, key=_last_offset), len(self._marks) - 1)
         taken = self._marks[: max(0, below)]

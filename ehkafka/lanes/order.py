@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
-from ehkafka.lanes.received import Received
+from ehkafka.lanes.received import ReceivedMessage
 from ehkafka.lanes.user_keys import UserKeys, users_key
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class KeyReader:
 
     def _asked(self, message: Message) -> Hashable:
         """Return what a function of messages says; one that sets something in them changes nothing."""
-        received = Received(message)
+        received = ReceivedMessage(message)
         try:
             return self._order_by(message)
         finally:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.routing import Router
-    from ehkafka.lanes.waiting import Waiting
+    from ehkafka.lanes.waiting import WaitingKeys
 
 
 class Outliving:
     """The calls of one handler whose epoch has ended."""
 
-    def __init__(self, router: Router, waiting: Waiting) -> None:
+    def __init__(self, router: Router, waiting: WaitingKeys) -> None:
         self._router = router
         self._waiting = waiting
 

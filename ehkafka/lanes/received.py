@@ -12,7 +12,7 @@ from typing import Any, Self
 from ehkafka.records.deferral import DEFERRED
 
 
-class Received:
+class ReceivedMessage:
     """Makes a message what it was when it was received."""
 
     __slots__ = ("_headers", "_key", "_message", "_topic", "_value")

@@ -1,6 +1,6 @@
 """What the inboxes of one handler have at one moment: for pictures of partitions, and for commands on keys.
 
-Pure. An `Inspection` is made with the lock, after all that finished was noted, and asked with the lock.
+Pure. An `InboxesSeen` is made with the lock, after all that finished was noted, and asked with the lock.
 What it returns are values: keys are counted and put into words without the lock.
 """
 
@@ -62,10 +62,10 @@ class EpochSeen(NamedTuple):
     blocked_keys: int
     held_keys: int
     oldest: RecordSeen | None
-    keys: Keys
+    keys: UnfinishedKeys
 
 
-class Keys:
+class UnfinishedKeys:
     """The keys with unfinished records of a partition, or of several that share keys; counted when asked.
 
     Needs no lock. A key counts in the first of the partitions that have it.
@@ -99,7 +99,7 @@ class Keys:
         return self._counted
 
 
-class Inspection:
+class InboxesSeen:
     """All inboxes of a handler at one moment. Made and asked with the lock, which may be free in between.
 
     What runs is what consumers show, at the moment of the inspection.
@@ -118,7 +118,7 @@ class Inspection:
         if any(epoch.ended for epoch in chain(self._running, self._held)):
             self._left = {router.name_of(entry): entry for entry in inboxes.outliving.calls()}
         # Of all partitions together, where they share keys; made when it is asked for.
-        self._keys: Keys | None = None
+        self._keys: UnfinishedKeys | None = None
 
     def calls(self) -> list[Entry]:
         """Return the calls of ended epochs that keep their keys. Needs no lock."""
@@ -193,12 +193,12 @@ class Inspection:
             return "paused", STOPPED, call
         return "queued" if call is None else "behind", None, call
 
-    def _keys_of(self, epoch: Epoch) -> Keys:
+    def _keys_of(self, epoch: Epoch) -> UnfinishedKeys:
         router = self._router
         if router.shared is None:
-            return Keys([self._part(epoch)], router.unread)
+            return UnfinishedKeys([self._part(epoch)], router.unread)
         if self._keys is None:
-            self._keys = Keys(list(map(self._part, router.epochs.values())), router.unread)
+            self._keys = UnfinishedKeys(list(map(self._part, router.epochs.values())), router.unread)
         return self._keys
 
     def _part(self, epoch: Epoch) -> Part:

@@ -43,7 +43,7 @@ COUNTS: Final = {
 _ONCE: Final = (Apart, KeyFailure)
 
 
-class Waiting:
+class WaitingKeys:
     """The waiting keys of one handler."""
 
     def __init__(self, router: Router) -> None:

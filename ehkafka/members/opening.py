@@ -67,7 +67,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MembersPlan:
     """One supervisor's members."""
 
     wanted: Wanted
@@ -78,7 +78,7 @@ class Plan:
     boot: Mapping[str, Any]
 
 
-def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> Plan:
+def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> MembersPlan:
     """Return what the supervisor is to do. Raises what is wrong."""
     settings = app.settings
     check_recovery(app.specs, settings.on_parked_full)
@@ -104,7 +104,7 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         emit(MembersAdvice(one))
     reset_group(app.endpoint, settings, app.topics, start_of(app), emit)
     loan = app.endpoint.lend_broker({*app.topics, *app.letter_topics})
-    return Plan(
+    return MembersPlan(
         wanted=wanted,
         count=count,
         settings=settings,

@@ -31,7 +31,7 @@ class _Pipe:
     begun: bytearray = field(default_factory=bytearray)
 
 
-class Output:
+class MemberOutput:
     """The thread, and the pipes that it reads. `add` on the main thread, `close` at the end."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from ehkafka.members.boot import packed
 from ehkafka.members.commands import caught
 from ehkafka.members.member import Member
 from ehkafka.members.orders import INTERRUPTED
-from ehkafka.members.output import Output
+from ehkafka.members.output import MemberOutput
 from ehkafka.members.process import MemberProcess, must_reap, reap
 from ehkafka.members.restarts import LOOP_ENDS, Rollover, Watching, described, ends_all, failure_of
 from ehkafka.members.summary import counts_of, joined, summed
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.members.opening import Plan
+    from ehkafka.members.opening import MembersPlan
     from ehkafka.run.steer.action import Action, ActionResult
     from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Drain
@@ -72,7 +72,7 @@ class Supervisor(Run):
     # Why all stop, if that is an error; the first counts.
     failure: EhkafkaError | None = None
 
-    def __init__(self, plan: Plan, bus: EventBus, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, plan: MembersPlan, bus: EventBus, now_s: Callable[[], float] = time.monotonic) -> None:
         self._plan = plan
         self._bus = bus
         self._now_s = now_s
@@ -197,7 +197,7 @@ class Supervisor(Run):
     def run(self) -> None:
         """Run until all members have ended; raises what ended them, if it was an error."""
         self._bus.emit(MembersStarting(self._plan.count, self._plan.settings.group))
-        output = Output()
+        output = MemberOutput()
         try:
             with caught(self._signals):
                 while self._turn(output):
@@ -220,7 +220,7 @@ class Supervisor(Run):
         code = 0 if self.failure is None else self.failure.exit_code
         self._bus.emit(AppStopped(code, self._ended["returned_records"]))
 
-    def _turn(self, output: Output) -> bool:
+    def _turn(self, output: MemberOutput) -> bool:
         """Do what is due; False when all members have ended for good."""
         self._selector.select(TURN_S)
         self._take_signals()
@@ -247,7 +247,7 @@ class Supervisor(Run):
         now_s = self._now_s()
         return all(member.is_done or member.is_live(now_s) for member in self._members)
 
-    def _start(self, member: Member, output: Output) -> None:
+    def _start(self, member: Member, output: MemberOutput) -> None:
         boot = packed(self._plan.boot, member.number, is_first=member.starts == 0)
         try:
             process = MemberProcess(boot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.formats.formats import Found, found_in
+from ehkafka.checkpoints.formats.formats import FoundBlob, found_in
 from ehkafka.checkpoints.formats.write import write_checkpoint
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import read_checkpoint
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checkpoints.formats.choose import Chosen
     from ehkafka.checkpoints.formats.formats import Format
-    from ehkafka.checkpoints.formats.write import Written
+    from ehkafka.checkpoints.formats.write import BlobToWrite
     from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.offsets.view import PartitionView
 
@@ -100,7 +100,7 @@ class Export:
 
     partition: int
     next_offset: int | None
-    written: Written | None
+    written: BlobToWrite | None
     # What the container says now, None where it says nothing.
     before: int | None = None
     note: str = ""
@@ -147,8 +147,8 @@ def _compared(export: Export, store: CheckpointStore) -> Export:
     if there is None:
         return export
     found = found_in(there)
-    is_readable = isinstance(found, Found)
-    before = found.next_offset if isinstance(found, Found) else None
+    is_readable = isinstance(found, FoundBlob)
+    before = found.next_offset if isinstance(found, FoundBlob) else None
     if before == export.next_offset:
         # Not written again: an offset of the SDK's own would be lost for nothing.
         return replace(export, written=None, before=before, note="says so already")
@@ -159,7 +159,7 @@ def _compared(export: Export, store: CheckpointStore) -> Export:
     notes = [export.note, "" if is_readable else "replaces what cannot be read"]
     if before is not None and before > export.next_offset:
         notes.append(f"goes back by {before - export.next_offset}")
-    if isinstance(found, Found) and found.offset:
+    if isinstance(found, FoundBlob) and found.offset:
         notes.append("the SDK's own offset in it is lost")
     return replace(export, before=before, note="; ".join(filter(None, notes)), version=there.version)
 
@@ -178,7 +178,7 @@ def write_exports(planned: list[Export], store: CheckpointStore) -> dict[int, in
             done = f"Checkpoints that were written before: {len(back)}. Look again, without --yes."
             raise type(error)(f"{error} {done}") from None
         found = None if there is None else found_in(there)
-        back[export.partition] = found.next_offset if isinstance(found, Found) else None
+        back[export.partition] = found.next_offset if isinstance(found, FoundBlob) else None
     return back
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.formats.formats import Format, Found
+from ehkafka.checkpoints.formats.formats import Format, FoundBlob
 from ehkafka.checkpoints.mirror.foreign import has_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ehkafka.checkpoints.formats.formats import Unreadable
+    from ehkafka.checkpoints.formats.formats import BadBlob
     from ehkafka.offsets.view import PartitionView
 
 
@@ -41,7 +41,7 @@ class Compared:
         return self.view.problem
 
 
-def mirror_of(found: Iterable[Found | Unreadable], namespace: str, topic: str, group: str) -> dict[int, int]:
+def mirror_of(found: Iterable[FoundBlob | BadBlob], namespace: str, topic: str, group: str) -> dict[int, int]:
     """Return what our mirror of this group says, by partition.
 
     Where there are those of several namespaces, that of this one; a single one may be called anything.
@@ -51,7 +51,7 @@ def mirror_of(found: Iterable[Found | Unreadable], namespace: str, topic: str, g
         origin = one.origin
         names = (origin.hub or "").casefold(), (origin.group or "").casefold()
         is_meant = origin.format is Format.EHKAFKA and names == (topic.casefold(), group.casefold())
-        if not is_meant or not isinstance(one, Found) or one.checkpoint is None:
+        if not is_meant or not isinstance(one, FoundBlob) or one.checkpoint is None:
             continue
         # Names that differ in case alone share a blob, which is of one of them.
         if has_names(one.checkpoint, group, topic):
@@ -63,7 +63,7 @@ def mirror_of(found: Iterable[Found | Unreadable], namespace: str, topic: str, g
 
 
 def compare(
-    views: Mapping[int, PartitionView], mirror: Mapping[int, int], others: Mapping[int, Found]
+    views: Mapping[int, PartitionView], mirror: Mapping[int, int], others: Mapping[int, FoundBlob]
 ) -> list[Compared]:
     """Return a row for each partition of the topic."""
     return [

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """One consumer of a group, and what it was given of a topic."""
 
     client: str
@@ -39,7 +39,7 @@ class Member:
         return f"{self.id or self.client} ({self.host})"
 
 
-def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list[Member] | None:
+def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list[GroupMember] | None:
     """Return the members; None when the broker does not say."""
     admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
     try:
@@ -48,7 +48,7 @@ def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list
         # Kafka 4 says so of a group without members and commits; older brokers call it dead.
         return [] if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND else None
     return [
-        Member(
+        GroupMember(
             str(member.client_id),
             str(member.host),
             _partitions(member, topic),

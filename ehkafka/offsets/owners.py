@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ehkafka.checkpoints.checkpoint import Ownership
     from ehkafka.checkpoints.stores.store import CheckpointStore
-    from ehkafka.offsets.members import Member
+    from ehkafka.offsets.members import GroupMember
     from ehkafka.offsets.view import PartitionView
 
 State = Literal["held", "silent", "gone", "released", "nobody"]
@@ -37,7 +37,7 @@ class OwnerRow:
 
     view: PartitionView
     ownership: Ownership | None
-    member: Member | None
+    member: GroupMember | None
     state: State
     # When the owner wrote last: the store's clock where it has one, else the owner's.
     modified_at_ms: int | None
@@ -74,7 +74,7 @@ def read_owners(
 def owner_rows(
     views: Mapping[int, PartitionView],
     owners: Mapping[int, tuple[Ownership, int]],
-    members: Sequence[Member] | None,
+    members: Sequence[GroupMember] | None,
     now_ms: int,
 ) -> list[OwnerRow]:
     """Return a row for each partition of the topic, idle ones included; `members` None: not known."""
@@ -90,7 +90,7 @@ def owner_rows(
 def _row(
     view: PartitionView,
     found: tuple[Ownership, int] | None,
-    member: Member | None,
+    member: GroupMember | None,
     now_ms: int,
     *,
     is_empty: bool,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
-class Skip(NamedTuple):
+class SkipRange(NamedTuple):
     """Offsets to skip, from `start` up to `end`, and what is known of them.
 
     `leader_epoch` is the newest among their records; None: not known. Where they are `unreadable`, only a
@@ -43,7 +43,7 @@ class Skip(NamedTuple):
         return OffsetGapError(f"{place} cannot be skipped: {ended(why)} Nothing was moved.")
 
 
-def check_skip(view: PartitionView | None, skip: Skip) -> None:
+def check_skip(view: PartitionView | None, skip: SkipRange) -> None:
     """Refuse what cannot be skipped, whatever lies there. Raises `OffsetGapError`."""
     if view is None:
         raise skip.refused(NO_PARTITION)
@@ -61,7 +61,7 @@ def check_skip(view: PartitionView | None, skip: Skip) -> None:
         raise skip.refused(f"{last} is {outside(last, log) or 'the end of the log'} ({log.start}–{log.end})")
 
 
-def skipping(view: PartitionView, text: str, skip: Skip, bytes_max: int) -> Move:
+def skipping(view: PartitionView, text: str, skip: SkipRange, bytes_max: int) -> Move:
     """Return the move that skips what was checked; `text` is what the commit says now.
 
     The new commit has room for `bytes_max` bytes. Where not all that is finished fits, the lowest offsets are

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.checkpoints.blob_mirror import BlobMirror
-from ehkafka.checkpoints.formats.choose import Wanted, choose, read_store
-from ehkafka.checkpoints.formats.folder import BlobList, CheckpointFolder
+from ehkafka.checkpoints.formats.choose import CheckpointFilter, choose, read_store
+from ehkafka.checkpoints.formats.folder import BlobList, FolderStore
 from ehkafka.checkpoints.formats.formats import Format
 from ehkafka.checkpoints.formats.write import WRITTEN
 from ehkafka.checkpoints.layout import Layout, namespace_of
@@ -27,15 +27,15 @@ from ehkafka.offsets.compare import mirror_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ehkafka.checkpoints.formats.formats import Found, Unreadable
+    from ehkafka.checkpoints.formats.formats import BadBlob, FoundBlob
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.checks.target import Target
 
 __all__ = [
     "WRITTEN",
+    "CheckpointFilter",
     "CheckpointStore",
     "Format",
-    "Wanted",
     "choose",
     "mirror_of_environment",
     "mirror_of_target",
@@ -69,7 +69,7 @@ def open_source(
         return container.open_store()
     path = Path(where)
     if _is_there(path, Path.is_dir) or (new_folder and "/" in where):
-        return CheckpointFolder(path)
+        return FolderStore(path)
     if _is_there(path, Path.is_file):
         return BlobList(path)
     raise _nothing(where, FORMS, new_folder=new_folder)
@@ -107,7 +107,7 @@ def namespace_of_target(target: Target) -> str:
 
 
 def mirrored_positions(
-    target: Target, topic: str, group: str, beside: Iterable[Found | Unreadable] = ()
+    target: Target, topic: str, group: str, beside: Iterable[FoundBlob | BadBlob] = ()
 ) -> dict[int, int]:
     """Return what the group's mirror says, by partition: the app's own, else one among `beside`.
 

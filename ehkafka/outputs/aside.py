@@ -44,7 +44,7 @@ AGAIN_S: Final = 0.5
 _UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
 
 
-class Turn:
+class AsideOutput:
     """The first output of a group, and its tries so far."""
 
     __slots__ = ("due_s", "is_under_way", "is_with_judge", "output", "throttled", "tries")
@@ -83,14 +83,14 @@ class Aside:
         self._busy = busy
         self._producer: OneProducer | None = None
         # By group, or by an object of its own, with the keys of `Unacknowledged.aside`.
-        self._turns: dict[object, Turn] = {}
+        self._turns: dict[object, AsideOutput] = {}
         # The last output of the refused batch in each group that had no further refusal so far.
         self._suspects: dict[object, Output] = {}
         # Of the last batches that were refused as too large: their outputs, how many of these were
         # acknowledged, and how many were refused as too large again.
         self._too_large = self._passed = self._still_too_large = 0
         # The judges' answers: seconds until the next try; None: not needed any more. Appended by any thread.
-        self._decided: deque[tuple[object, Turn, float | None]] = deque()
+        self._decided: deque[tuple[object, AsideOutput, float | None]] = deque()
 
     @property
     def is_busy(self) -> bool:
@@ -118,7 +118,7 @@ class Aside:
         if self.takes(output):
             return
         self._outputs.aside[place] = deque([output])
-        self._turns[place] = Turn(output)
+        self._turns[place] = AsideOutput(output)
 
     def took_all(self, too_large: int) -> bool:
         """Tell whether all of the last batches that were too large were accepted one by one.
@@ -196,7 +196,7 @@ class Aside:
         for turn in self._turns.values():
             turn.is_under_way = False
 
-    def _send(self, client: Any, place: object, turn: Turn) -> None:
+    def _send(self, client: Any, place: object, turn: AsideOutput) -> None:
         why = produce_one(client, *turn.output[2:], partial(self._answered, place, turn))
         if why is None:
             turn.is_under_way = True
@@ -205,7 +205,7 @@ class Aside:
         elif why.code() != QUEUE_FULL:
             self._answered(place, turn, why, None)
 
-    def _answered(self, place: object, turn: Turn, error: KafkaError | None, message: Any) -> None:
+    def _answered(self, place: object, turn: AsideOutput, error: KafkaError | None, message: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
         assert self._producer is not None
         turn.is_under_way = False
@@ -238,7 +238,7 @@ class Aside:
         else:
             self._refused(place, turn, refused_error(error))
 
-    def _refused(self, place: object, turn: Turn, error: OutputRefusedError) -> None:
+    def _refused(self, place: object, turn: AsideOutput, error: OutputRefusedError) -> None:
         """Let its source or its judge decide: another try, or the end of it."""
         self._still_too_large += error.is_too_large
         self._suspects.pop(place, None)
@@ -256,11 +256,11 @@ class Aside:
         turn.is_with_judge = True
         output.origin.judge(output, error, turn.tries, partial(self._decide, place, turn))
 
-    def _decide(self, place: object, turn: Turn, delay_s: float | None) -> None:
+    def _decide(self, place: object, turn: AsideOutput, delay_s: float | None) -> None:
         self._decided.append((place, turn, delay_s))
         self._wake()
 
-    def _end(self, place: object, turn: Turn) -> None:
+    def _end(self, place: object, turn: AsideOutput) -> None:
         """Remove an output that is acknowledged or not needed any more, and continue with the next one."""
         if self._turns.get(place) is not turn:
             return  # its epoch has ended
@@ -284,4 +284,4 @@ class Aside:
             self._suspects.pop(place, None)
             del self._outputs.aside[place], self._turns[place]
             return
-        self._outputs.aside[place], self._turns[place] = queue, Turn(queue[0])
+        self._outputs.aside[place], self._turns[place] = queue, AsideOutput(queue[0])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.turns import Line
 
     # Takes a batch's report: the batch, the error if there is one, and the message.
-    OnReport = Callable[["Batch", KafkaError | None, Any], None]
+    OnReport = Callable[["OutputBatch", KafkaError | None, Any], None]
 
 # librdkafka's own default of `batch.size`, and a size that every topic accepts.
 BATCH_BYTES: Final = 1_000_000
@@ -37,7 +37,7 @@ MESSAGE_BYTES: Final = 36
 REQUEST_BYTES: Final = 1_024
 
 
-class Batch:
+class OutputBatch:
     """Outputs for one topic and partition, or one output whose key decides. The sender's thread only."""
 
     __slots__ = ("_on_report", "flat", "is_first", "left", "line")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from ehkafka.outputs.batch import Batch
+    from ehkafka.outputs.batch import OutputBatch
     from ehkafka.outputs.output import Output
 
 # With more new keys than this the older half is forgotten: each of those waits for one acknowledgement more.
@@ -46,7 +46,7 @@ class KnownKeys:
         # Topics and keys whose first output is in flight.
         self._first: set[tuple[str, object]] = set()
         # The batches in flight at the last look.
-        self._sent_before: frozenset[Batch] = frozenset()
+        self._sent_before: frozenset[OutputBatch] = frozenset()
 
     def partitions(self, topic: str, keys: Sequence[object]) -> list[int | None]:
         """Return the partition of each of these keys; None for a key that is not known."""
@@ -103,7 +103,7 @@ class KnownKeys:
         for output, partition in kept:
             self._known.setdefault(output.topic, {})[output.place] = partition
 
-    def forget_old(self, sent: Collection[Batch]) -> bool:
+    def forget_old(self, sent: Collection[OutputBatch]) -> bool:
         """Drop acknowledgements that are too old; True: outputs in flight were sent because of one of them.
 
         Their broker may have forgotten the producer meanwhile, so another client is needed.

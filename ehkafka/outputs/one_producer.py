@@ -29,7 +29,7 @@ from ehkafka.events import (
 from ehkafka.outputs.batch import batch_limit, with_limit
 from ehkafka.outputs.properties import IN_FLIGHT_MAX
 from ehkafka.outputs.replacement import Replacement
-from ehkafka.outputs.standing import Standing
+from ehkafka.outputs.standing import StalledPartitions
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class OneProducer:
         self._opens_s = 0.0
         self._is_purging = False
         self.client: Any = None
-        self._standing = Standing()
+        self._standing = StalledPartitions()
         # The largest batch of the next client, in bytes; None: its properties decide.
         self.batch_bytes: int | None = None
         # True after a broker turned out to have no producer ids.
@@ -256,7 +256,7 @@ class OneProducer:
     def _open(self) -> None:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
-        self._id, self._fatal, self._standing = ProducerId(self._log), None, Standing()
+        self._id, self._fatal, self._standing = ProducerId(self._log), None, StalledPartitions()
         callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id, self._on_throttle)
         self.client = producer = self._open_client(callbacks, self.is_plain)
         self._watch = watch

@@ -35,7 +35,7 @@ _INVALID: Final = frozenset(
 )
 
 
-class Origin(Protocol):
+class OutputOrigin(Protocol):
     """The maker of an output: a handler's outlet, its topic for dead letters, or a redrive."""
 
     def judge(self, output: Output, error: OutputRefusedError, tries: int, answer: Answer, /) -> None:
@@ -115,7 +115,7 @@ class BatchSource(Source):
 class Output(NamedTuple):
     """One output by itself."""
 
-    origin: Origin
+    origin: OutputOrigin
     source: Entry | Source
     topic: str
     value: bytes | None

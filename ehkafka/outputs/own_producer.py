@@ -66,7 +66,7 @@ class Deadline:
         return 0
 
 
-class Message(Source):
+class ProducerMessage(Source):
     """One message and its future. The sender calls it, on its thread."""
 
     takes_refusals = True
@@ -121,7 +121,7 @@ class OwnProducer:
         self._answered = threading.Condition(self._lock)
         # Under the lock: the messages without an answer, in the order in which they were sent, and the
         # number of the last one. All have the same time-out, so the first one times out first.
-        self._unanswered: deque[Message] = deque()
+        self._unanswered: deque[ProducerMessage] = deque()
         self._last = 0
         self.is_open = self._has_sent = False
         # The topics of all messages so far.
@@ -170,7 +170,7 @@ class OwnProducer:
         """Return how many messages have no answer; None if none was ever sent."""
         return self._outputs.count() if self._has_sent else None
 
-    def message(self, topic: Any, value: Any, *, key: Any, headers: Any, partition: Any) -> Message:
+    def message(self, topic: Any, value: Any, *, key: Any, headers: Any, partition: Any) -> ProducerMessage:
         """Return a message. Raises `TypeError` or `ValueError` for what cannot be sent."""
         if not isinstance(topic, str) or not topic:
             raise TypeError(f"send: topic={topic!r:.80}: give the name of a topic")
@@ -179,14 +179,14 @@ class OwnProducer:
         its_key, pairs = encoded_key(key), encoded_headers(headers, content_type)
         size = checked_size("a message", topic, data, its_key, pairs, self._bytes_max)
         deadline = Deadline(time.monotonic() + self._timeout_s)
-        message = Message((deadline, its_key, size, deadline))
+        message = ProducerMessage((deadline, its_key, size, deadline))
         message.owner, message.future = self, Future()
         # So `cancel` does nothing: a message cannot be called back.
         message.future.set_running_or_notify_cancel()
         message.parts = topic, data, its_key, pairs, number
         return message
 
-    def take(self, message: Message, *, waits: bool) -> bool:
+    def take(self, message: ProducerMessage, *, waits: bool) -> bool:
         """Take a message; False: there is no room.
 
         Raises `NotDeliveredError` after the end, and for a message that has timed out.
@@ -242,7 +242,7 @@ class OwnProducer:
             self._answered.wait_for(lambda: not left or left[0].serial > last, wait_s)
             return sum(one.serial <= last and not one.is_answered for one in left)
 
-    def answer(self, message: Message, result: Delivered | NotDeliveredError) -> None:
+    def answer(self, message: ProducerMessage, result: Delivered | NotDeliveredError) -> None:
         """Answer a message's future, which calls functions of the user."""
         try:
             if isinstance(result, Delivered):
@@ -253,7 +253,7 @@ class OwnProducer:
             return  # the end has failed it, and its report is late
         message.is_answered = True
 
-    def fail(self, message: Message, reason: str) -> None:
+    def fail(self, message: ProducerMessage, reason: str) -> None:
         """Report a message that is not delivered, and fail its future."""
         topic = message.topic
         text = f"A message of app.producer to {topic!r} was not delivered: {ended(reason)}"

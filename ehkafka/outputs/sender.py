@@ -27,7 +27,7 @@ from ehkafka.outputs.answers import (
     refused_error,
 )
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
-from ehkafka.outputs.batch import ONE_BY_ONE, Batch, SomeSentError, fitting, smaller_batches
+from ehkafka.outputs.batch import ONE_BY_ONE, OutputBatch, SomeSentError, fitting, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import ID_S, LAST_ANSWERS_S
@@ -90,7 +90,7 @@ class OutputSender:
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
         self._known = KnownKeys()
         # This client's refused batches; partitions where its answers do not count; whether it is throttled.
-        self._refused: dict[Batch, OutputRefusedError] = {}
+        self._refused: dict[OutputBatch, OutputRefusedError] = {}
         self._doubted: set[Line] = set()
         self._is_throttled = False
         self._turns = Turns(outputs.lines, are_taken=takes_turns)
@@ -299,7 +299,7 @@ class OutputSender:
         """Hand over what waits for a partition: as much as a request takes, and the client has room for."""
         outputs, client, flat = self.outputs, self._producer.client, self.outputs.lines[line]
         room = min(self._batch_outputs, max(0, QUEUE_MESSAGES - len(client)))
-        batch = Batch(fitting(flat, room, self._producer.batch_bytes), self._reported, line=line)
+        batch = OutputBatch(fitting(flat, room, self._producer.batch_bytes), self._reported, line=line)
         has_failed = False
         try:
             is_each = self._producer.batch_bytes == ONE_BY_ONE
@@ -323,7 +323,7 @@ class OutputSender:
     def _hand_one(self, output: Output) -> bool:
         """Hand one over, or note that it is refused; False: there is no room, or the client is lost."""
         known = self._known.partition(output) if output.partition == ANY_PARTITION else None
-        batch = Batch(list(output), self._reported, is_first=self._known.is_first(output))
+        batch = OutputBatch(list(output), self._reported, is_first=self._known.is_first(output))
         partition = output.partition if known is None else known
         why = produce_one(self._producer.client, *output[2:6], partition, batch)
         if isinstance(why, OutputRefusedError):
@@ -341,7 +341,7 @@ class OutputSender:
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def _reported(self, batch: Batch, error: KafkaError | None, message: Any) -> None:
+    def _reported(self, batch: OutputBatch, error: KafkaError | None, message: Any) -> None:
         """Take a report. Called inside `poll`."""
         if batch not in self.outputs.batches:
             return  # its outputs are with a later client
@@ -373,7 +373,7 @@ class OutputSender:
         # sequence numbers writes the later one. If no report names the refusal, it may be anywhere.
         return line in self._doubted or (self._producer.has_ended and not self._refused)
 
-    def _acknowledged(self, batch: Batch, message: Any) -> None:
+    def _acknowledged(self, batch: OutputBatch, message: Any) -> None:
         outputs = self.outputs
         with outputs.lock:
             del outputs.batches[batch]

@@ -28,7 +28,7 @@ class _Progress(NamedTuple):
     since_s: float = math.inf
 
 
-class Standing:
+class StalledPartitions:
     """Reads one client's statistics."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.outputs.batch import Batch
+    from ehkafka.outputs.batch import OutputBatch
     from ehkafka.outputs.turns import Line
 
 # At so many unacknowledged outputs or bytes workers wait for room, and nothing more is received.
@@ -69,7 +69,7 @@ class Unacknowledged:
         self.added: deque[Any] = deque()
         # All under the lock, changed by the sender alone, each in the order of the puts. What the client has;
         # flat: what waits for its partition's turn, or for the first acknowledgement of its key.
-        self.batches: dict[Batch, None] = {}
+        self.batches: dict[OutputBatch, None] = {}
         self.lines: dict[Line, list[Any]] = {}
         # Exactly once: what a transaction has, and what waits for one; flat.
         self.sent: list[Any] = []

@@ -26,7 +26,7 @@ from ehkafka.positions.log_bounds import (
     start_offsets,
     unanswered,
 )
-from ehkafka.positions.without_commit import Found
+from ehkafka.positions.without_commit import KnownStarts
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
 
@@ -94,8 +94,8 @@ class Lookups:
     evidence: Evidence = lambda _commits: {}
     # Where those begin that were looked up and have no commit; those it leaves out begin at start. The second
     # ones are other partitions, of which it is only asked what copies of their commits say.
-    without_commit: Callable[[Sequence[TopicPartition], Sequence[TopicPartition]], Found] = (
-        lambda _none, _others: Found()
+    without_commit: Callable[[Sequence[TopicPartition], Sequence[TopicPartition]], KnownStarts] = (
+        lambda _none, _others: KnownStarts()
     )
     # Exactly once: partitions of transactions that are not over, and whether a commit (None: there is none)
     # is older than one that this process made. An epoch of these would send outputs again.
@@ -105,7 +105,7 @@ class Lookups:
     is_known: Callable[[Sequence[TopicPartition]], bool] = lambda _waiting: True
 
 
-class Begins(NamedTuple):
+class StartPositions(NamedTuple):
     """Where partitions begin; and which of them have to wait until that is known, and why."""
 
     known: Sequence[Begin]
@@ -151,7 +151,7 @@ class PositionFinder:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own code
         return min(most_s, left_s)
 
-    def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Begins:
+    def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> StartPositions:
         """Return where each partition begins, and which wait until that is known.
 
         A start position is looked for in the log at once, because it is committed before anything is read; a
@@ -164,11 +164,11 @@ class PositionFinder:
         asked = [p for p in partitions if p not in undecided]
         held = {p: UNDECIDED for p in partitions if p in undecided}
         found, waiting = self._find(consumer, asked, held)
-        return Begins(found, {**held, **waiting})
+        return StartPositions(found, {**held, **waiting})
 
     def _find(
         self, consumer: Consumer, partitions: Sequence[TopicPartition], held: dict[TopicPartition, str]
-    ) -> Begins:
+    ) -> StartPositions:
         try:
             committed = commits_of(consumer, partitions, self.left_s(LOOKUP_TIMEOUT_S))
             held |= {p: OLD_COMMIT for p in partitions if self.lookups.is_old(p, committed.get(p))}
@@ -177,7 +177,7 @@ class PositionFinder:
             known = self._known(committed)
             replaced = self._in_another_log(consumer, committed, known)
         except KafkaException as error:
-            return Begins((), unanswered(error, partitions))
+            return StartPositions((), unanswered(error, partitions))
         disproved = {partition: committed.pop(partition) for partition in replaced}
         fresh = [p for p in partitions if p not in committed and p not in replaced]
         try:
@@ -190,7 +190,7 @@ class PositionFinder:
         for p, at in disproved.items():
             begun[p] = Begin(p, replaced[p], disproved=at, facts=completed(p, known[p].of_no_log()))
         self._starts = {p: at for p, at in self._starts.items() if p not in begun}
-        return Begins([begun[p] for p in partitions if p in begun], waiting)
+        return StartPositions([begun[p] for p in partitions if p in begun], waiting)
 
     def _fresh(
         self,
@@ -227,11 +227,11 @@ class PositionFinder:
         consumer: Consumer,
         committed: Mapping[TopicPartition, KafkaPartition],
         fresh: Sequence[TopicPartition],
-    ) -> Found:
+    ) -> KnownStarts:
         """Return what is known of those without a commit, and note the first counts."""
         self.first_counts.note(_facts_of(committed))
         if not fresh:
-            return Found()
+            return KnownStarts()
         others = self._others(fresh, committed)
         self.first_counts.note(_facts_of(commits_of(consumer, others, self.left_s(LOOKUP_TIMEOUT_S))))
         found = self.lookups.without_commit(fresh, self._others(fresh, ())[:COPIES_MAX])

@@ -19,7 +19,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
 from ehkafka.positions.same_log import facts_of_mirror
-from ehkafka.positions.without_commit import Found, WithoutCommit
+from ehkafka.positions.without_commit import KnownStarts, WithoutCommit
 from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ class MirrorStart(WithoutCommit):
         self._asked: Lookup | None = None
         self._others: Sequence[TopicPartition] = ()
 
-    def find(self, partitions: Sequence[TopicPartition], others: Sequence[TopicPartition]) -> Found:
+    def find(self, partitions: Sequence[TopicPartition], others: Sequence[TopicPartition]) -> KnownStarts:
         """Return where those begin that begin at the mirror, and which have to wait for it.
 
         Raises `EndpointError`.
         """
         super().find(partitions, others)
         if not partitions or self._policy != "mirror":
-            return Found()
+            return KnownStarts()
         self._others = others
         # Others first: without their facts nothing is known of the topic's first partitions.
         lookup = self._lookup([*others, *partitions])
@@ -91,7 +91,7 @@ class MirrorStart(WithoutCommit):
             {p: known[p] for p in partitions if p in known and p not in waiting}
         )
         facts = {p: facts_of_mirror(one) for p, one in known.items()}
-        return Found(offsets, facts, {p: _waits(why) for p, why in (waiting | unproved).items()})
+        return KnownStarts(offsets, facts, {p: _waits(why) for p, why in (waiting | unproved).items()})
 
     def is_known(self, partitions: Sequence[TopicPartition]) -> bool:
         """Ask the mirror again about partitions that wait; True once it has answered, or failed."""

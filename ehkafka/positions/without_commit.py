@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAMED = 10
 
 
-class Found(NamedTuple):
+class KnownStarts(NamedTuple):
     """What is known of partitions without a commit."""
 
     # The next_offsets of those that begin elsewhere than at `start`.
@@ -40,7 +40,7 @@ class WithoutCommit:
         self._policy = policy
         self._group = group
 
-    def find(self, partitions: Sequence[TopicPartition], _others: Sequence[TopicPartition]) -> Found:
+    def find(self, partitions: Sequence[TopicPartition], _others: Sequence[TopicPartition]) -> KnownStarts:
         """Return where those begin that do not begin at `start`; of the others it asks only for facts.
 
         Raises `EndpointError`.
@@ -53,7 +53,7 @@ class WithoutCommit:
                 f"({shown}), and on_no_group_offsets='fail'. Commit where they are to begin (ehkafka offsets "
                 "reset), or set it to 'start'."
             )
-        return Found()
+        return KnownStarts()
 
     def is_known(self, _partitions: Sequence[TopicPartition]) -> bool:
         """Ask again about partitions that wait; True once it is worth while to find them again."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Wait = Callable[[float | None], Answer | None]
 
 
-class Commits(Protocol):
+class CommitTransport(Protocol):
     """Carries commits out, one at a time."""
 
     def chosen(self, positions: Mapping[TopicPartition, Position], /) -> Mapping[TopicPartition, Position]:

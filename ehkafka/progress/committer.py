@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.progress.commits import Commits
+    from ehkafka.progress.commits import CommitTransport
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.progress.saving import Locked, ProgressSaver
 
@@ -48,7 +48,7 @@ class Committer:
         fatal: Callable[[EhkafkaError], None],
         history: History | None = None,
         saver: ProgressSaver | None = None,
-        commits: Commits | None = None,
+        commits: CommitTransport | None = None,
     ) -> None:
         self._ledger = ledger
         self._commits = commits or ConsumerCommits()

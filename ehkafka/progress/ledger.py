@@ -55,7 +55,7 @@ class CommitPacing:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Committed:
     epoch: int
     # The length of the shortest metadata that the broker found too large; nothing so long is offered again.
     metadata_refused_bytes: float = float("inf")
@@ -75,7 +75,7 @@ class CommitLedger:
     keeps_ranges: bool = False
     # Whether what was said once must be said again: a commit without it would have outputs sent again.
     unsays_nothing: bool = False
-    _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
+    _entries: dict[TopicPartition, _Committed] = field(default_factory=dict)
     in_flight: dict[TopicPartition, Position] | None = None
     _last_sent_s: float = float("-inf")
     _not_before_s: float = float("-inf")
@@ -100,7 +100,7 @@ class CommitLedger:
 
         `found_again`: where the next owner would begin, too, without a commit.
         """
-        self._entries[partition] = _Entry(epoch, acknowledged=committed, found_again=found_again)
+        self._entries[partition] = _Committed(epoch, acknowledged=committed, found_again=found_again)
 
     def ended(self, partition: TopicPartition) -> None:
         """End an epoch: an answer that comes later does not count."""
@@ -216,7 +216,7 @@ class CommitLedger:
                 return {partition: _offered(entry, position)}
         return {}
 
-    def _is_dirty(self, entry: _Entry, position: Position, now_s: float | None) -> bool:
+    def _is_dirty(self, entry: _Committed, position: Position, now_s: float | None) -> bool:
         known = entry.acknowledged
         if known is None or position.next_offset > known.next_offset:
             return True
@@ -279,7 +279,7 @@ class CommitLedger:
                 entry.metadata_refused_bytes = min(entry.metadata_refused_bytes, size)
 
 
-def _offered(entry: _Entry, position: Position) -> Position:
+def _offered(entry: _Committed, position: Position) -> Position:
     """Return a position without metadata of a length that the broker has refused."""
     if len(position.metadata or "") < entry.metadata_refused_bytes:
         return position

@@ -55,7 +55,7 @@ def metadata_bytes_max(*, is_event_hubs: bool) -> int:
     return EVENT_HUBS_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
 
 
-class Inspection(NamedTuple):
+class RawSample(NamedTuple):
     """What has ended in an epoch, as a look has found it; see `Sample`."""
 
     epoch: Epoch
@@ -150,7 +150,7 @@ class ProgressSaver:
             detail = Detail.ALL
         # Outputs may wait though nothing of their epoch moves.
         quiet = {} if in_full or self.lowest is not dict else self._unchanged(groups)
-        all_found: list[list[Inspection]] = []
+        all_found: list[list[RawSample]] = []
         for lock, epochs in groups:
             with lock():
                 for one in epochs:
@@ -214,7 +214,7 @@ class ProgressSaver:
         epoch.is_extent_due = True
         return self.sample(epoch)
 
-    def inspect(self, epoch: Epoch, detail: Detail) -> Inspection | None:
+    def inspect(self, epoch: Epoch, detail: Detail) -> RawSample | None:
         """Look at what has ended. Caller has the lock."""
         # First: what ends from here on comes with the next look.
         ended = epoch.take_ended()
@@ -222,9 +222,9 @@ class ProgressSaver:
         next_offset = epoch.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
-        return Inspection(epoch, next_offset, extent, ended, epoch.received.finished_leader_epoch())
+        return RawSample(epoch, next_offset, extent, ended, epoch.received.finished_leader_epoch())
 
-    def bounded(self, found: Inspection, lowest: int | None) -> Sample:
+    def bounded(self, found: RawSample, lowest: int | None) -> Sample:
         """Return how far an epoch has come; `lowest` waits for its outputs. Caller has the lock."""
         epoch, next_offset, extent, ended, newest_epoch = found
         if lowest is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.intake.contact import Contact
-from ehkafka.intake.context import Begins, Brokers, IntakeContext, IntakeOptions
+from ehkafka.intake.context import Brokers, EpochSetup, IntakeContext, IntakeOptions
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.intake.log_watch import LogWatch, OwnedLogs
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
-    from ehkafka.progress.commits import Commits
+    from ehkafka.progress.commits import CommitTransport
     from ehkafka.run.at_least_once import AtLeastOnce
-    from ehkafka.run.ending import Until
+    from ehkafka.run.ending import RunUntil
     from ehkafka.run.exactly_once import ExactlyOnce
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring, MirrorParts
@@ -69,7 +69,7 @@ class Assembly:
         mirroring: Mirroring,
         beyond: Callable[[IsDisproved], IsDisproved] | None = None,
         delivery: AnyDelivery | None = None,
-        commits: Commits | None = None,
+        commits: CommitTransport | None = None,
     ) -> IntakeContext:
         """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs.
 
@@ -140,13 +140,13 @@ class Assembly:
             ages=self._age_limits(),
         )
 
-    def _begins(self, mirror: MirrorParts, lookups: Lookups) -> Begins:
+    def _begins(self, mirror: MirrorParts, lookups: Lookups) -> EpochSetup:
         app, bus = self.app, self.bus
         on_out_of_range = app.settings.on_out_of_range
         finder = PositionFinder(
             start_of(app), emit=bus.emit, count=bus.count, on_out_of_range=on_out_of_range, lookups=lookups
         )
-        return Begins(
+        return EpochSetup(
             finder,
             restore=Restore(bus.emit, source=mirror.ranges),
             on_epoch_begin=mirror.on_epoch_begin,
@@ -193,7 +193,7 @@ def _flow_limits(settings: Settings) -> FlowLimits:
     )
 
 
-def _catch_up_ends(until: Until) -> CatchUpEnds:
+def _catch_up_ends(until: RunUntil) -> CatchUpEnds:
     from ehkafka.intake.until_caught_up import CatchUpEnds  # noqa: PLC0415 - most runs have no end
 
     return CatchUpEnds(until.ends)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.one_producer import OneProducer
-    from ehkafka.progress.commits import Commits
+    from ehkafka.progress.commits import CommitTransport
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
@@ -49,7 +49,7 @@ class AtLeastOnce(Delivery):
         self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
         super().__init__(self._sender.outputs, TopicKinds((spec.to for spec in app.specs), emit))
 
-    def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> Commits:
+    def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> CommitTransport:
         """Return what commits: the consumer."""
         return ConsumerCommits()
 

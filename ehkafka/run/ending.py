@@ -1,6 +1,6 @@
 """How a run ends: until when it goes on, who asks for the stop, what made it fail.
 
-`Ending` is one run's, and any thread may call it. `checked_until` reads `App.run(until=…)`.
+`RunEnding` is one run's, and any thread may call it. `checked_until` reads `App.run(until=…)`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTLE_S_MAX: Final = 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class RunUntil:
     """A run ends when it has caught up; what waits for longer than `settle_s` fails it.
 
     `ends` are the logs' ends that are known before: all members of a supervisor have the same.
@@ -38,7 +38,7 @@ class Until:
     ends: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
 
 
-def checked_until(until: object, settle_s: object) -> Until | None:
+def checked_until(until: object, settle_s: object) -> RunUntil | None:
     """Return what was asked for, None for a run without an end. Raises `ConfigurationError`."""
     is_number = isinstance(settle_s, int | float) and not isinstance(settle_s, bool)
     if not is_number or not 0 < settle_s <= _SETTLE_S_MAX:  # type: ignore[operator]
@@ -51,7 +51,7 @@ def checked_until(until: object, settle_s: object) -> Until | None:
         raise ConfigurationError(
             f"until={until!r:.80} is unknown; use 'caught_up', or None to run until a stop."
         )
-    return Until(float(settle_s), signals.known_ends)  # type: ignore[arg-type]
+    return RunUntil(float(settle_s), signals.known_ends)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class StopRequest:
     deadline_s: float
 
 
-class Ending:
+class RunEnding:
     """The first request to stop, the first failure and the end of one run."""
 
     def __init__(self, app: AppOptions) -> None:

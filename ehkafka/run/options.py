@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Hook
     from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.run.ending import Until
+    from ehkafka.run.ending import RunUntil
     from ehkafka.settings import Settings
     from ehkafka.workers.tasks.shared import SharedLoop
 
@@ -47,7 +47,7 @@ class AppOptions:
     history: History | None = None
     mirror: MirrorChoice | None = None
     # None: the run continues until it is stopped.
-    until: Until | None = None
+    until: RunUntil | None = None
     # What all of the run asks for the time.
     clock: Clock = REAL_CLOCK
     # Where its page is, for other members' pages.

@@ -91,13 +91,13 @@ class Resizing:
                     self._check(name, at_s, cpu_s)
 
     def _check(self, name: str, at_s: float, cpu_s: float) -> None:
-        from ehkafka.workers.auto_size import Seen  # noqa: PLC0415 - as in `start`
+        from ehkafka.workers.auto_size import LoadSample  # noqa: PLC0415 - as in `start`
 
         if name not in self._auto or self._stopped.is_set():
             return
         route, auto, reported = self._auto[name]
         pool, hub = route.workers, route.hub
-        seen = Seen(at_s, hub.count_finished(), cpu_s, hub.busy, is_waited_for=hub.waiting()[0] > 0)
+        seen = LoadSample(at_s, hub.count_finished(), cpu_s, hub.busy, is_waited_for=hub.waiting()[0] > 0)
         if (size := auto.next_size(seen)) != pool.size:
             try:
                 pool.resize(size)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.delivery import Delivery
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record, TopicPartition
-    from ehkafka.recovery.letters.letters import Letters
+    from ehkafka.recovery.letters.letters import LetterTargets
     from ehkafka.run.assembly import Assembly
     from ehkafka.workers.attempt_clock import OverdueAttempt
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class Routes:
     """The handlers of one run. The app's thread starts and stops them, any thread reads."""
 
-    def __init__(self, run: Assembly, letters: Letters, delivery: Delivery | None) -> None:
+    def __init__(self, run: Assembly, letters: LetterTargets, delivery: Delivery | None) -> None:
         self._clock = run.app.clock
         self.all = [make_route(run, spec, letters, delivery) for spec in run.app.specs]
         self.by_topic = {topic: route for route in self.all for topic in route.topics}
@@ -130,7 +130,9 @@ class Routes:
         return {name: stack for route in self.all for name, stack in route.workers.stacks().items()}
 
 
-def make_route(run: Assembly, spec: HandlerSpec, letters: Letters, delivery: Delivery | None = None) -> Route:
+def make_route(
+    run: Assembly, spec: HandlerSpec, letters: LetterTargets, delivery: Delivery | None = None
+) -> Route:
     """Return a handler with its inboxes and workers. Raises `ConfigurationError`."""
     if is_batch(spec):
         spec.check_backlog(run.app.settings)
@@ -184,7 +186,7 @@ def _inboxes(spec: HandlerSpec, keys: KeyReader) -> Inboxes:
 
 
 def _failures(
-    run: Assembly, spec: HandlerSpec, hub: Hub, letters: Letters, make_record: type[Record]
+    run: Assembly, spec: HandlerSpec, hub: Hub, letters: LetterTargets, make_record: type[Record]
 ) -> Failures:
     return Failures(
         handler=spec.name,
@@ -208,7 +210,7 @@ def _make_outlet(
     run: Assembly,
     delivery: Delivery,
     spec: HandlerSpec,
-    letters: Letters,
+    letters: LetterTargets,
     make_record: type[Record],
     hold: Callable[[Entry, HoldHead], None],
 ) -> Outlet:

@@ -20,7 +20,7 @@ from ehkafka.progress.pacing import pace_bound
 from ehkafka.run import observation
 from ehkafka.run.assembly import Assembly
 from ehkafka.run.connection import Connection
-from ehkafka.run.ending import Ending, death_of, fatal_in_user_code
+from ehkafka.run.ending import RunEnding, death_of, fatal_in_user_code
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring
 from ehkafka.run.observation import HandlerReports
@@ -56,7 +56,7 @@ class Runtime(Run):
         self.app = app = with_loop(app)
         self.bus = EventBus(app.event_hooks)
         self.started_s = app.clock.now_s()
-        self.ending = Ending(app)
+        self.ending = RunEnding(app)
         assembly = Assembly(
             app=app,
             bus=self.bus,

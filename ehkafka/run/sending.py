@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
 from ehkafka.outputs.own_producer import OwnProducer
-from ehkafka.recovery.letters.letters import Letters
+from ehkafka.recovery.letters.letters import LetterTargets
 from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.wiring import check_recovery
 
@@ -109,7 +109,7 @@ def make_delivery(run: Assembly, sender_of: Callable[[], OutputSender] | None = 
     return AtLeastOnce(app, emit=run.bus.emit, on_death=run.worker_died, sender_of=sender_of)
 
 
-def make_letters(run: Assembly, delivery: AnyDelivery | None) -> Letters:
+def make_letters(run: Assembly, delivery: AnyDelivery | None) -> LetterTargets:
     """Return what makes the targets of dead letters. Raises `ConfigurationError`."""
     app = run.app
     check_recovery(app.specs, app.settings.on_parked_full)
@@ -126,4 +126,4 @@ def make_letters(run: Assembly, delivery: AnyDelivery | None) -> Letters:
             clock=app.clock.now_s,
         )
 
-    return Letters(to_topic, emit=run.bus.emit, history=app.history, clock=app.clock)
+    return LetterTargets(to_topic, emit=run.bus.emit, history=app.history, clock=app.clock)

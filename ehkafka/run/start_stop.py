@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.outputs.own_producer import OwnProducer
-    from ehkafka.run.ending import Ending
+    from ehkafka.run.ending import RunEnding
     from ehkafka.run.options import AppOptions
 
 # What the last messages get at the end, even where the stop's time is over.
@@ -35,7 +35,7 @@ def with_loop(app: AppOptions) -> AppOptions:
 class StartStop:
     """Runs the functions, and has `app.producer` send from the first to the last of them."""
 
-    def __init__(self, app: AppOptions, messages: OwnProducer, ending: Ending) -> None:
+    def __init__(self, app: AppOptions, messages: OwnProducer, ending: RunEnding) -> None:
         self._app = app
         self._messages = messages
         self._ending = ending

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Parts = list[tuple[Labels, Any]]
 
 
-class Source(Protocol):
+class Measured(Protocol):
     """What shows metrics: an app, which may be the supervisor of several processes."""
 
     def snapshot(self) -> Snapshot:
@@ -31,7 +31,7 @@ class Source(Protocol):
         """Have it counted from now on how long calls take."""
 
 
-def begin_measuring(name: str, apps: Sequence[Source]) -> None:
+def begin_measuring(name: str, apps: Sequence[Measured]) -> None:
     """Have apps measured; `name` is who asks. Raises `ConfigurationError` for two apps of one group."""
     groups = [one.snapshot().group for one in apps] if len(apps) > 1 else []
     if len(set(groups)) < len(groups):

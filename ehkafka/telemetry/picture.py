@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.lanes.seen import Inspection
+from ehkafka.lanes.seen import InboxesSeen
 from ehkafka.positions.log_book import KNOWN_S
 from ehkafka.recovery.pending import AWAITED
 from ehkafka.telemetry.snapshot import OutlivingCall, PartitionSnapshot, Unfinished, Unreadable
@@ -50,7 +50,7 @@ def pictures(
     outliving: list[OutlivingCall] = []
     for route, epochs in by_route.values():
         with route.hub.locked() as inboxes:
-            inspection = Inspection(inboxes)
+            inspection = InboxesSeen(inboxes)
         found += _pictures(context, route, epochs, inspection)
         outliving += (_outliving(context, route, call) for call in inspection.calls())
     found += map(_waiting, context.owned.waiting.copy())
@@ -87,7 +87,7 @@ def _name(picture: PartitionSnapshot) -> TopicPartition:
 
 
 def _pictures(
-    context: IntakeContext, route: Route, epochs: list[Epoch], inspection: Inspection
+    context: IntakeContext, route: Route, epochs: list[Epoch], inspection: InboxesSeen
 ) -> Iterator[PartitionSnapshot]:
     for begin in range(0, len(epochs), _HOLD):
         now_s = context.clock()

@@ -12,19 +12,19 @@ from ehkafka.testing.checkpoint_stores import CheckpointStoreSuite
 from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest
 from ehkafka.testing.in_test.made_record import make_batch, make_record
 from ehkafka.testing.in_test.run import arun, run
-from ehkafka.testing.in_test.seen import Handled, HandledRecords, Letter, Seen
+from ehkafka.testing.in_test.topic_record import DeadLetterRecord, Handled, HandledRecords, TopicRecord
 
 __all__ = [
     "ApiKey",
     "AppTest",
     "AsyncAppTest",
     "CheckpointStoreSuite",
+    "DeadLetterRecord",
     "EmbeddedBroker",
     "EmbeddedBrokerError",
     "Handled",
     "HandledRecords",
-    "Letter",
-    "Seen",
+    "TopicRecord",
     "TrackedRequest",
     "arun",
     "make_batch",

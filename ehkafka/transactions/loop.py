@@ -20,7 +20,7 @@ from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.outputs.batch import batch_limit, smaller_batches
 from ehkafka.outputs.output import PARTS, size_of
 from ehkafka.progress.commits import as_offset
-from ehkafka.transactions.committing import FENCED, Request
+from ehkafka.transactions.committing import FENCED, TransactionRequest
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.handing import BATCHES_MAX, Handing, SomeRefusedError, batch_outputs
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, RunningTime, call_within
@@ -87,7 +87,7 @@ class TransactionLoop:
         self._busy = busy
         self._timeout_s = timeout_s
         # Appended by the poll thread, or by the one that commits at the end.
-        self._requests: deque[Request] = deque()
+        self._requests: deque[TransactionRequest] = deque()
         self._wake = threading.Event()
         # When the stop ends, even if a request is not over.
         self._ends_s: float | None = None
@@ -139,7 +139,7 @@ class TransactionLoop:
         """Return the partitions of transactions that are not over: their commits may change. Any thread."""
         return {partition for request in tuple(self._requests) for partition in request.positions}
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: TransactionRequest) -> None:
         """Add a request; `request.done` is set when its transaction is committed or aborted."""
         self._requests.append(request)
         self._wake.set()
@@ -188,7 +188,7 @@ class TransactionLoop:
         if self._handing is not None:
             self._handing.reported(error, message)
 
-    def _carry_out(self, request: Request) -> None:
+    def _carry_out(self, request: TransactionRequest) -> None:
         """Carry out transactions of a request until one is committed, or another try is of no use."""
         self._since_s = time.monotonic()
         # The positions were fixed before: all outputs of the records that they cover are put.
@@ -222,7 +222,7 @@ class TransactionLoop:
             request.is_committing = False
             self._handing = self._since_s = self._waits_for = None
 
-    def _transact(self, request: Request) -> None:
+    def _transact(self, request: TransactionRequest) -> None:
         """Carry out one transaction. Raises `_AbortError` if it was aborted."""
         self._time = RunningTime(time.monotonic)
         if self._held.is_too_late:  # it would commit these positions without their outputs
@@ -249,13 +249,13 @@ class TransactionLoop:
             self._find_refused(request, handing)
             raise
 
-    def _handing_of(self, request: Request, client: Any) -> Handing:
+    def _handing_of(self, request: TransactionRequest, client: Any) -> Handing:
         self._handing = Handing(
             client, self._held.sent, busy=self._busy, is_over=lambda: self._is_over(request)
         )
         return self._handing
 
-    def _send_and_commit(self, request: Request, client: Any, handing: Handing) -> None:
+    def _send_and_commit(self, request: TransactionRequest, client: Any, handing: Handing) -> None:
         offsets = [as_offset(partition, position) for partition, position in request.positions.items()]
         request.is_committing = False
         self._insist(request, client.begin_transaction)
@@ -275,7 +275,7 @@ class TransactionLoop:
             error = failed.args[0]
             raise (_LostError if error.fatal() else _AbortError)(error) from None
 
-    def _find_refused(self, request: Request, handing: Handing) -> None:
+    def _find_refused(self, request: TransactionRequest, handing: Handing) -> None:
         """Find the refused outputs of a refused batch. Without any, the next client has smaller batches.
 
         Raises `_AbortError` if the search has to end before.
@@ -295,7 +295,9 @@ class TransactionLoop:
         else:
             self._was_together = before > 0
 
-    def _try(self, request: Request, places: Sequence[int], most: int) -> dict[int, OutputRefusedError]:
+    def _try(
+        self, request: TransactionRequest, places: Sequence[int], most: int
+    ) -> dict[int, OutputRefusedError]:
         """Send some outputs, in batches of up to `most`, in a transaction that is aborted in any case.
 
         Return the errors of those in refused batches, by place; the others were accepted, or were not tried.
@@ -315,12 +317,12 @@ class TransactionLoop:
             self._abort(client, trial)
         return trial.refused or trial.named
 
-    def _is_over(self, request: Request) -> bool:
+    def _is_over(self, request: TransactionRequest) -> bool:
         """Tell whether a transaction is not needed any more, unless it is being committed."""
         self._time.note_running()
         return request.is_unwanted or self._ends_s is not None
 
-    def _insist(self, request: Request, call: Callable[[], object]) -> None:
+    def _insist(self, request: TransactionRequest, call: Callable[[], object]) -> None:
         """Call until it succeeds. After a time-out the operation continues; the next call waits for it."""
         while True:
             if self._is_over(request) and not request.is_committing:
@@ -378,7 +380,7 @@ class TransactionLoop:
                     self._producer.give_up()
                 return True
 
-    def _client(self, request: Request, limit: dict[str, int]) -> Any:
+    def _client(self, request: TransactionRequest, limit: dict[str, int]) -> Any:
         """Return the producer; a new one if there is none, or if its batches have another limit."""
         producer = self._producer
         if self._fenced_by is not None:
@@ -421,7 +423,7 @@ class TransactionLoop:
                 )
             )
 
-    def _resolve(self, request: Request) -> bool:
+    def _resolve(self, request: TransactionRequest) -> bool:
         """Find out whether a transaction was committed although its producer was lost."""
         # First another producer with the same id: opening it waits until the broker has ended the
         # transaction.

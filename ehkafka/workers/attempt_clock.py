@@ -43,7 +43,7 @@ class OverdueAttempt:
 
 
 @dataclass(slots=True, eq=False)
-class _Attempt:
+class _RunningAttempt:
     entry: Entry
     number: int
     started_s: float
@@ -75,7 +75,7 @@ class AttemptClock:
         self._deadline_s = deadline_s
         self._clock = clock
         # By thread, or by entry where calls are coroutines. A worker writes its own; others read a copy.
-        self._running: dict[int, _Attempt] = {}
+        self._running: dict[int, _RunningAttempt] = {}
 
     def timed(self, invoke: Callable[[Entry, int], Any], *, is_async: bool) -> Any:
         """Return `invoke` with each call's beginning and end noted.
@@ -90,7 +90,7 @@ class AttemptClock:
         thread = threading.current_thread()
         place = id(entry) if is_task else thread.ident or 0
         started_s = self._clock() + (UNWIND_S if is_task else 0.0)
-        self._running[place] = _Attempt(entry, number, started_s, thread.name, is_task)
+        self._running[place] = _RunningAttempt(entry, number, started_s, thread.name, is_task)
         try:
             yield
         finally:
@@ -112,10 +112,10 @@ class AttemptClock:
         found = self._seen(one for one in self._overdue() if one.is_reported)
         return {one.worker for one in found}
 
-    def _overdue(self) -> list[_Attempt]:
+    def _overdue(self) -> list[_RunningAttempt]:
         limit_s = self._clock() - self._deadline_s
         return [one for one in self._running.copy().values() if one.started_s < limit_s]
 
-    def _seen(self, attempts: Iterable[_Attempt]) -> list[OverdueAttempt]:
+    def _seen(self, attempts: Iterable[_RunningAttempt]) -> list[OverdueAttempt]:
         now_s = self._clock()
         return [one.seen_at(now_s, self._handler, self._deadline_s) for one in attempts]

@@ -38,7 +38,7 @@ UNUSED_TIMES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LoadSample:
     """What a handler, and its process, had done by a moment."""
 
     at_s: float
@@ -84,7 +84,7 @@ class AutoSize:
         self._more, self._fewer = _Way(), _Way()
         self._try: _Try | None = None
         # Where the window begins, None before its first look; not sooner than so.
-        self._begun: Seen | None = None
+        self._begun: LoadSample | None = None
         self._counts_from_s = float("-inf")
         # Whether at each look of the window all workers were busy and records waited; when that was last so.
         self._is_short = True
@@ -100,7 +100,7 @@ class AutoSize:
         """Whether the number works on trial, and may be taken back."""
         return self._try is not None
 
-    def next_size(self, seen: Seen) -> int:
+    def next_size(self, seen: LoadSample) -> int:
         """Return how many workers there are to be; asked a few times a second."""
         self._busy_max = max(self._busy_max, seen.busy)
         self._busy_since_s = min(self._busy_since_s, seen.at_s)

@@ -144,7 +144,7 @@ class Hub:
     def fail(self, inbox: Inbox, entry: Entry, decision: Decision) -> None:
         """Have a failed or deferred record taken over, with all later ones of its key.
 
-        The consumer then waits while `inbox.frozen`; its gate is opened afterwards. See `Waiting.fail`.
+        The consumer then waits while `inbox.frozen`; its gate is opened afterwards. See `WaitingKeys.fail`.
         """
         inbox.frozen = True
         self.post(self._take_over, inbox, entry, decision)

@@ -38,7 +38,7 @@ FIELDS: dict[str, int] = {
 
 @cache
 def _classes() -> dict[str, tuple[str, ast.ClassDef]]:
-    """Return the classes of the package by name, each with its module. No name is there twice among bases."""
+    """Return the classes of the package by name, each with its module."""
     return {
         node.name: (module, node)
         for module, tree in MODULES.items()
@@ -81,6 +81,11 @@ def test_a_class_has_few_bases_of_ours() -> None:
     """Parts are held, not inherited: a base may be an interface or the common half of a few kinds."""
     found = {name: len(_bases(node)) for name, node in _all()}
     assert {name: count for name, count in found.items() if count > BASES_MAX} == {}
+
+
+def test_no_class_name_is_there_twice() -> None:
+    """A name is searched for, in code and in tracebacks, and finds one thing."""
+    assert [name for name, node in _all() if _classes()[name.rpartition(".")[2]][1] is not node] == []
 
 
 def test_a_class_has_few_fields() -> None:

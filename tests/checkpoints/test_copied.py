@@ -8,7 +8,7 @@ import pytest
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint
-from ehkafka.checkpoints.mirror.book import MirrorBook, Seen
+from ehkafka.checkpoints.mirror.book import MirrorBook, SeenBlob
 from ehkafka.checkpoints.mirror.foreign import is_copy
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
@@ -56,7 +56,7 @@ def book_over(checkpoint: Checkpoint, *, is_ours: bool | None, committed: int | 
     """Return a book that begins an epoch where another client has put the group, and has read the blob."""
     book = MirrorBook("me", interval_s=10.0)
     book.assigned(T0, 1, committed, is_ours=is_ours)
-    book.was_read(T0, 1, Seen("1", checkpoint, 2.0))
+    book.was_read(T0, 1, SeenBlob("1", checkpoint, 2.0))
     return book
 
 
@@ -80,7 +80,7 @@ def test_they_are_taken_out_also_where_our_first_commit_was_quicker_than_the_loo
     book = MirrorBook("me", interval_s=10.0)
     book.assigned(T0, 1, 5, is_ours=None)
     book.acknowledged(T0, Position(1, 5, None, "said"), requested_s=1.0, now_s=1.5)
-    book.was_read(T0, 1, Seen("1", copy(), 2.0))
+    book.was_read(T0, 1, SeenBlob("1", copy(), 2.0))
     assert book.to_write(2.0) == [T0]
 
 
@@ -112,7 +112,7 @@ def test_what_was_owed_is_owed_still_where_a_bare_commit_may_be_ours(
     book.acknowledged(T0, done, requested_s=1.0, now_s=1.0)
     book.ended(T0, 1, 1.0)
     book.assigned(T0, 2, 5, is_ours=None)
-    book.was_read(T0, 2, Seen(None, None, 2.0))
+    book.was_read(T0, 2, SeenBlob(None, None, 2.0))
     assert book.to_write(2.0) == ([T0] if is_owed else [])
 
 
@@ -120,7 +120,7 @@ def test_a_commit_that_says_more_or_less_than_the_one_before_is_written() -> Non
     """The same offset and ranges, but who reads them must know whether ours had metadata."""
     book = MirrorBook("me", interval_s=0.0)
     book.assigned(T0, 1)
-    book.was_read(T0, 1, Seen(None, None, 0.0))
+    book.was_read(T0, 1, SeenBlob(None, None, 0.0))
     for number, metadata in enumerate((None, "said", None), start=1):
         done = Position(1, 5, None, metadata, RANGES)
         book.acknowledged(T0, done, requested_s=number, now_s=number)
@@ -135,7 +135,7 @@ def test_what_was_found_out_is_written_where_it_matters() -> None:
     """Where there are ranges, once; later blobs say it, and a later run's blobs, too."""
     book = MirrorBook("me", interval_s=0.0)
     book.assigned(T0, 1)
-    book.was_read(T0, 1, Seen(None, None, 0.0))
+    book.was_read(T0, 1, SeenBlob(None, None, 0.0))
     book.acknowledged(T0, Position(1, 5, None, "said", RANGES), 1.0, 1.0)
     first = book.write(T0, 0)
     assert first is not None
@@ -150,7 +150,7 @@ def test_what_was_found_out_is_written_where_it_matters() -> None:
     assert (book.to_write(99.0), book.behind()) == ([], [])
     later = MirrorBook("later", interval_s=0.0)
     later.assigned(T0, 1)
-    later.was_read(T0, 1, Seen("2", second.checkpoint, 4.0))
+    later.was_read(T0, 1, SeenBlob("2", second.checkpoint, 4.0))
     later.acknowledged(T0, Position(1, 6, None, "said", RANGES), 5.0, 5.0)
     third = later.write(T0, 0)
     assert third is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.checkpoints.formats.folder import CheckpointFolder
+from ehkafka.checkpoints.formats.folder import FolderStore
 from ehkafka.checkpoints.stores import file as file_store
 from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.checkpoints.stores.store import (
@@ -132,4 +132,4 @@ def test_a_folder_that_may_not_be_read_is_no_empty_one(
     with pytest.raises(StoreForbiddenError, match="Permission denied"):
         list(store.list_blobs(""))
     with pytest.raises(StoreForbiddenError, match="Permission denied"):
-        list(CheckpointFolder(tmp_path).list_blobs(""))
+        list(FolderStore(tmp_path).list_blobs(""))

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.formats.choose import Wanted, choose, read_store
-from ehkafka.checkpoints.formats.folder import BlobList, CheckpointFolder
-from ehkafka.checkpoints.formats.formats import Format, Found, Unreadable, found_in
+from ehkafka.checkpoints.formats.choose import CheckpointFilter, choose, read_store
+from ehkafka.checkpoints.formats.folder import BlobList, FolderStore
+from ehkafka.checkpoints.formats.formats import BadBlob, Format, FoundBlob, found_in
 from ehkafka.checkpoints.formats.write import write_checkpoint
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata
 from ehkafka.checkpoints.stores.store import StoreConflictError, StoredBlob, StoreMissingError
@@ -91,7 +91,7 @@ def test_the_position_is_the_sequence_number_and_one(name: str) -> None:
     """Whichever SDK wrote it, the group goes on at the next event."""
     given, form = FORMS[name]
     found = found_in(given)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundBlob)
     assert (found.partition, found.sequence_number, found.next_offset) == (3, 41, 42)
     assert found.origin.format is form
 
@@ -110,20 +110,20 @@ def test_the_position_is_the_sequence_number_and_one(name: str) -> None:
 def test_a_lease_without_a_checkpoint_is_no_position(name: str, body: Any) -> None:
     """It is written before the first checkpoint: the first event is not taken for processed."""
     found = found_in(blob(name, body))
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundBlob)
     assert (found.partition, found.next_offset) == (3, None)
 
 
 def test_a_first_event_that_was_processed_counts() -> None:
     """Sequence number 0 with an offset is a checkpoint, and one above 0 without."""
     found = found_in(blob("$Default/3", NET | {"Offset": "0", "SequenceNumber": 0}))
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundBlob)
     assert found.next_offset == 1
     written = write_checkpoint(
         Format.EPH, namespace=HOST, hub="readings", group="$Default", partition=3, next_offset=42
     )
     found = found_in(StoredBlob(written.name, "1", written.metadata, written.body))
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundBlob)
     assert found.next_offset == 42
 
 
@@ -151,7 +151,7 @@ def test_a_first_event_that_was_processed_counts() -> None:
 def test_what_is_no_position_says_why(given: StoredBlob, reason: str) -> None:
     """The partition is known by the name, and the reason is one short line."""
     found = found_in(given)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, BadBlob)
     assert found.partition == 3
     assert reason in found.reason
     assert len(found.reason) < 120
@@ -200,13 +200,13 @@ JSON = st.recursive(
 def test_nothing_in_a_blob_raises(name: str, body: bytes, metadata: dict[str, str]) -> None:
     """Whatever is in it: a position that a commit can have, or a reason, or nothing."""
     found = found_in(StoredBlob(name, "1", metadata, body))
-    if isinstance(found, Found) and found.next_offset is not None:
+    if isinstance(found, FoundBlob) and found.next_offset is not None:
         assert 0 <= found.next_offset <= 2**63 - 1
 
 
-def stored(folder: Path, *blobs: StoredBlob) -> CheckpointFolder:
+def stored(folder: Path, *blobs: StoredBlob) -> FolderStore:
     """Write blobs as files."""
-    there = CheckpointFolder(folder)
+    there = FolderStore(folder)
     for one in blobs:
         there.write(one.name, metadata=one.metadata, body=one.body, expected=None)
     return there
@@ -222,12 +222,12 @@ def test_a_folder_holds_what_a_container_held(tmp_path: Path) -> None:
     """Metadata is the file's JSON where the blob had no body; a link is no file; a list says the same."""
     folder = stored(tmp_path / "c", sdk(0, 4), sdk(1, 5), sdk(0, 9, hub="other"), blob("readme.md", b"x"))
     (tmp_path / "c" / SDK / "2").symlink_to(tmp_path / "c" / SDK / "1")
-    chosen = choose(read_store(folder), Wanted(hub="Readings"), folder.name)
+    chosen = choose(read_store(folder), CheckpointFilter(hub="Readings"), folder.name)
     assert {number: found.next_offset for number, found in chosen.positions.items()} == {0: 5, 1: 6}
     assert str(chosen.origin) == f"{HOST}/readings/$default (sdk)"
     listing = tmp_path / "blobs.json"
     listing.write_text(json.dumps([{"name": f"{SDK}/1", "metadata": {"sequencenumber": "5"}}, {"x": 1}, 3]))
-    chosen = choose(read_store(BlobList(listing)), Wanted(hub="readings"), "blobs.json")
+    chosen = choose(read_store(BlobList(listing)), CheckpointFilter(hub="readings"), "blobs.json")
     assert chosen.positions[1].next_offset == 6
 
 
@@ -239,12 +239,12 @@ def test_several_sets_are_refused_unless_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"several sets.*\$default \(sdk\).*billing \(sdk\).*--from-group"
     ):
-        choose(read_store(folder), Wanted(hub="readings"), "it")
-    billing = Wanted(hub="readings", group="Billing", namespace="home")
+        choose(read_store(folder), CheckpointFilter(hub="readings"), "it")
+    billing = CheckpointFilter(hub="readings", group="Billing", namespace="home")
     assert choose(read_store(folder), billing, "it").positions[0].next_offset == 8
-    eph = Wanted(hub="readings", format=Format.EPH)
+    eph = CheckpointFilter(hub="readings", format=Format.EPH)
     assert choose(read_store(folder), eph, "it").positions[0].next_offset == 42
-    by_prefix = Wanted(hub="readings", prefix="$Default/")
+    by_prefix = CheckpointFilter(hub="readings", prefix="$Default/")
     assert choose(read_store(folder, "$Default/"), by_prefix, "it").positions[0].next_offset == 42
 
 
@@ -254,9 +254,9 @@ def test_our_own_mirror_is_no_choice_beside_others(tmp_path: Path) -> None:
         f"{HOST}/readings/app/checkpoint/0", "1", checkpoint_metadata(OURS), checkpoint_body(OURS)
     )
     found = [found_in(sdk(0, 4)), found_in(mirror)]
-    chosen = choose([one for one in found if one], Wanted(hub="readings"), "it")
+    chosen = choose([one for one in found if one], CheckpointFilter(hub="readings"), "it")
     assert chosen.origin.format is Format.SDK
-    chosen = choose([one for one in found if one], Wanted(hub="readings", group="app"), "it")
+    chosen = choose([one for one in found if one], CheckpointFilter(hub="readings", group="app"), "it")
     assert chosen.origin.format is Format.EHKAFKA
 
 
@@ -266,11 +266,11 @@ def test_nothing_that_fits_says_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"no checkpoint of any namespace/orders.*readings/\$default"
     ):
-        choose(read_store(folder), Wanted(hub="orders"), "it")
+        choose(read_store(folder), CheckpointFilter(hub="orders"), "it")
     with pytest.raises(ConfigurationError, match="right container"):
-        choose(read_store(stored(tmp_path / "d", blob("x", b"y"))), Wanted(hub="orders"), "it")
+        choose(read_store(stored(tmp_path / "d", blob("x", b"y"))), CheckpointFilter(hub="orders"), "it")
     with pytest.raises(StoreMissingError, match="no folder"):
-        list(read_store(CheckpointFolder(tmp_path / "nowhere")))
+        list(read_store(FolderStore(tmp_path / "nowhere")))
 
 
 def test_two_checkpoints_of_one_partition_are_refused() -> None:
@@ -280,7 +280,7 @@ def test_two_checkpoints_of_one_partition_are_refused() -> None:
         found_in(blob("g/01", NET | {"PartitionId": None})),
     ]
     with pytest.raises(ConfigurationError, match="'g/1' and 'g/01'"):
-        choose([one for one in twice if one], Wanted(hub="readings"), "it")
+        choose([one for one in twice if one], CheckpointFilter(hub="readings"), "it")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[", "nothing"])
@@ -297,10 +297,10 @@ def test_what_is_written_is_read_again(tmp_path: Path, form: Format) -> None:
     written = write_checkpoint(
         form, namespace=HOST, hub="readings", group="$Default", partition=3, next_offset=42
     )
-    folder = CheckpointFolder(tmp_path)
+    folder = FolderStore(tmp_path)
     version = folder.write(written.name, metadata=written.metadata, body=written.body, expected=None)
     (found,) = read_store(folder)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundBlob)
     assert (found.next_offset, found.offset, found.origin.format) == (42, "", form)
     with pytest.raises(StoreConflictError):
         folder.write(written.name, metadata={}, body=b"x", expected=None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.checkpoints.layout import KINDS, Kind, Layout, Place, place_of
+from ehkafka.checkpoints.layout import KINDS, BlobName, Kind, Layout, place_of
 from ehkafka.errors import ConfigurationError
 
 
@@ -14,7 +14,9 @@ def test_names_are_those_of_the_sdks_in_lower_case() -> None:
     assert layout.name("Readings", 3) == "home.servicebus.windows.net/readings/$default/checkpoint/3"
     owner = "home.servicebus.windows.net/readings/$default/ehkafka/owner/3"
     assert layout.name("Readings", 3, "ehkafka/owner") == owner
-    assert place_of(owner) == Place("home.servicebus.windows.net", "readings", "$default", "ehkafka/owner", 3)
+    assert place_of(owner) == BlobName(
+        "home.servicebus.windows.net", "readings", "$default", "ehkafka/owner", 3
+    )
 
 
 NAMES = st.text(min_size=1, max_size=20).filter(lambda name: "/" not in name and name.strip(".")) | (
@@ -28,7 +30,7 @@ def test_every_name_is_read_as_it_was_made(
 ) -> None:
     """Whatever topics and groups are called, in whichever script, and were it like a folder of ours."""
     name = Layout(namespace, group).name(topic, partition, kind)
-    assert place_of(name) == Place(namespace.lower(), topic.lower(), group.lower(), kind, partition)
+    assert place_of(name) == BlobName(namespace.lower(), topic.lower(), group.lower(), kind, partition)
 
 
 @given(st.text(max_size=60) | st.lists(NAMES | st.just(""), max_size=6).map("/".join))

@@ -7,13 +7,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.mirror.book import ENDED_S, FOREIGN_CHECK_S, MirrorBook, Seen
+from ehkafka.checkpoints.mirror.book import ENDED_S, FOREIGN_CHECK_S, MirrorBook, SeenBlob
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 
 T0 = TopicPartition("t", 0)
-NOTHING = Seen(None, None, 0.0)
+NOTHING = SeenBlob(None, None, 0.0)
 
 
 def progress(next_offset: int, *finished: tuple[int, int], anchor: tuple[int, int] | None = None) -> Position:
@@ -23,9 +23,9 @@ def progress(next_offset: int, *finished: tuple[int, int], anchor: tuple[int, in
 
 def seen(
     next_offset: int, *, owner: str = "other", version: str = "1", at_s: float = 0.0, **more: Any
-) -> Seen:
+) -> SeenBlob:
     """Return a blob as it was read."""
-    return Seen(version, Checkpoint(next_offset=next_offset, owner=owner, **more), at_s)
+    return SeenBlob(version, Checkpoint(next_offset=next_offset, owner=owner, **more), at_s)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_the_same_offset_of_another_owner_is_left_alone_without_proof(book: Mirr
 def test_a_foreign_blob_is_never_overwritten(book: MirrorBook) -> None:
     """An SDK's checkpoint has no body of ours: it is looked at again later, and taken when it has gone."""
     book.acknowledged(T0, progress(40), requested_s=9.0, now_s=9.0)
-    book.was_read(T0, 1, Seen("1", None, 1.0))
+    book.was_read(T0, 1, SeenBlob("1", None, 1.0))
     assert book.to_write(99.0, hurry=True) == []
     assert book.to_read(1.0 + FOREIGN_CHECK_S - 0.1) == []
     assert book.to_read(1.0 + FOREIGN_CHECK_S) == [(T0, 1)]
@@ -156,7 +156,7 @@ def reassigned(book: MirrorBook, committed: int | None) -> None:
 
 @pytest.mark.parametrize("there", [NOTHING, seen(3, at_s=2.0), seen(3, owner="me", at_s=2.0)])
 def test_what_was_owed_is_owed_still_after_a_rebalance_that_gives_it_back(
-    book: MirrorBook, there: Seen
+    book: MirrorBook, there: SeenBlob
 ) -> None:
     """Nothing else may ever be committed there, and the mirror would stay behind."""
     reassigned(book, committed=5)
@@ -292,9 +292,9 @@ class Group:
     def read(self, who: int, _forward: int) -> None:
         """The blob is read."""
         for partition, epoch in self.books[who].to_read(self.now_s):
-            found = Seen(None, None, self.now_s)
+            found = SeenBlob(None, None, self.now_s)
             if self.blob is not None:
-                found = Seen(str(self.blob[0]), self.blob[1], self.now_s)
+                found = SeenBlob(str(self.blob[0]), self.blob[1], self.now_s)
             self.books[who].was_read(partition, epoch, found)
 
     def write(self, who: int, _forward: int) -> None:

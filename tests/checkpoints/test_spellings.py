@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
-from ehkafka.checkpoints.formats.formats import Format, Found, found_in
+from ehkafka.checkpoints.formats.formats import Format, FoundBlob, found_in
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, ownership_metadata
 from ehkafka.checkpoints.stores.memory import MemoryStore
@@ -16,11 +16,11 @@ from ehkafka.offsets.owners import read_owners
 CHECKPOINT = Checkpoint(next_offset=7, owner="me", group="Orders", topic="Readings")
 
 
-def found(metadata: dict[str, str]) -> Found:
+def found(metadata: dict[str, str]) -> FoundBlob:
     """Return what a reader of all formats makes of our blob with these metadata."""
     name = Layout("ns", "Orders").name("Readings", 0)
     blob = found_in(StoredBlob(name, "1", metadata, checkpoint_body(CHECKPOINT)))
-    assert isinstance(blob, Found)
+    assert isinstance(blob, FoundBlob)
     return blob
 
 

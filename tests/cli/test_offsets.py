@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
-from ehkafka.checkpoints.formats.folder import CheckpointFolder
+from ehkafka.checkpoints.formats.folder import FolderStore
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, ownership_metadata
 from ehkafka.checkpoints.stores.file import FileStore
@@ -65,7 +65,7 @@ def commit_from_outside(broker: EmbeddedBroker, partition: int, offset: int, met
 
 def sdk_folder(folder: Path, positions: dict[int, str], host: str = HOST) -> str:
     """Write checkpoints of a current SDK as files."""
-    there = CheckpointFolder(folder)
+    there = FolderStore(folder)
     for partition, number in positions.items():
         metadata = {"sequencenumber": number, "offset": "1"}
         name = f"{host}/t/$default/checkpoint/{partition}"

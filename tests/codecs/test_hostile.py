@@ -74,7 +74,7 @@ def test_what_is_nested_as_deep_as_allowed_is_read() -> None:
 )
 def test_only_what_a_payload_can_blow_up_is_walked(schema: Any, *, is_quick: bool) -> None:
     """All others are read at once."""
-    assert (avro.Bounds(schema).quick_bytes > 0) is is_quick
+    assert (avro.AvroBounds(schema).quick_bytes > 0) is is_quick
 
 
 def test_patterns_of_other_code_are_searched_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_a_walk_ends_where_the_reader_does() -> None:
     for value in fastavro.utils.generate_many(parsed, 50):
         written = io.BytesIO()
         fastavro.schemaless_writer(written, parsed, value)
-        assert avro._Walk(named, written.getvalue()).end_of(parsed, 0, 0) == written.tell()
+        assert avro._AvroWalk(named, written.getvalue()).end_of(parsed, 0, 0) == written.tell()
 
 
 def test_the_drop_in_reads_within_the_same_bounds() -> None:

@@ -14,7 +14,7 @@ from ehkafka.events import ActionTaken
 from ehkafka.http import protocol
 from ehkafka.http.state import KEYS_MAX
 from ehkafka.http.stream import STREAMS_MAX
-from ehkafka.offsets.members import Member
+from ehkafka.offsets.members import GroupMember
 from ehkafka.run.steer.keys import KeyState
 from tests.http.conftest import ask_for, connected
 from tests.kit.waiting import wait_until
@@ -140,7 +140,7 @@ def test_a_key_that_is_elsewhere_is_answered_with_who_has_it(
     client: Any, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the broker says; where it does not, the app's own words stay."""
-    found = [Member("home-1", "/10.0.0.7", (0, 3))]
+    found = [GroupMember("home-1", "/10.0.0.7", (0, 3))]
     monkeypatch.setattr("ehkafka.http.other_members.members_of", lambda *_asked: found)
     monkeypatch.setattr("ehkafka.http.other_members.Target.of_app", lambda _app: SimpleNamespace(group="g"))
     client.served.refusal = ActionRefusedError("elsewhere", "It is not with this member.")

@@ -10,17 +10,17 @@ import pytest
 from ehkafka.intake.caught_up import (
     STANDBY_S,
     UNKNOWN_S,
+    Blocker,
     CatchingUp,
     CaughtUp,
     PartitionState,
-    Stuck,
     Unsettled,
-    Waiting,
+    WaitingKey,
 )
 from ehkafka.records import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-HELD = Waiting(3, b"k", "is held: no luck")
+HELD = WaitingKey(3, b"k", "is held: no luck")
 
 
 def at(partition: TopicPartition = P0, **changes: Any) -> PartitionState:
@@ -97,7 +97,7 @@ def test_a_partition_that_is_short_of_its_end_keeps_the_run(left: PartitionState
 )
 def test_a_partition_of_which_nothing_is_known_for_long_is_named(unknown: PartitionState, why: str) -> None:
     """Its leader is dead: once all else is done, and others answer. While none does, it is waited for."""
-    run, stuck = CatchingUp(60.0), Unsettled((Stuck(P0, None, None, why),))
+    run, stuck = CatchingUp(60.0), Unsettled((Blocker(P0, None, None, why),))
     busy = at(P1, received_next=7, watermark=6, runs=True)
     assert judged(unknown, busy, run=run) is None
     assert judged(unknown, busy, run=run, now_s=100.0) is None
@@ -129,7 +129,7 @@ def test_a_record_that_waits_is_named_when_its_time_is_over_and_all_else_is_done
     busy = at(P1, received_next=7, watermark=6, runs=True)
     assert judged(HELD_STATE, busy, run=run) is None
     assert judged(HELD_STATE, busy, run=run, now_s=100.0) is None
-    assert judged(HELD_STATE, at(P1), run=run, now_s=100.5) == Unsettled((Stuck(P0, *HELD),))
+    assert judged(HELD_STATE, at(P1), run=run, now_s=100.5) == Unsettled((Blocker(P0, *HELD),))
 
 
 def test_a_retry_that_comes_in_time_is_waited_for() -> None:
@@ -141,7 +141,7 @@ def test_a_retry_that_comes_in_time_is_waited_for() -> None:
     both = at(watermark=3, waiting=[HELD, other])
     assert judged(both, run=run, now_s=6.0) is None
     assert judged(at(watermark=3, runs=True), run=run, now_s=11.5) is None
-    assert judged(both, run=run, now_s=12.0) == Unsettled((Stuck(P0, *HELD), Stuck(P0, *other)))
+    assert judged(both, run=run, now_s=12.0) == Unsettled((Blocker(P0, *HELD), Blocker(P0, *other)))
     assert judged(at(), run=CatchingUp(5.0), now_s=12.0) == CaughtUp()
 
 
@@ -173,7 +173,7 @@ def test_a_partition_of_which_nothing_comes_is_named(how: dict[str, Any], why: s
     for now_s in (5.5, 10.0):
         assert judged(moved, run=run, now_s=now_s) is None
     assert judged(replace(moved, is_unread=True), run=run, now_s=10.6) is None
-    assert judged(moved, run=run, now_s=10.6) == Unsettled((Stuck(P0, None, None, why),))
+    assert judged(moved, run=run, now_s=10.6) == Unsettled((Blocker(P0, None, None, why),))
 
 
 def test_silence_proves_nothing_while_brokers_throttle() -> None:

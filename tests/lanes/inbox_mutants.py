@@ -110,41 +110,41 @@ Epoch.extent: extent: what waits is left out
     for entry in self.unfinished() -> for entry in list(self.unfinished())[:1]
 Epoch.may_start: may start: above a drain's limit
     entry[MESSAGE].offset() <= self.drain_limit -> True
-Waiting.fail: fail: later ones of a batch run before it
+WaitingKeys.fail: fail: later ones of a batch run before it
     router.without_ended(later) -> []
 Router.pull_several: fail: followers are not pulled
     if owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]): -> if False:
-Waiting.fail: fail: what was pulled is lost
+WaitingKeys.fail: fail: what was pulled is lost
     behind += pulled.get(router.name_of(entry), ()) -> pass
-Waiting.fail: fail: an ended epoch's failure is decided
+WaitingKeys.fail: fail: an ended epoch's failure is decided
     if entry[EPOCH].ended: -> if False:
-Waiting._fail_too_late: fail: later ones of other partitions are lost
+WaitingKeys._fail_too_late: fail: later ones of other partitions are lost
     self._continue(self._hold(entry, later)) -> pass
     by test_a_batch_keeps_its_records_of_other_partitions
-Waiting._fail_too_late: fail: a deferred record of an ended epoch frees its key
+WaitingKeys._fail_too_late: fail: a deferred record of an ended epoch frees its key
     isinstance(decision, AwaitHead) -> False
-Waiting.retry_due: wait: no retry comes due
+WaitingKeys.retry_due: wait: no retry comes due
     self._continue(held) -> pass
-Waiting.answer: answer: an older ticket counts
+WaitingKeys.answer: answer: an older ticket counts
     held.ticket is not ticket or held not in self.held -> False
-Waiting._answered: answer: a dead letter's key runs on
+WaitingKeys._answered: answer: a dead letter's key runs on
     self._follow(held, decision.after) -> True
-Waiting.answer: answer: what ended with its epoch has an outcome
+WaitingKeys.answer: answer: what ended with its epoch has an outcome
     if ticket.attempt.epoch.ended: -> if False:
 Held.disown: let go: a key runs beside what still runs of it
     self.owners[self.key] = self.behind -> del self.owners[self.key]
     by is_batch=False, keys=3
-Waiting._let_go: let go: a failed record above the drain's limit lets its key pass
+WaitingKeys._let_go: let go: a failed record above the drain's limit lets its key pass
     known is not None and not held.q[0][EPOCH].may_start(held.q[0]) -> False
     by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
-Waiting._wait: wait: a drain waits for a key that waits
+WaitingKeys._wait: wait: a drain waits for a key that waits
     held.set_parked(parked=True) -> pass
     by test_a_drain_does_not_wait_for_records_above_its_limit_whose_batch_raised
-Waiting._gather: pause: what waits stays
+WaitingKeys._gather: pause: what waits stays
     held.put_first(pulled) -> pass
-Waiting._gather: pause: what runs is forgotten
+WaitingKeys._gather: pause: what runs is forgotten
     pulled, held.behind = -> pulled, _ =
-Waiting._continue: arrived: what follows a dead letter waits for ever
+WaitingKeys._continue: arrived: what follows a dead letter waits for ever
     self._send_first(held)\n -> pass\n
 Held.count: held: what is routed there is not counted
     move(list(self.q)[self.counted :], 1) -> pass
@@ -240,12 +240,12 @@ Unread._finish: unread: nothing finishes
 Unread._finish: unread: a result of an ended epoch counts
     if epoch.ended: -> if False:
     by test_what_ends_after_its_epoch_counts_for_nothing
-Waiting.fail: fail: keys stay unread
+WaitingKeys.fail: fail: keys stay unread
     router.unread.end() -> pass
 Router.route: receive: records of a waiting key run
     waits = self.held or self.slow.keys -> waits = False
     by is_unread=True, is_narrow=True
-Waiting._waiting_key: pause: keys stay unread
+WaitingKeys._waiting_key: pause: keys stay unread
     self.router.unread.end() -> pass
 Piles.stop: stop: keys stay unread
     router.unread.end() -> pass
@@ -277,11 +277,11 @@ SlowStart.go_on: slow start: no more go
     self._go_on(held) -> pass
 SlowStart._go_on: slow start: more go though a pile waits
     router.piles.is_open and ->
-Waiting._hold: slow start: a failed record's key does not wait
+WaitingKeys._hold: slow start: a failed record's key does not wait
     router.slow.take(held) -> pass
-Waiting.find: slow start: a command finds a key that does not wait
+WaitingKeys.find: slow start: a command finds a key that does not wait
     owner[0] in self.held -> isinstance(owner[0], Held)
-Waiting._waiting_key: pause: what has gone of a key in slow start starts
+WaitingKeys._waiting_key: pause: what has gone of a key in slow start starts
     self.router.slow.end_key(epoch.owners, key) -> pass
 Piles.stop: stop: keys in slow start go on
     router.slow.end_all() -> pass
@@ -293,7 +293,7 @@ put_back.put_back: put back: keys in slow start
 Router.route: slow start: records pass where all others have one home
     waits = self.held or self.slow.keys -> waits = self.held
     by is_unread=True, is_narrow=True
-Waiting._hold: slow start: no retry of a key that waits again
+WaitingKeys._hold: slow start: no retry of a key that waits again
     router.slow.take(held)\n        self.held[held] = None -> router.slow.take(held)
 SlowStart._go_on: slow start: begins while a partition drains
     all(entry[EPOCH].drain_limit is None for entry in first) -> True

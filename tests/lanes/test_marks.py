@@ -48,13 +48,13 @@ def test_any_history_keeps_epochs_and_order(steps: list[tuple[float, int, int]],
     """Whatever comes when and in which epoch: bounded, ascending, each offset in a mark of its epoch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(room, "MARKS_MAX", most)
-        kept, now_s, offset = room.Marks(), 0.0, 0
+        kept, now_s, offset = room.ReceivedBatches(), 0.0, 0
         came: dict[int, tuple[float, int | None]] = {}
         for wait_s, records, epoch in steps:
             now_s += wait_s
             came |= {offset + number: (now_s, epoch or None) for number in range(records)}
             offset += records
-            kept.add(room.Mark(offset - 1, now_s, epoch or None, offset - 1))
+            kept.add(room.ReceivedBatch(offset - 1, now_s, epoch or None, offset - 1))
         assert len(kept) <= most
         ends = [mark.last_offset for mark in kept]
         assert ends == sorted(set(ends))

@@ -9,17 +9,17 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.inbox import KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
-from ehkafka.lanes.seen import EpochSeen, Inspection
+from ehkafka.lanes.seen import EpochSeen, InboxesSeen
 from ehkafka.lanes.unread import UNREAD
 from ehkafka.records import TopicPartition
 from tests.kit.inbox_bench import Call, InboxBench
 from tests.kit.simulated.message import WatchedMessage
 
 
-def looked(bench: InboxBench) -> Inspection:
+def looked(bench: InboxBench) -> InboxesSeen:
     """Inspect the inboxes, as their caller does."""
     bench.count()
-    return Inspection(bench.inboxes)
+    return InboxesSeen(bench.inboxes)
 
 
 def oldest(seen: EpochSeen) -> tuple[int, str, int, str]:
@@ -145,14 +145,14 @@ def test_records_whose_keys_are_unread_are_seen_as_others() -> None:
     worker = Call(inboxes.inboxes[0])
     assert worker.start()
     assert worker.key is UNREAD
-    inspection = Inspection(inboxes)
+    inspection = InboxesSeen(inboxes)
     seen = inspection.see(epoch)
     assert oldest(seen) == (0, "running", 0, "")
     assert (seen.in_flight_records, seen.keys.count(epoch), seen.keys.records(b"a")) == (1, 3, 2)
     assert [inspection.record(entry).status for entry in epoch.unfinished()] == ["running", *["queued"] * 3]
     records = inspection.records_of(b"a", epoch)
     assert [entry[MESSAGE].offset() for entry in records] == [0, 2]
-    assert [Inspection(inboxes).record(entry).status for entry in records] == ["running", "queued"]
+    assert [InboxesSeen(inboxes).record(entry).status for entry in records] == ["running", "queued"]
 
 
 @pytest.mark.parametrize("waits", ["paused", "stopped"])

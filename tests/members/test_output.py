@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ehkafka.members.output import LINE_BYTES_MAX, Output
+from ehkafka.members.output import LINE_BYTES_MAX, MemberOutput
 
 if TYPE_CHECKING:
     import pytest
@@ -16,7 +16,7 @@ CLOSE_S = 20.0
 
 def printing(*texts: bytes, number: int = 1) -> None:
     """Let a member print these on standard output, and end."""
-    output = Output()
+    output = MemberOutput()
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
     os.close(err_w)
@@ -36,7 +36,7 @@ def test_each_line_has_its_number(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_line_without_an_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     """It takes no memory for ever."""
     text = b"x" * (3 * LINE_BYTES_MAX)
-    output = Output()
+    output = MemberOutput()
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
     output.add(1, (out_r, err_r))
@@ -52,7 +52,7 @@ def test_a_line_without_an_end_is_cut(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_it_ends_although_a_process_holds_a_pipe_open(capsys: pytest.CaptureFixture[str]) -> None:
     """A grandchild, for instance, that its member has left behind."""
-    output = Output()
+    output = MemberOutput()
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
     output.add(2, (out_r, err_r))

@@ -12,7 +12,7 @@ import pytest
 
 from ehkafka.cli.offsets.plans import plan_as_text
 from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
-from ehkafka.offsets.members import Member
+from ehkafka.offsets.members import GroupMember
 from ehkafka.offsets.moving import move
 from ehkafka.offsets.plan import Move, Plan, planned
 from ehkafka.offsets.view import LagReport, PartitionView
@@ -77,9 +77,9 @@ class LiveGroup(Group):
 
 
 @pytest.fixture(autouse=True)
-def members(monkeypatch: pytest.MonkeyPatch) -> list[Member]:
+def members(monkeypatch: pytest.MonkeyPatch) -> list[GroupMember]:
     """Return the members that the broker tells."""
-    found: list[Member] = []
+    found: list[GroupMember] = []
     monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_arguments: found)
     return found
 
@@ -97,9 +97,9 @@ def test_only_what_changes_is_committed_in_one_request() -> None:
     assert {number: one.committed for number, one in after.items()} == {0: 5, 1: 7, 2: None}
 
 
-def test_nothing_to_move_asks_no_broker(members: list[Member]) -> None:
+def test_nothing_to_move_asks_no_broker(members: list[GroupMember]) -> None:
     """Not even whether a client consumes."""
-    members.append(Member("app", "host", (0,)))
+    members.append(GroupMember("app", "host", (0,)))
     group = Group(view(0, 5))
     moved(group, {0: 5})
     assert group.requests == []
@@ -126,9 +126,9 @@ def test_clamped_positions_are_the_nearest_end() -> None:
     assert group.requests == [{0: 50, 1: 100, 2: 100}]
 
 
-def test_members_that_the_broker_tells_refuse(members: list[Member]) -> None:
+def test_members_that_the_broker_tells_refuse(members: list[GroupMember]) -> None:
     """They are named, and nothing is committed."""
-    members += [Member("app", "/10.0.0.1", (0,))] * 5
+    members += [GroupMember("app", "/10.0.0.1", (0,))] * 5
     group = Group(view(0, 5))
     with pytest.raises(GroupInUseError, match=r"5 members: app on /10.0.0.1.* and 2 more. Nothing was moved"):
         moved(group, {0: 7})
@@ -209,7 +209,10 @@ def test_previews_count_what_is_finished_and_passed_or_handled_again() -> None:
 
 
 def watched(
-    monkeypatch: pytest.MonkeyPatch, group: LiveGroup, members: list[Member] | None = None, **options: Any
+    monkeypatch: pytest.MonkeyPatch,
+    group: LiveGroup,
+    members: list[GroupMember] | None = None,
+    **options: Any,
 ) -> list[str]:
     """Move it to 7 with the default watch; return what was said meanwhile."""
     monkeypatch.setattr("ehkafka.offsets.moving.members_of", lambda *_arguments: members)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.checkpoints.checkpoint import Ownership
-from ehkafka.offsets.members import Member
+from ehkafka.offsets.members import GroupMember
 from ehkafka.offsets.owners import LATE_S, SILENT_S, OwnerRow, owner_rows
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.gap import LogBounds
@@ -14,11 +14,11 @@ NOW_MS = 1_800_000_000_000
 VIEWS = {0: PartitionView(0, LogBounds(0, 10), 10)}
 WRITTEN = Ownership(owner="app-1", epoch=1, at_ms=NOW_MS)
 RELEASED = Ownership(owner="app-1", epoch=1, at_ms=NOW_MS, is_released=True)
-PLAIN = Member("rdkafka", "/127.0.0.1", (0,))
-UNSETTLED = Member("rdkafka", "/127.0.0.1", ())
+PLAIN = GroupMember("rdkafka", "/127.0.0.1", (0,))
+UNSETTLED = GroupMember("rdkafka", "/127.0.0.1", ())
 
 
-def row(ownership: Ownership | None, members: list[Member] | None, age_s: float = 0.0) -> OwnerRow:
+def row(ownership: Ownership | None, members: list[GroupMember] | None, age_s: float = 0.0) -> OwnerRow:
     """Return the row of a partition whose owner wrote so long ago."""
     written = {} if ownership is None else {0: (ownership, NOW_MS - int(age_s * 1000))}
     (found,) = owner_rows(VIEWS, written, members, NOW_MS)
@@ -37,7 +37,9 @@ def row(ownership: Ownership | None, members: list[Member] | None, age_s: float 
         pytest.param([], LATE_S + 1, "gone", id="the group has no members"),
     ],
 )
-def test_a_killed_owner_does_not_own_for_ever(members: list[Member] | None, age_s: float, state: str) -> None:
+def test_a_killed_owner_does_not_own_for_ever(
+    members: list[GroupMember] | None, age_s: float, state: str
+) -> None:
     """His name stays to be seen, but not as that of an owner, once the broker or his silence tells."""
     found = row(WRITTEN, members, age_s)
     assert (found.state, found.owner) == (state, "app-1")
@@ -55,7 +57,7 @@ def test_a_killed_owner_does_not_own_for_ever(members: list[Member] | None, age_
     ],
 )
 def test_without_an_owner_s_word_the_broker_s_counts(
-    ownership: Ownership | None, members: list[Member] | None, state: str, owner: str
+    ownership: Ownership | None, members: list[GroupMember] | None, state: str, owner: str
 ) -> None:
     """Released or never written: the member that the broker names has it, else none."""
     found = row(ownership, members)
@@ -65,6 +67,6 @@ def test_without_an_owner_s_word_the_broker_s_counts(
 def test_members_of_one_host_are_distinguished_by_their_ids() -> None:
     """Two processes, or two clients of one: the same client id and host, and still two owners."""
     views = {number: PartitionView(number, LogBounds(0, 10), 10) for number in range(2)}
-    members = [Member("app", "/10.0.0.1", (number,), f"app-{number}") for number in range(2)]
+    members = [GroupMember("app", "/10.0.0.1", (number,), f"app-{number}") for number in range(2)]
     rows = owner_rows(views, {}, members, NOW_MS)
     assert [found.owner for found in rows] == ["app-0 (/10.0.0.1)", "app-1 (/10.0.0.1)"]

@@ -11,7 +11,7 @@ import pytest
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import ConfigurationError, GroupInUseError
 from ehkafka.events import GroupReset, GroupWatched
-from ehkafka.offsets.members import Member
+from ehkafka.offsets.members import GroupMember
 from ehkafka.progress.metadata import CLAIM, LogFacts, claim, encode, facts_of
 from ehkafka.run import resetting
 from ehkafka.settings import Settings
@@ -30,7 +30,7 @@ class Group:
         self.stored |= commits
         self.lock = threading.Lock()
         self.resets: list[dict[int, int]] = []
-        self.members: list[Member] = []
+        self.members: list[GroupMember] = []
         self.keeps_text = True
         self.end = 100
         monkeypatch.setattr(resetting, "GroupOffsets", lambda target, topic, timeout_s: View(self, target))
@@ -118,7 +118,7 @@ def test_a_group_that_was_reset_under_the_name_is_left_alone(monkeypatch: pytest
     """Restarted with members or without; a partition that came later has no commit yet."""
     named = encode(50, LogFacts(4, reset="june"), (), None, 1_023).text or ""
     group = Group(monkeypatch, {0: (50, named), 1: (50, named)})
-    group.members = [Member("a", "host", ())]
+    group.members = [GroupMember("a", "host", ())]
     reset("june")
     assert (group.resets, group.stored[0]) == ([], (50, named))
     with pytest.raises(GroupInUseError, match="has 1 member: a on host"):
@@ -137,7 +137,7 @@ def test_without_a_name_each_start_resets(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(group.resets) == 2
     offset, text = group.stored[0]
     assert facts_of(offset or 0, text) == LogFacts(4)
-    group.members = [Member("a", "host", ())]
+    group.members = [GroupMember("a", "host", ())]
     with pytest.raises(GroupInUseError) as refused:
         reset(True)
     assert refused.value.exit_code == 5
@@ -150,7 +150,7 @@ def test_a_replica_that_joins_meanwhile_is_no_reason_to_refuse(monkeypatch: pyte
     refusing = View.commit
 
     def joined(view: View, positions: Mapping[int, int], texts: Mapping[int, str]) -> None:
-        group.members = [Member("a", "host", ())]
+        group.members = [GroupMember("a", "host", ())]
         group.stored = dict.fromkeys(range(4), (50, named))
         refusing(view, positions, texts)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import OffsetGapError
-from ehkafka.offsets.skipping import Skip, check_skip, skipping
+from ehkafka.offsets.skipping import SkipRange, check_skip, skipping
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.gap import LogBounds
 from ehkafka.progress.metadata import LogFacts, decode, encode, moved
@@ -38,7 +38,7 @@ def skipped(
     """Skip in a commit of 100, or in one of `text`."""
     if text is None:
         text = encode(100, FACTS, finished, 5, 4_000).text or ""
-    one = Skip(P0, start, start + 1 if end is None else end, **of)
+    one = SkipRange(P0, start, start + 1 if end is None else end, **of)
     return skipping(PartitionView(0, LOG, 100, finished, True), text, one, bytes_max)
 
 
@@ -90,10 +90,10 @@ def test_where_there_is_nothing_to_skip_it_says_so(
 ) -> None:
     """Behind the log's end, before its start, without a commit; nothing else is refused without a look."""
     with pytest.raises(OffsetGapError, match=rf"^t/0@{start} cannot be skipped: .*{re.escape(words)}"):
-        check_skip(PartitionView(0, LOG, committed), Skip(P0, start, end))
+        check_skip(PartitionView(0, LOG, committed), SkipRange(P0, start, end))
     with pytest.raises(OffsetGapError, match="the topic has no such partition"):
-        check_skip(None, Skip(P0, 1, 2))
-    check_skip(PartitionView(0, LOG, 100), Skip(P0, 100, 101))
+        check_skip(None, SkipRange(P0, 1, 2))
+    check_skip(PartitionView(0, LOG, 100), SkipRange(P0, 100, 101))
 
 
 def test_what_no_longer_fits_is_handled_again_and_counted() -> None:

@@ -261,11 +261,11 @@ Unacknowledged.lowest: the highest is returned
     lowest.get(epoch, offset) >= offset -> True
 Unacknowledged.put: a record of an ended epoch is taken, or one of a stopped app
     if self.is_closed or has_ended(source): -> if False:
-Batch._send_at_once: what a full queue has not taken counts as sent
+OutputBatch._send_at_once: what a full queue has not taken counts as sent
     self.flat = []  # until it is known to be with the client -> pass
-Batch._send_each: what a full queue has not taken counts as sent
+OutputBatch._send_each: what a full queue has not taken counts as sent
     self.flat = flat[: self.left * PARTS] -> pass
-Batch._send_each: the first report stands for all
+OutputBatch._send_each: the first report stands for all
     self.left += 1 -> self.left = 1
     by test_outputs_with_headers_are_acknowledged_by_the_last_report
 OutputSender._hand_batch: what went before a refused one is not noted

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.outputs import sender, unacknowledged
-from ehkafka.outputs.batch import BATCH_BYTES, Batch
+from ehkafka.outputs.batch import BATCH_BYTES, OutputBatch
 from ehkafka.outputs.output import BatchSource
 from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
 from tests.outputs.sender_calm import ALL, aside, calm, fail, new, parked, put, settle, taken, turn
@@ -181,7 +181,7 @@ def test_no_answer_counts_in_a_partition_where_something_was_refused() -> None:
         world.sender._producer._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "refused", fatal=True))
         world.sender._reported(refused, KafkaError(TOO_LARGE), Answer(("t", 1), None))
         put(world, b"d2")
-        behind = Batch(list(world.outputs.take(1)), world.sender._reported)
+        behind = OutputBatch(list(world.outputs.take(1)), world.sender._reported)
         behind.left = 1
         world.outputs.batches[behind] = None
         world.sender._reported(behind, None, Answer(("t", 1), 2))
@@ -248,7 +248,7 @@ def test_what_a_dying_sender_held_stands_in_a_list(monkeypatch: pytest.MonkeyPat
         put(world, b"a1", b"b2")
         if waits:
             world.sender._turns.add(("t", 1), world.outputs.take(2))
-            monkeypatch.setattr(sender, "Batch", lambda *_, **__: int("a bug"))
+            monkeypatch.setattr(sender, "OutputBatch", lambda *_, **__: int("a bug"))
         else:
             monkeypatch.setattr(world.sender, "_sort", lambda _flat: int("a bug"))
         with pytest.raises(ValueError, match="a bug"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.outputs.standing import STANDS_S, Standing
+from ehkafka.outputs.standing import STANDS_S, StalledPartitions
 
 STANDS = "out[0] has acknowledged nothing for 5 s"
 
@@ -48,7 +48,7 @@ def test_messages_that_wait_without_progress_are_a_problem(
     seen: list[dict[str, int]], problems: list[str | None], are_numbered: bool
 ) -> None:
     """Statistics of one partition, `STANDS_S` apart."""
-    standing, found = Standing(), []
+    standing, found = StalledPartitions(), []
     for step, one in enumerate(seen):
         standing.take(statistics(one, are_numbered=are_numbered), step * STANDS_S)
         found.append(standing.problem)
@@ -57,7 +57,7 @@ def test_messages_that_wait_without_progress_are_a_problem(
 
 def test_the_partition_that_has_waited_for_longest_is_named_with_the_number_of_others() -> None:
     """One that goes on, one without messages, and messages without a partition yet are no problem."""
-    standing = Standing()
+    standing = StalledPartitions()
     fine = of(4, 7), of(-1, msgs=5)
     standing.take(statistics(of(3, msgs=1), *fine, of(5, 7, msgs=12)), 0.0)
     for now_s in (1.0, 11.0):
@@ -69,7 +69,7 @@ def test_the_partition_that_has_waited_for_longest_is_named_with_the_number_of_o
 
 def test_the_brokers_that_lead_partitions_are_counted() -> None:
     """One at least: before it is known, and while a partition has none."""
-    standing = Standing()
+    standing = StalledPartitions()
     assert standing.leaders == 1
     standing.take(statistics(of(0, leader=-1)), 0.0)
     assert standing.leaders == 1

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.positions.finder import COPIES_MAX, Lookups, PositionFinder
-from ehkafka.positions.without_commit import Found
+from ehkafka.positions.without_commit import KnownStarts
 from ehkafka.progress.metadata import LogFacts, encode, moved
 from ehkafka.records import TopicPartition
 
@@ -129,10 +129,10 @@ def test_copies_say_it_where_the_commits_are_gone() -> None:
     asked: list[list[int]] = []
     mirrored_at: dict[TopicPartition, int] = {}
 
-    def copies(partitions: Sequence[TopicPartition], others: Sequence[TopicPartition]) -> Found:
+    def copies(partitions: Sequence[TopicPartition], others: Sequence[TopicPartition]) -> KnownStarts:
         asked.extend([one.partition for one in some] for some in (partitions, others))
         known = [one for one in (*partitions, *others) if one.partition < 4]
-        return Found(mirrored_at, {one: LogFacts(4, reset="june") for one in known})
+        return KnownStarts(mirrored_at, {one: LogFacts(4, reset="june") for one in known})
 
     lookups = Lookups(without_commit=copies)
     positions = finder(partitions=32, lookups=lookups)

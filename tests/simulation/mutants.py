@@ -69,7 +69,7 @@ Ending.drain: a drain that was begun goes on though its time is over
 Ending.drain: a drain goes on above a head that waits
     -1, *offsets] -> -1]
     by test_a_record_that_fails_during_a_drain_holds_the_position
-Waiting._continue: a diverted key goes on above the drain's limit
+WaitingKeys._continue: a diverted key goes on above the drain's limit
     first is not None and first[EPOCH].may_start(first) -> first is not None
     by test_a_drain_waits_for_a_letter_on_its_way_and_begins_none_above_its_limit
 Ending.undrained: a drain does not wait for what runs
@@ -337,28 +337,28 @@ TransactionSaver._trims_to: where batches end is forgotten before that is commit
 
 # What waits: retries, holds, pauses and letters by hand, until when, and for which records.
 WAITING = r"""
-Waiting.retry_due: a retry comes early
+WaitingKeys.retry_due: a retry comes early
     due_s <= now_s -> True
     by test_a_retry_runs_again_before_its_followers_and_not_earlier
-Waiting.decide: what is on hold is skipped
+WaitingKeys.decide: what is on hold is skipped
     isinstance(decision, HoldHead) -> False
     by test_what_a_held_key_keeps_counts_in_the_limits_of_its_partition
-Waiting.decide: a failed call is not counted
+WaitingKeys.decide: a failed call is not counted
     attempts.failed += 1 -> pass
     by test_each_way_to_wait_has_its_word
-Waiting._end_first: attempts of what has ended are kept
+WaitingKeys._end_first: attempts of what has ended are kept
     self.router.attempts.pop(id(entry[MESSAGE]), None) -> pass
 Inboxes.receive: what is skipped for its age is not counted
     self._count_passed(epoch, len(messages) - len(places), "skipped_records") -> pass
     by test_what_is_skipped_for_its_age_is_counted
-Waiting._continue: a key goes on though an earlier record was dead-lettered
+WaitingKeys._continue: a key goes on though an earlier record was dead-lettered
     if held.after != "continue": -> if False:
-Waiting.arrived: a new record does not follow its key's letter
+WaitingKeys.arrived: a new record does not follow its key's letter
     self._continue(held) -> pass
-Waiting.resume_key: a resume lets a failed record go
+WaitingKeys.resume_key: a resume lets a failed record go
     held.decision is PAUSED and held.ticket is None -> held.ticket is None
     by test_a_pause_wins_over_a_time_and_a_time_over_a_resume
-Waiting._continue: a retry ends a pause
+WaitingKeys._continue: a retry ends a pause
     elif held.is_paused: -> elif False:
     by test_a_pause_wins_over_a_time_and_a_time_over_a_resume
 Piles.stop: a stop leaves what waits in its inboxes
@@ -373,7 +373,7 @@ FlowControl.forget: a new epoch is paused by hand
 Held.is_by_hand: letters by hand are counted, not named
     any(self.q[place] is one for one in self.by_hand) -> bool(self.by_hand)
     by test_letters_by_hand_are_of_the_records_that_were_named
-Waiting._continue: a letter by hand takes the next record along
+WaitingKeys._continue: a letter by hand takes the next record along
     is_open and held.is_by_hand(0) -> is_open and held.by_hand
     by test_nothing_of_a_key_goes_beside_its_running_record
 """

@@ -15,7 +15,7 @@ from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.put_back import put_back
-from ehkafka.lanes.waiting import Waiting
+from ehkafka.lanes.waiting import WaitingKeys
 from tests.kit.simulated import batch_worker
 from tests.kit.simulated.plan import WAYS, SimulationPlan
 from tests.kit.simulated.simulator import Simulation, SimulationReport, simulate
@@ -66,7 +66,7 @@ def test_no_seed_breaks_a_promise(way: str, seeds: Sequence[int]) -> None:
 def test_the_seeds_with_batches_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of many records are taken, raise, and have records that fail."""
     seen: Counter[str] = Counter()
-    take, fail = Inboxes.take, Waiting.fail
+    take, fail = Inboxes.take, WaitingKeys.fail
 
     def count_taken(inboxes: Inboxes, inbox: Inbox, records_max: int) -> list[Entry]:
         entries = take(inboxes, inbox, records_max)
@@ -77,14 +77,14 @@ def test_the_seeds_with_batches_see_what_they_are_meant_to_see(monkeypatch: pyte
         seen["raised"] += 1
         put_back(inboxes, inbox)
 
-    def count_failed(waiting: Waiting, inbox: Inbox, failures: Any, now_s: float) -> None:
+    def count_failed(waiting: WaitingKeys, inbox: Inbox, failures: Any, now_s: float) -> None:
         seen["with a failed record"] += 1
         seen["with followers of one"] += any(later for _, _, later in failures)
         fail(waiting, inbox, failures, now_s)
 
     monkeypatch.setattr(Inboxes, "take", count_taken)
     monkeypatch.setattr(batch_worker, "put_back", count_raised)
-    monkeypatch.setattr(Waiting, "fail", count_failed)
+    monkeypatch.setattr(WaitingKeys, "fail", count_failed)
     for seed in range(COUNTED_WITH_BATCHES):
         report = simulate(seed, plan=SimulationPlan.drawn_with_batches(seed))
         assert report.ok, report.report()

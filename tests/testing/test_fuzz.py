@@ -75,7 +75,7 @@ Container.parse: an address that is no URL is an error of Python's
 letter._number: a number of a letter is of any length
     and len(text) <= 19 ->
     by name="dead-letters"
-Access.refusal: actions need no token
+AccessRules.refusal: actions need no token
     if not has_token: -> if False:
     by name="requests"
 Lines.feed: a piece takes the place of the one before

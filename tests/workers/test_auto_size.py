@@ -14,7 +14,7 @@ import pytest
 
 from ehkafka.workers import auto_size
 from ehkafka.workers.auto import Bounds
-from ehkafka.workers.auto_size import STEP, UNUSED_S, AutoSize, Seen
+from ehkafka.workers.auto_size import STEP, UNUSED_S, AutoSize, LoadSample
 from tests.kit.mutant import table
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def follow(
         cpu_s += cores * share * CHECK_S
         at_s += CHECK_S
         busy = auto.size if is_short else int(auto.size * share)
-        auto.next_size(Seen(at_s, int(finished), cpu_s, busy, is_short))
+        auto.next_size(LoadSample(at_s, int(finished), cpu_s, busy, is_short))
         found.append(Minute(at_s, auto.size, auto.is_trying))
     return found
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.formats.formats import Format, Found, Origin, Unreadable, found_in, may_hold_position
+from ehkafka.checkpoints.formats.formats import (
+    BadBlob,
+    BlobOrigin,
+    Format,
+    FoundBlob,
+    found_in,
+    may_hold_position,
+)
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 
@@ -24,7 +31,7 @@ BLOBS_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class CheckpointFilter:
     """Whose checkpoints; what is None may be anything. Names are compared without regard to case."""
 
     hub: str
@@ -38,7 +45,7 @@ class Wanted:
     def __str__(self) -> str:
         return f"{self.namespace or 'any namespace'}/{self.hub}/{self.group or 'any group'}"
 
-    def takes(self, origin: Origin) -> bool:
+    def takes(self, origin: BlobOrigin) -> bool:
         """Tell whether these are meant, as far as the blobs' names tell."""
         if self.format is not None and origin.format is not self.format:
             return False
@@ -66,12 +73,12 @@ class Wanted:
 class Chosen:
     """The checkpoints of one group of one client, by partition, and what could not be read among them."""
 
-    origin: Origin
-    positions: dict[int, Found]
-    unreadable: tuple[Unreadable, ...]
+    origin: BlobOrigin
+    positions: dict[int, FoundBlob]
+    unreadable: tuple[BadBlob, ...]
 
 
-def read_store(store: CheckpointStore, prefix: str = "") -> Iterator[Found | Unreadable]:
+def read_store(store: CheckpointStore, prefix: str = "") -> Iterator[FoundBlob | BadBlob]:
     """Yield all that a store holds of checkpoints. Raises `StoreError`, `ConfigurationError`."""
     for count, listed in enumerate(store.list_blobs(prefix)):
         if count >= BLOBS_MAX:
@@ -90,10 +97,10 @@ def read_store(store: CheckpointStore, prefix: str = "") -> Iterator[Found | Unr
             yield found
 
 
-def choose(found: Iterable[Found | Unreadable], wanted: Wanted, where: str) -> Chosen:
+def choose(found: Iterable[FoundBlob | BadBlob], wanted: CheckpointFilter, where: str) -> Chosen:
     """Return the one set that is wanted. Raises `ConfigurationError` for none or several."""
     everything = list(found)
-    sets: dict[str, list[Found | Unreadable]] = {}
+    sets: dict[str, list[FoundBlob | BadBlob]] = {}
     for one in everything:
         if wanted.takes(one.origin):
             sets.setdefault(one.origin.folder, []).append(one)
@@ -113,10 +120,10 @@ def choose(found: Iterable[Found | Unreadable], wanted: Wanted, where: str) -> C
     return _chosen(members, where)
 
 
-def _chosen(members: list[Found | Unreadable], where: str) -> Chosen:
-    positions: dict[int, Found] = {}
+def _chosen(members: list[FoundBlob | BadBlob], where: str) -> Chosen:
+    positions: dict[int, FoundBlob] = {}
     for one in members:
-        if not isinstance(one, Found):
+        if not isinstance(one, FoundBlob):
             continue
         if one.partition in positions:
             raise ConfigurationError(
@@ -129,15 +136,15 @@ def _chosen(members: list[Found | Unreadable], where: str) -> Chosen:
     origin = members[0].origin
     if origin.format is Format.EHKAFKA and not ours:
         origin = replace(origin, format=Format.SDK)
-    unreadable = tuple(one for one in members if isinstance(one, Unreadable))
+    unreadable = tuple(one for one in members if isinstance(one, BadBlob))
     return Chosen(origin, dict(sorted(positions.items())), unreadable)
 
 
-def _is_mirror(members: list[Found | Unreadable]) -> bool:
+def _is_mirror(members: list[FoundBlob | BadBlob]) -> bool:
     return all(one.origin.format is Format.EHKAFKA for one in members)
 
 
-def _none(everything: list[Found | Unreadable], wanted: Wanted, where: str) -> str:
+def _none(everything: list[FoundBlob | BadBlob], wanted: CheckpointFilter, where: str) -> str:
     form = f" in the format {wanted.format}" if wanted.format is not None else ""
     text = f"{where} holds no checkpoint of {wanted}{form}"
     if wanted.prefix:
@@ -152,7 +159,7 @@ def _none(everything: list[Found | Unreadable], wanted: Wanted, where: str) -> s
     )
 
 
-def _listed(origins: Iterable[Origin]) -> str:
+def _listed(origins: Iterable[BlobOrigin]) -> str:
     names = list(dict.fromkeys(map(str, origins)))
     return ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
 

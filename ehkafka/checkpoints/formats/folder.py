@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LIST_BYTES_MAX = 64 * 1024 * 1024
 
 
-class CheckpointFolder(FileStore):
+class FolderStore(FileStore):
     """A folder in the place of a container, for one caller at a time; a write makes it."""
 
     def list_blobs(self, prefix: str) -> Iterator[StoredBlob]:

@@ -30,7 +30,7 @@ from ehkafka.checkpoints.mirror.foreign import agrees
 if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checkpoints.formats.json import Body
-    from ehkafka.checkpoints.layout import Place
+    from ehkafka.checkpoints.layout import BlobName
     from ehkafka.checkpoints.stores.store import StoredBlob
 
 SEQUENCE_NUMBER = "sequencenumber"
@@ -57,7 +57,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class BlobOrigin:
     """Whose checkpoints these are. None and empty where the blob's name does not tell."""
 
     format: Format
@@ -74,11 +74,11 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBlob:
     """A checkpoint. `sequence_number` is that of the last processed event; None: none was processed."""
 
     blob: str
-    origin: Origin
+    origin: BlobOrigin
     partition: int
     sequence_number: int | None
     # The SDK's own offset, which Kafka does not know.
@@ -95,11 +95,11 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class BadBlob:
     """A blob that has a checkpoint's place and holds none; `reason` says what was seen."""
 
     blob: str
-    origin: Origin
+    origin: BlobOrigin
     partition: int | None
     reason: str
 
@@ -110,7 +110,7 @@ def may_hold_position(name: str) -> bool:
     return _may_be_checkpoint(name) and (place is None or place.kind == "checkpoint")
 
 
-def found_in(blob: StoredBlob) -> Found | Unreadable | None:
+def found_in(blob: StoredBlob) -> FoundBlob | BadBlob | None:
     """Return what a blob says of a position; None for a blob that is no checkpoint."""
     place = place_of(blob.name)
     if place is not None:
@@ -130,24 +130,24 @@ def _may_be_checkpoint(name: str) -> bool:
     return len(name) <= NAME_CHARACTERS_MAX and _PARTITION.fullmatch(last) is not None
 
 
-def _in_metadata(blob: StoredBlob, place: Place) -> Found | Unreadable:
+def _in_metadata(blob: StoredBlob, place: BlobName) -> FoundBlob | BadBlob:
     metadata = {str(name).lower(): str(value) for name, value in blob.metadata.items()}
     body = read_body(blob.body)
     if body is not None and body.form is JsonForm.METADATA and SEQUENCE_NUMBER not in metadata:
         # A file has no metadata of its own: what the blob had stands in the file.
         metadata = {name.lower(): str(value) for name, value in body.fields.items()}
     folder = blob.name.rpartition("/")[0]
-    origin = Origin(Format.SDK, place.namespace, place.topic, place.group, folder)
+    origin = BlobOrigin(Format.SDK, place.namespace, place.topic, place.group, folder)
     text = metadata.get(SEQUENCE_NUMBER, "")
     offset, client = metadata.get(OFFSET), metadata.get(CLIENT)
     if not text or text == "None":
         reason = "it has no sequence number, only the SDK's own offset, which Kafka does not know"
-        return Unreadable(blob.name, origin, place.partition, reason)
+        return BadBlob(blob.name, origin, place.partition, reason)
     try:
         number = None if text in _NOTHING_YET else whole_number(text)
     except NoNumberError as error:
-        return Unreadable(blob.name, origin, place.partition, f"its sequencenumber is {error}")
-    found = Found(blob.name, origin, place.partition, number, offset, client, blob.modified_at_ms)
+        return BadBlob(blob.name, origin, place.partition, f"its sequencenumber is {error}")
+    found = FoundBlob(blob.name, origin, place.partition, number, offset, client, blob.modified_at_ms)
     # An SDK that checkpoints over our mirror leaves our body where it was: only what agrees is ours.
     ours = read_checkpoint(blob.body)
     if ours is None or not agrees(ours, metadata):
@@ -165,24 +165,24 @@ _FORMATS = {
 }
 
 
-def _in_body(blob: StoredBlob, parts: list[str]) -> Found | Unreadable | None:
+def _in_body(blob: StoredBlob, parts: list[str]) -> FoundBlob | BadBlob | None:
     origin, partition = _origin_of(parts, Format.EPH)
     body = read_body(blob.body)
     if body is None:
-        return None if not blob.body else Unreadable(blob.name, origin, partition, "it is not a JSON object")
+        return None if not blob.body else BadBlob(blob.name, origin, partition, "it is not a JSON object")
     if body.form not in _FORMATS:
-        return Unreadable(blob.name, origin, partition, "its JSON is none of a checkpoint")
+        return BadBlob(blob.name, origin, partition, "its JSON is none of a checkpoint")
     origin, partition = _origin_of(parts, _FORMATS[body.form])
     if body.partition not in (MISSING, str(partition)):
         text = f"it says that it is of partition {body.partition[:20]!r}, its name that it is of {partition}"
-        return Unreadable(blob.name, origin, partition, text)
+        return BadBlob(blob.name, origin, partition, text)
     if _is_fresh(body):
-        return Found(blob.name, origin, partition, None, body.offset, body.owner, blob.modified_at_ms)
+        return FoundBlob(blob.name, origin, partition, None, body.offset, body.owner, blob.modified_at_ms)
     try:
         number = whole_number(body.sequence_number)
     except NoNumberError as error:
-        return Unreadable(blob.name, origin, partition, f"its sequence number is {error}")
-    return Found(blob.name, origin, partition, number, body.offset, body.owner, blob.modified_at_ms)
+        return BadBlob(blob.name, origin, partition, f"its sequence number is {error}")
+    return FoundBlob(blob.name, origin, partition, number, body.offset, body.owner, blob.modified_at_ms)
 
 
 def _is_fresh(body: Body) -> bool:
@@ -196,14 +196,14 @@ def _is_fresh(body: Body) -> bool:
     return not body.offset and body.sequence_number in (None, 0)
 
 
-def _origin_of(parts: list[str], form: Format) -> tuple[Origin, int]:
+def _origin_of(parts: list[str], form: Format) -> tuple[BlobOrigin, int]:
     *folders, last = parts
     folder = "/".join(folders)
     if last.startswith(_DAPR):
         # Hubs and groups may have hyphens: the two cannot be distinguished, only compared as a whole.
         head, _, number = last.rpartition("-")
-        return Origin(Format.DAPR, folder=head), int(number)
+        return BlobOrigin(Format.DAPR, folder=head), int(number)
     if form is Format.EPH and len(folders) == 3 and "." in folders[0]:
         namespace, hub, group = folders
-        return Origin(Format.FUNCTIONS, namespace, hub, group, folder), int(last)
-    return Origin(form, group=folders[-1] if folders else None, folder=folder), int(last)
+        return BlobOrigin(Format.FUNCTIONS, namespace, hub, group, folder), int(last)
+    return BlobOrigin(form, group=folders[-1] if folders else None, folder=folder), int(last)

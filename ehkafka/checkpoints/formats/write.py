@@ -22,7 +22,7 @@ WRITTEN = (Format.SDK, Format.EPH, Format.FUNCTIONS)
 """The formats that can be written."""
 
 
-class Written(NamedTuple):
+class BlobToWrite(NamedTuple):
     """One blob to write."""
 
     name: str
@@ -32,7 +32,7 @@ class Written(NamedTuple):
 
 def write_checkpoint(
     form: Format, *, namespace: str, hub: str, group: str, partition: int, next_offset: int, prefix: str = ""
-) -> Written:
+) -> BlobToWrite:
     """Return the blob that says that all below `next_offset`, at least 1, is processed.
 
     `group` is the hub's consumer group. `prefix` stands before the group of EventProcessorHost's name.
@@ -44,7 +44,7 @@ def write_checkpoint(
     layout = Layout(namespace, group)
     name = layout.name(hub, partition)
     if form is Format.SDK:
-        return Written(name, {SEQUENCE_NUMBER: str(sequence_number), OFFSET: "", CLIENT: "ehkafka"}, b"")
+        return BlobToWrite(name, {SEQUENCE_NUMBER: str(sequence_number), OFFSET: "", CLIENT: "ehkafka"}, b"")
     if form is Format.FUNCTIONS:
         name = f"{namespace}/{hub}/{group}/{partition}"
     else:
@@ -57,4 +57,4 @@ def write_checkpoint(
         "Offset": "",
         "SequenceNumber": sequence_number,
     }
-    return Written(name, {}, orjson.dumps(body))
+    return BlobToWrite(name, {}, orjson.dumps(body))

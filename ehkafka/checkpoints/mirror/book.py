@@ -32,7 +32,7 @@ ENDED_S = 60.0
 FOREIGN_CHECK_S = 60.0
 
 
-class Seen(NamedTuple):
+class SeenBlob(NamedTuple):
     """A blob as it was read or written: no `version`, none is there; no `checkpoint`, it is foreign."""
 
     version: Version | None
@@ -62,9 +62,9 @@ class Write(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Mirrored:
     epoch: int
-    seen: Seen | None = None
+    seen: SeenBlob | None = None
     owed: Owed | None = None
     # Since when the mirror has been behind; None while it is not.
     behind_since_s: float | None = None
@@ -74,7 +74,7 @@ class _Entry:
     # Whether `owed` is of an earlier epoch, and nothing was acknowledged in this one yet.
     is_inherited: bool = False
     # The blob as that epoch had seen it: unchanged, it may be replaced as before.
-    seen_before: Seen | None = None
+    seen_before: SeenBlob | None = None
     # Where the group stood when this epoch began, and who had put it there (None: the blob tells). What the
     # blob has above another client's commit is taken out before a commit of ours makes it look true.
     committed: int | None = None
@@ -97,7 +97,7 @@ class MirrorBook:
     group: str = ""
     # Whether the service gives commits' metadata back, once that is known.
     metadata_returned: bool | None = None
-    _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
+    _entries: dict[TopicPartition, _Mirrored] = field(default_factory=dict)
 
     def assigned(
         self,
@@ -113,7 +113,7 @@ class MirrorBook:
         What an earlier epoch owes is owed still if it is that: where nothing more comes, no other commit
         would bring it into the mirror.
         """
-        before, entry = self._entries.get(partition), _Entry(epoch, committed=committed, is_ours=is_ours)
+        before, entry = self._entries.get(partition), _Mirrored(epoch, committed=committed, is_ours=is_ours)
         self._entries[partition] = entry
         if before is None or before.owed is None or before.behind_since_s is None:
             return
@@ -196,7 +196,7 @@ class MirrorBook:
         return Write(entry.epoch, checkpoint, entry.seen.version)
 
     def was_read(
-        self, partition: TopicPartition, epoch: int, seen: Seen, foreign: Foreign | None = None
+        self, partition: TopicPartition, epoch: int, seen: SeenBlob, foreign: Foreign | None = None
     ) -> None:
         """Take a blob as it is."""
         entry = self._entries.get(partition)
@@ -222,7 +222,7 @@ class MirrorBook:
         entry = self._entries.get(partition)
         if entry is None or entry.epoch != done.epoch:
             return
-        entry.seen = Seen(version, done.checkpoint, now_s)
+        entry.seen = SeenBlob(version, done.checkpoint, now_s)
         entry.next_write_s = now_s + self.interval_s
         entry.behind_since_s, entry.is_ours, entry.is_overruled = None, True, False
         entry.owes_answer = self._owes_answer(done.checkpoint)
@@ -276,7 +276,7 @@ class MirrorBook:
         due += [entry.next_write_s for entry in self._entries.values() if _may_write(entry, self.owner)]
         return min(due, default=None)
 
-    def _drop_hopeless(self, partition: TopicPartition, entry: _Entry) -> None:
+    def _drop_hopeless(self, partition: TopicPartition, entry: _Mirrored) -> None:
         """Forget an ended epoch that owes nothing, or that nothing can show any more to be the newer one."""
         is_hopeless = entry.seen is not None and not _may_write(entry, self.owner)
         if entry.ended_at_s is not None and (entry.behind_since_s is None or is_hopeless):
@@ -298,14 +298,14 @@ class MirrorBook:
         return self.metadata_returned
 
     @staticmethod
-    def _note_behind(entry: _Entry, now_s: float) -> None:
+    def _note_behind(entry: _Mirrored, now_s: float) -> None:
         if not _is_owed(entry):
             entry.behind_since_s = None
         elif entry.behind_since_s is None:
             entry.behind_since_s = now_s
 
 
-def _is_owed(entry: _Entry) -> bool:
+def _is_owed(entry: _Mirrored) -> bool:
     if entry.owed is None:
         return False
     known = entry.seen.checkpoint if entry.seen is not None else None
@@ -319,7 +319,7 @@ def _is_owed(entry: _Entry) -> bool:
     return entry.owes_answer or (bool(known.finished) and known.commit_metadata != _metadata_of(wanted))
 
 
-def _may_write(entry: _Entry, owner: str) -> bool:
+def _may_write(entry: _Mirrored, owner: str) -> bool:
     seen, owed = entry.seen, entry.owed
     if seen is None or owed is None or not _is_owed(entry):
         return False
@@ -331,7 +331,7 @@ def _may_write(entry: _Entry, owner: str) -> bool:
     return there.next_offset < owed.position.next_offset
 
 
-def _overrule(entry: _Entry, there: Checkpoint | None) -> None:
+def _overrule(entry: _Mirrored, there: Checkpoint | None) -> None:
     """Take out what the blob has above another client's commit at the same offset."""
     at = entry.committed
     if there is None or at is None or there.next_offset != at or not there.finished:

@@ -34,7 +34,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Owned:
     epoch: int
     is_released: bool = False
     is_seen: bool = False
@@ -52,11 +52,11 @@ class OwnerBook:
     owner: str
     group: str = ""
     url: str = ""
-    _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
+    _entries: dict[TopicPartition, _Owned] = field(default_factory=dict)
 
     def assigned(self, partition: TopicPartition, epoch: int) -> None:
         """Begin to own a partition."""
-        self._entries[partition] = _Entry(epoch)
+        self._entries[partition] = _Owned(epoch)
 
     def ended(self, partition: TopicPartition, epoch: int) -> None:
         """Own it no more."""
@@ -136,6 +136,6 @@ class OwnerBook:
         """Return when something is to be said, were nothing to change."""
         return min((entry.next_s for entry in self._entries.values()), default=None)
 
-    def _current(self, claim: Claim) -> _Entry | None:
+    def _current(self, claim: Claim) -> _Owned | None:
         entry = self._entries.get(claim.partition)
         return entry if entry is not None and entry.epoch == claim.epoch else None

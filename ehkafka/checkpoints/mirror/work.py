@@ -21,7 +21,7 @@ from ehkafka.checkpoints.mirror.body import (
     ownership_metadata,
     read_ownership,
 )
-from ehkafka.checkpoints.mirror.book import Seen
+from ehkafka.checkpoints.mirror.book import SeenBlob
 from ehkafka.checkpoints.mirror.foreign import Foreign, checkpoint_in, foreign_owner
 from ehkafka.checkpoints.mirror.side_by_side import side_by_side
 from ehkafka.checkpoints.stores.store import StoreConflictError, StoreForbiddenError, calls_at_once
@@ -166,12 +166,12 @@ class MirrorWork:
             if written:
                 self._emit(MirrorWritten(tuple(sorted(written)), self._clock() - began_s))
 
-    def _check(self, partition: TopicPartition, epoch: int, *, is_missing: bool = False) -> Seen:
+    def _check(self, partition: TopicPartition, epoch: int, *, is_missing: bool = False) -> SeenBlob:
         """Read a partition's blob into the book, unless a listing has shown that it `is_missing`."""
         blob = None if is_missing else self._store.read(self._layout.name(*partition))
         there = self._checkpoint_in(partition, blob)
         checkpoint, foreign = (None, there) if isinstance(there, Foreign) else (there, None)
-        seen = Seen(blob.version if blob else None, checkpoint, self._clock())
+        seen = SeenBlob(blob.version if blob else None, checkpoint, self._clock())
         with self._lock:
             self.answers += 1
             self._book.was_read(partition, epoch, seen, foreign)
@@ -218,7 +218,7 @@ class MirrorWork:
             self._book.was_written(partition, write, version, self._clock())
         return write.checkpoint.next_offset
 
-    def _report_owner(self, partition: TopicPartition, seen: Seen) -> None:
+    def _report_owner(self, partition: TopicPartition, seen: SeenBlob) -> None:
         there = seen.checkpoint
         if there is None:
             return

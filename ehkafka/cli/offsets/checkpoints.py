@@ -26,8 +26,8 @@ from ehkafka.offsets.compare import compare
 from ehkafka.offsets.plan import planned
 from ehkafka.offsets.source import (
     WRITTEN,
+    CheckpointFilter,
     Format,
-    Wanted,
     choose,
     mirrored_positions,
     namespace_of_target,
@@ -76,9 +76,9 @@ class Checkpoints:
         str, typer.Option("--prefix", metavar="TEXT", help="What the blobs' names begin with.")
     ] = ""
 
-    def opened(self, topic: str) -> tuple[CheckpointStore, Wanted]:
+    def opened(self, topic: str) -> tuple[CheckpointStore, CheckpointFilter]:
         """Return where checkpoints lie and whose the options mean. Raises `ConfigurationError`."""
-        wanted = Wanted(
+        wanted = CheckpointFilter(
             hub=self.from_hub or topic,
             namespace=self.from_namespace,
             group=self.from_group,

@@ -27,7 +27,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.offsets import LagReport
 from ehkafka.offsets.blocking import unverified_properties
 from ehkafka.offsets.plan import NO_PARTITION, Plan, planned
-from ehkafka.offsets.skipping import Skip, check_skip, skipping
+from ehkafka.offsets.skipping import SkipRange, check_skip, skipping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -176,7 +176,7 @@ def _wanted(
     return wanted
 
 
-def parse_skip(text: str) -> Skip:
+def parse_skip(text: str) -> SkipRange:
     """Return what a text names. Raises `ConfigurationError`."""
     named = _PLACE.fullmatch(text)
     if named is None:
@@ -188,10 +188,10 @@ def parse_skip(text: str) -> Skip:
     if last < first:
         raise ConfigurationError(f"{text!r} ends before it begins: give the lower offset first.")
     partition = TopicPartition(named["topic"], int(named["one"] or named["other"]))
-    return Skip(partition, first, last + 1)
+    return SkipRange(partition, first, last + 1)
 
 
-def _looked_up(group: GroupOffsets, view: PartitionView, asked: Skip) -> Skip:
+def _looked_up(group: GroupOffsets, view: PartitionView, asked: SkipRange) -> SkipRange:
     """Return it with what the log says of it. Raises `OffsetGapError` where no record has that offset."""
     number, offset, committed = view.partition, asked.start, view.committed or 0
     if asked.end <= committed:

@@ -42,7 +42,7 @@ ALL_OF_A_KEY: Final = ("skip", "dead_letter")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Confirmation:
     """An action before it is confirmed. `send` gets the request, with `preview` in it, on another thread."""
 
     verb: str
@@ -56,16 +56,16 @@ class Question:
 
 def question_of(
     do: str, target: str, name: str, key: dict[str, Any] | None, send: Callable[[dict[str, Any]], Answer]
-) -> Question:
+) -> Confirmation:
     """Return the question about a row; `key` is the key that it shows."""
     request: dict[str, Any] = {"do": do, "target": target, "name": name}
     options = {"for_s", "keep"} if do == "pause" else set[str]()
     if key is None:
-        return Question(VERBS[do], name, request, send, options=frozenset(options))
+        return Confirmation(VERBS[do], name, request, send, options=frozenset(options))
     request["offset"] = key["offset"]
     if do in ALL_OF_A_KEY and key["records"] > 1:
         options.add("all")
-    return Question(VERBS[do], f"{key['key']}, {name}", request, send, key["records"], frozenset(options))
+    return Confirmation(VERBS[do], f"{key['key']}, {name}", request, send, key["records"], frozenset(options))
 
 
 class Ask(ModalScreen[Answer | None]):
@@ -73,7 +73,7 @@ class Ask(ModalScreen[Answer | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss_nothing", "Cancel")]
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Confirmation) -> None:
         super().__init__()
         self._question = question
         # Of the last question: what came before is of no interest.

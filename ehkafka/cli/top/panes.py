@@ -86,7 +86,7 @@ class Tile(Static):
         self.update(text)
 
 
-class Spark(Vertical):
+class Plot(Vertical):
     """The last hour of one number."""
 
     def __init__(self, heading: str, name: str) -> None:

@@ -12,9 +12,9 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 
 from ehkafka.cli.top import rows
-from ehkafka.cli.top.ask import ON_KEYS, Ask, Question, question_of
+from ehkafka.cli.top.ask import ON_KEYS, Ask, Confirmation, question_of
 from ehkafka.cli.top.colours import DARK, LIGHT
-from ehkafka.cli.top.panes import Rows, Spark, Tile
+from ehkafka.cli.top.panes import Plot, Rows, Tile
 from ehkafka.errors import EndpointError
 from ehkafka.http.measures import span
 
@@ -86,7 +86,7 @@ class Top(App[None]):
                 yield Tile("", id=f"tile-{tile['name']}", markup=False)
         with Horizontal(id="sparks"):
             for heading, name, _, _ in SPARKS:
-                yield Spark(heading, name)
+                yield Plot(heading, name)
         with TabbedContent(id="tabs"):
             with TabPane("What holds it up", id="keys"), Vertical():
                 yield Rows(rows.KEY_COLUMNS, "keys")
@@ -173,7 +173,7 @@ class Top(App[None]):
             self.query_one(f"#tile-{tile['name']}", Tile).show(tile)
         history = state.get("history") or {}
         for _, name, numbers, unit in SPARKS:
-            self.query_one(f"#{name}", Spark).show(history.get(numbers) or [], unit)
+            self.query_one(f"#{name}", Plot).show(history.get(numbers) or [], unit)
         self._table("keys").show(rows.keys(state))
         for panel in state["panels"]:
             self._show_panel(panel)
@@ -290,9 +290,9 @@ class Top(App[None]):
         def send(request: dict[str, Any]) -> Answer:
             return door.redrive(topic, preview=request["preview"])
 
-        self._open(Question("Redrive", topic, {}, send))
+        self._open(Confirmation("Redrive", topic, {}, send))
 
-    def _open(self, question: Question) -> None:
+    def _open(self, question: Confirmation) -> None:
         if not self._state["access"]["may_act"]:
             self.notify(rows.cut(self._state["access"]["why_not"], 300), severity="warning", markup=False)
             return

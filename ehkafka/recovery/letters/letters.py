@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     PostLetter = Callable[[Ticket, Letter], None]
 
 
-class Letters:
+class LetterTargets:
     """Makes the targets of handlers' dead letters."""
 
     def __init__(

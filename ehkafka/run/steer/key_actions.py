@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from ehkafka.events import RecordSkipped
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.lanes.seen import Inspection
+from ehkafka.lanes.seen import InboxesSeen
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.run.steer.action import WHY_NOT, ActionResult, no_letters, refused
 from ehkafka.run.steer.names import (
-    Found,
+    FoundKey,
     head_name,
     key_at,
     key_text,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.owned import OwnedPartition
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.seen import RecordSeen
-    from ehkafka.lanes.waiting import Waiting
+    from ehkafka.lanes.waiting import WaitingKeys
     from ehkafka.records import TopicPartition
     from ehkafka.run.steer.action import Action
     from ehkafka.run.steer.pausing import Pausing
@@ -75,7 +75,7 @@ class KeyActions:
         return self._dead_letter(action, found)
 
     @staticmethod
-    def _check_head(action: Action, found: Found) -> None:
+    def _check_head(action: Action, found: FoundKey) -> None:
         if action.offset is not None and found.offset != action.offset:
             raise refused(
                 "moved",
@@ -83,7 +83,7 @@ class KeyActions:
                 (found.name,),
             )
 
-    def _pause(self, action: Action, found: Found) -> ActionResult:
+    def _pause(self, action: Action, found: FoundKey) -> ActionResult:
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         kept = ", also after a rebalance" if action.keep else ""
         count = len(found.records)
@@ -124,7 +124,7 @@ class KeyActions:
         text = f"key {key} {action.goes('on')}" if is_paused else f"key {key} was not paused"
         return _result(action, name, text, count, changed=is_paused)
 
-    def _retry(self, action: Action, found: Found) -> ActionResult:
+    def _retry(self, action: Action, found: FoundKey) -> ActionResult:
         status, where = self._seen(found).status, _described(found)
         if status in ("running", "queued"):
             return _result(action, found.name, f"{where} is {status} already", 1, changed=False)
@@ -137,7 +137,7 @@ class KeyActions:
         retried = action.done("retried")
         return _result(action, found.name, f"{where} {retried} without waiting any longer", 1)
 
-    def _skip(self, action: Action, found: Found) -> ActionResult:
+    def _skip(self, action: Action, found: FoundKey) -> ActionResult:
         if (call := self._seen(found).call) is not None:
             return self._end_wait(action, found, call)
         self._must_wait(found)
@@ -149,7 +149,7 @@ class KeyActions:
                 waiting.skip_key(found.key, found.epoch, len(heads))
         return _result(action, found.name, text, len(heads))
 
-    def _end_wait(self, action: Action, found: Found, call: Entry) -> ActionResult:
+    def _end_wait(self, action: Action, found: FoundKey, call: Entry) -> ActionResult:
         """Let a key continue that waits for a call of an ended epoch; skip its record, if it is the head."""
         is_its = (call[EPOCH].partition, call[MESSAGE].offset()) == (found.epoch.partition, found.offset)
         heads = self._heads(found, all_of_it=action.all) if is_its or action.all else []
@@ -173,7 +173,7 @@ class KeyActions:
         return _result(action, found.name, text, len(heads))
 
     def _note_skipped(
-        self, action: Action, found: Found, heads: list[tuple[TopicPartition, int, int]]
+        self, action: Action, found: FoundKey, heads: list[tuple[TopicPartition, int, int]]
     ) -> None:
         """Write skipped records to the history and report them, before they are skipped.
 
@@ -187,7 +187,7 @@ class KeyActions:
             reason = f"by hand, asked for by {action.by}"
             self._emit(RecordSkipped(partition, offset, describe_key(found.key), attempt, reason))
 
-    def _dead_letter(self, action: Action, found: Found) -> ActionResult:
+    def _dead_letter(self, action: Action, found: FoundKey) -> ActionResult:
         if found.route.hub.inboxes.waiting.divert is None:
             raise refused(
                 "no_dead_letter", f"Nothing was done: {_described(found)} {no_letters(found.route.handler)}"
@@ -203,7 +203,7 @@ class KeyActions:
         return _result(action, found.name, f"{_described(found)} {goes}{_more(count)}", count)
 
     @contextmanager
-    def _waiting(self, found: Found) -> Iterator[Waiting]:
+    def _waiting(self, found: FoundKey) -> Iterator[WaitingKeys]:
         """Give the waiting keys, with this one among them: also where its whole handler is stopped."""
         with found.route.hub.locked() as inboxes:
             waiting = inboxes.waiting
@@ -216,7 +216,7 @@ class KeyActions:
 
     # --- what an action is about -------------------------------------------------------------------
 
-    def _find(self, action: Action) -> Found:
+    def _find(self, action: Action) -> FoundKey:
         """Return the key that an action names. Raises `ActionRefusedError`."""
         head = parse_head(action.name)
         if head is None:
@@ -252,26 +252,26 @@ class KeyActions:
             )
         return owned
 
-    def _seen(self, found: Found) -> RecordSeen:
+    def _seen(self, found: FoundKey) -> RecordSeen:
         """Return what the key's first record does now."""
         with found.route.hub.locked() as inboxes:
-            return Inspection(inboxes).record(found.head)
+            return InboxesSeen(inboxes).record(found.head)
 
-    def _is_paused(self, found: Found) -> bool:
+    def _is_paused(self, found: FoundKey) -> bool:
         """Tell whether nothing of the key may start: it is paused by hand, or its handler is stopped."""
         with found.route.hub.locked() as inboxes:
             held = inboxes.waiting.find(found.key, found.epoch)
             return inboxes.router.piles.stopped is not None or (held is not None and held.is_paused)
 
     @staticmethod
-    def _heads(found: Found, *, all_of_it: bool) -> list[tuple[TopicPartition, int, int]]:
+    def _heads(found: FoundKey, *, all_of_it: bool) -> list[tuple[TopicPartition, int, int]]:
         """Return partition, epoch and offset of the records that an action takes."""
         return [
             (entry[EPOCH].partition, entry[EPOCH].number, entry[MESSAGE].offset())
             for entry in (found.records if all_of_it else found.records[:1])
         ]
 
-    def _must_wait(self, found: Found) -> None:
+    def _must_wait(self, found: FoundKey) -> None:
         """Refuse what is done only to a head that waits. Raises `ActionRefusedError`."""
         status = self._seen(found).status
         if (why := WHY_NOT.get(status)) is not None:
@@ -282,12 +282,12 @@ class KeyActions:
             raise refused(reason, f"Nothing was done: {where} {why}", (found.name,))
 
 
-def _described(found: Found) -> str:
+def _described(found: FoundKey) -> str:
     """Return a found key in words. Not under a lock: it may run code of the user's."""
     return f"{found.name} (key {describe_key(found.key)})"
 
 
-def _paused(found: Found) -> Paused:
+def _paused(found: FoundKey) -> Paused:
     is_shared = found.route.hub.inboxes.router.shared is not None
     partition = None if is_shared else found.epoch.partition
     return Paused(found.route.name, partition, found.key, is_key=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
-from ehkafka.lanes.seen import Inspection
+from ehkafka.lanes.seen import InboxesSeen
 from ehkafka.run.steer.action import refusals
 from ehkafka.run.steer.names import head_name, key_at, key_text
 from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
@@ -111,7 +111,7 @@ def _numbers(
     now_s = context.clock()
     found = []
     with route.hub.locked() as inboxes:
-        inspection = Inspection(inboxes)
+        inspection = InboxesSeen(inboxes)
         for key, epoch in keys:
             records: list[Entry] = inspection.records_of(key, epoch)
             if not records:

@@ -16,7 +16,7 @@ import orjson
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.lanes.seen import Inspection
+from ehkafka.lanes.seen import InboxesSeen
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.action import refused
@@ -37,7 +37,7 @@ _BASE64 = "base64:"
 NAMES_MAX = 20
 
 
-class Found(NamedTuple):
+class FoundKey(NamedTuple):
     """A key with its unfinished records, as they were when it was found."""
 
     route: Route
@@ -127,7 +127,7 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def key_at(owned: OwnedPartition, offset: int) -> Found | None:
+def key_at(owned: OwnedPartition, offset: int) -> FoundKey | None:
     """Return the key whose first record has that offset, or that waits for a call of an ended epoch there."""
     with owned.route.hub.locked() as inboxes:
         inboxes.router.unread.end()
@@ -145,15 +145,15 @@ def _is_at(call: Entry, epoch: Epoch, offset: int) -> bool:
     return call[EPOCH].partition == epoch.partition and call[MESSAGE].offset() == offset
 
 
-def _found(owned: OwnedPartition, key: Hashable, inboxes: Inboxes) -> Found | None:
-    records = Inspection(inboxes).records_of(key, owned.epoch)
-    return Found(owned.route, key, records) if records else None
+def _found(owned: OwnedPartition, key: Hashable, inboxes: Inboxes) -> FoundKey | None:
+    records = InboxesSeen(inboxes).records_of(key, owned.epoch)
+    return FoundKey(owned.route, key, records) if records else None
 
 
-def keys_named(owned: Mapping[TopicPartition, OwnedPartition], text: str) -> list[Found]:
+def keys_named(owned: Mapping[TopicPartition, OwnedPartition], text: str) -> list[FoundKey]:
     """Return the keys that are named by a text, each once."""
     meant = keys_meant(text)
-    found: dict[int, Found] = {}
+    found: dict[int, FoundKey] = {}
     for one in list(owned.values()):
         its = _those_of(one, meant)
         if not its and one.route.keys.calls_user_code:
@@ -166,12 +166,12 @@ def keys_named(owned: Mapping[TopicPartition, OwnedPartition], text: str) -> lis
     return list(found.values())
 
 
-def _those_of(owned: OwnedPartition, keys: Iterable[Hashable]) -> list[Found]:
+def _those_of(owned: OwnedPartition, keys: Iterable[Hashable]) -> list[FoundKey]:
     with owned.route.hub.locked() as inboxes:
         return [one for key in keys if (one := _found(owned, key, inboxes)) is not None]
 
 
-def only_one(found: Iterable[Found], text: str) -> Found:
+def only_one(found: Iterable[FoundKey], text: str) -> FoundKey:
     """Return the one that was found. Raises `ActionRefusedError`, with all of them where there are more."""
     found = list(found)
     if len(found) == 1:

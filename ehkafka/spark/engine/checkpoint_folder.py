@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.failures import is_of_java, java_says
-from ehkafka.spark.engine.group.hand_over import Standing, Whose
+from ehkafka.spark.engine.group.hand_over import CheckpointState, Whose
 from ehkafka.spark.source import offsets
 from ehkafka.wording import ended
 
@@ -91,7 +91,7 @@ class CheckpointFolder:
             self._write(json.dumps(content, indent=1))
         self._written = content
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> CheckpointState | None:
         """Return where the query in it got to; None where no batch was planned yet.
 
         Raises `ConfigurationError` for a checkpoint of another source.
@@ -105,9 +105,9 @@ class CheckpointFolder:
         finished = [ends[number] for number in done if number in ends]
         if not finished:
             # Not its record, which may lie behind where it began: nothing of that has been handled.
-            return Standing(starts[0], (starts[0],), begun[0].topic_ids) if starts else None
+            return CheckpointState(starts[0], (starts[0],), begun[0].topic_ids) if starts else None
         last, positions = finished[-1], (one.positions for one in finished)
-        return Standing(last.positions, (*starts, *positions), last.topic_ids, last.witnesses)
+        return CheckpointState(last.positions, (*starts, *positions), last.topic_ids, last.witnesses)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -34,7 +34,7 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-class AnApp(Protocol):
+class SparkApp(Protocol):
     """What a command needs of an `App`."""
 
     def _options(self) -> AppOptions: ...
@@ -45,7 +45,12 @@ class AnApp(Protocol):
 
 
 def run_until_stopped(
-    app: AnApp, *, master: str | None, conf: Mapping[str, str], files: tuple[Path, ...] = (), **choices: Any
+    app: SparkApp,
+    *,
+    master: str | None,
+    conf: Mapping[str, str],
+    files: tuple[Path, ...] = (),
+    **choices: Any,
 ) -> SparkRun:
     """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 

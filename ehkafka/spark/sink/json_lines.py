@@ -27,7 +27,7 @@ _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEY
 _GZIP_LEVEL = 5
 
 
-class JsonLines:
+class JsonLinesWriter:
     """Writes batches to a file; `compression` is none or gzip."""
 
     def __init__(self, file: RawIOBase, compression: str) -> None:

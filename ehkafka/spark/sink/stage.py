@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.container import opened
 from ehkafka.spark.sink.data_source import Staged
-from ehkafka.spark.sink.json_lines import JsonLines
+from ehkafka.spark.sink.json_lines import JsonLinesWriter
 from ehkafka.spark.sink.parquet import ParquetFile
 from ehkafka.spark.sink.staged_blob import StagedBlob
 
@@ -65,7 +65,7 @@ def _write(options: SinkOptions, blob: StagedBlob, batches: Iterator[pa.RecordBa
 def _file(options: SinkOptions, blob: StagedBlob, schema: pa.Schema) -> _Rows:
     if options.file_format == "parquet":
         return ParquetFile(blob, schema, options.compression)
-    return JsonLines(blob, options.compression)
+    return JsonLinesWriter(blob, options.compression)
 
 
 def _where() -> tuple[str, int, int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.start import Place, Start
 
 
-class Bounds(Protocol):
+class LogOffsets(Protocol):
     """What is asked of the log."""
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -36,7 +36,7 @@ class Bounds(Protocol):
 
 
 def offsets_of(
-    place: Start, log: Bounds, partitions: Collection[TopicPartition], *, grows: bool = False
+    place: Start, log: LogOffsets, partitions: Collection[TopicPartition], *, grows: bool = False
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition. Raises `ConfigurationError` for a partition that none is for.
 
@@ -56,7 +56,7 @@ def offsets_of(
 
 
 def _from_offsets(
-    offsets: Mapping[TopicPartition, int], log: Bounds, partitions: Collection[TopicPartition]
+    offsets: Mapping[TopicPartition, int], log: LogOffsets, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     _check_named(offsets, partitions)
     early = [one for one in partitions if offsets[one] == EARLIEST]
@@ -71,7 +71,7 @@ def _from_offsets(
 
 
 def _from_time(
-    place: AtTime, log: Bounds, partitions: Collection[TopicPartition]
+    place: AtTime, log: LogOffsets, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     if place.moment_ms is not None:
         moments = dict.fromkeys(partitions, place.moment_ms)
@@ -91,7 +91,7 @@ def _from_time(
 
 
 def _from_group(
-    group: str, otherwise: Place | None, log: Bounds, partitions: Collection[TopicPartition]
+    group: str, otherwise: Place | None, log: LogOffsets, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     known, new = log.committed(group, partitions)
     without = [one for one in partitions if one not in known]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.planning import Piece
 
 
-class StreamLog(begin.Bounds, RecordLog, Protocol):
+class StreamLog(begin.LogOffsets, RecordLog, Protocol):
     """What a stream asks of the broker."""
 
     def topics(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ FAILED_MAX = 10_000
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
-class Failed(NamedTuple):
+class FailedAttempt(NamedTuple):
     """A failed attempt: its span, and the context in which its record was made, if it had one."""
 
     span: SpanContext
@@ -66,7 +66,7 @@ class AttemptSpans(Around):
         self._tracer: Tracer | None = None
         self._common: Attributes | None = None
         # By topic, partition and offset, oldest first. Workers write, the hook takes; each step is one call.
-        self.failed: OrderedDict[tuple[str, int, int], Failed] = OrderedDict()
+        self.failed: OrderedDict[tuple[str, int, int], FailedAttempt] = OrderedDict()
         self._reported: set[type] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -154,7 +154,7 @@ class AttemptSpans(Around):
 
     def _remember(self, record: Any, span: Span) -> None:
         place = record.topic(), record.partition(), record.offset()
-        self.failed[place] = Failed(span.get_span_context(), creation_of(record))
+        self.failed[place] = FailedAttempt(span.get_span_context(), creation_of(record))
         if len(self.failed) > FAILED_MAX:
             self.failed.popitem(last=False)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider, Observation
 
     from ehkafka.telemetry.catalogue import Metric
-    from ehkafka.telemetry.measured import Parts, Source
+    from ehkafka.telemetry.measured import Measured, Parts
 
 # A reader asks one instrument after the other, all within less: they share one picture of the app.
 FRESH_S: Final = 1.0
@@ -52,7 +52,7 @@ class Metrics:
     Raises `MissingExtraError` without opentelemetry-api, `ConfigurationError` for two apps of one group.
     """
 
-    def __init__(self, app: Source, *apps: Source, meter_provider: MeterProvider | None = None) -> None:
+    def __init__(self, app: Measured, *apps: Measured, meter_provider: MeterProvider | None = None) -> None:
         meter, observation = _meter(meter_provider)
         begin_measuring("Metrics", (app, *apps))
         pictures = _Pictures((app, *apps))
@@ -71,7 +71,7 @@ class Metrics:
 class _Pictures:
     """One picture of the apps for all instruments that one reader collects."""
 
-    def __init__(self, apps: tuple[Source, ...]) -> None:
+    def __init__(self, apps: tuple[Measured, ...]) -> None:
         self._apps = apps
         self._both_names = names.wants_both(os.environ)
         # Under the lock: the parts by table, with their attributes; when they were taken; who has them.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from ehkafka.telemetry.catalogue import Value
-    from ehkafka.telemetry.measured import Labels, Source
+    from ehkafka.telemetry.measured import Labels, Measured
     from ehkafka.telemetry.snapshot import Snapshot
 
 
@@ -32,7 +32,7 @@ class Collector:
     without prometheus-client, `ConfigurationError` for two apps of one group.
     """
 
-    def __init__(self, app: Source, *apps: Source) -> None:
+    def __init__(self, app: Measured, *apps: Measured) -> None:
         _prometheus()
         self._apps = (app, *apps)
         begin_measuring("Collector", self._apps)

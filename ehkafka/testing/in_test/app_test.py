@@ -13,13 +13,13 @@ from ehkafka.records import TopicPartition
 from ehkafka.run.runtime import Runtime
 from ehkafka.testing.in_test.advancing import advance
 from ehkafka.testing.in_test.moved_clock import checked_seconds
-from ehkafka.testing.in_test.seen import (
+from ehkafka.testing.in_test.topic_record import (
+    DeadLetterRecord,
     HandledRecords,
-    Letter,
-    Seen,
+    TopicRecord,
+    dead_letter_of,
     handled_of,
-    letter_of,
-    seen_of,
+    topic_record,
 )
 from ehkafka.testing.in_test.unfinished import unfinished_text
 
@@ -141,16 +141,16 @@ class TestedApp:
             found.append(handled_of(record, self._handlers[end.partition.topic], end.attempt))
         return found
 
-    def outputs(self, topic: str) -> list[Seen]:
+    def outputs(self, topic: str) -> list[TopicRecord]:
         """Return all records of a topic, from all senders. Raises `TopicNotFoundError`.
 
         What `app.producer` was given by now is waited for.
         """
-        return [seen_of(record) for record in self._read(topic)]
+        return [topic_record(record) for record in self._read(topic)]
 
-    def letters(self, topic: str) -> list[Letter]:
+    def letters(self, topic: str) -> list[DeadLetterRecord]:
         """Return the dead letters of a topic, each with its `reason`. Raises `TopicNotFoundError`."""
-        return [letter_of(record) for record in self._read(topic)]
+        return [dead_letter_of(record) for record in self._read(topic)]
 
     def close(self, *, keep: bool) -> None:
         """Let go of the broker; with `keep`, read all topics of this test first, for looks after its end."""

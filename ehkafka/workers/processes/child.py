@@ -55,7 +55,7 @@ def main(connected: int, claims: int, dumps: int) -> None:
         "async handler for that"
     )
     threading.Thread(target=_die_with, args=(connected,), name="ehkafka-lifeline", daemon=True).start()
-    parent = wire.Connection(socket.socket(fileno=connected))
+    parent = wire.Wire(socket.socket(fileno=connected))
     stop_parent = lambda *how: parent.send(wire.STOP, *how, waits=False)  # noqa: E731 - one of many
     (_, booted), *_ = parent.receive()
     try:
@@ -90,7 +90,7 @@ def _die_with(connected: int) -> None:
     os._exit(0)
 
 
-def _boot(boot: dict[str, Any], parent: wire.Connection) -> tuple[Caller, Callable[[], Any] | None]:
+def _boot(boot: dict[str, Any], parent: wire.Wire) -> tuple[Caller, Callable[[], Any] | None]:
     global importing_main  # noqa: PLW0603 - the import is a state of the process
     importing_main = True
     try:
@@ -112,7 +112,7 @@ def _boot(boot: dict[str, Any], parent: wire.Connection) -> tuple[Caller, Callab
     return Caller(parent, call.bind(outbox), outbox), tear_down
 
 
-def _serve(parent: wire.Connection, caller: Caller, claims: wire.Claims) -> None:
+def _serve(parent: wire.Wire, caller: Caller, claims: wire.Claims) -> None:
     while True:
         for word in parent.receive():
             if word[0] == wire.LEAVE:
@@ -125,7 +125,7 @@ class Caller:
     """Calls the handler for each record of a batch, in order, until it has to stop."""
 
     def __init__(
-        self, parent: wire.Connection, invoke: Callable[[CopiedMessage, int], object], outbox: Outbox | None
+        self, parent: wire.Wire, invoke: Callable[[CopiedMessage, int], object], outbox: Outbox | None
     ) -> None:
         """`outbox`: where `invoke` puts what it sends."""
         self._parent = parent

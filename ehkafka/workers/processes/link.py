@@ -53,7 +53,7 @@ class ProcessLink:
             self.claims = wire.Claims(*claims)
             # A file, which knows that it is closed: another thread may read it then.
             self._dumps = files.enter_context(os.fdopen(dumps[0], "rb", buffering=0))
-            self._connection = wire.Connection(ours)
+            self._connection = wire.Wire(ours)
             inherited = theirs.fileno(), claims[0], dumps[1]
             self._process = spawned(
                 "ehkafka.workers.processes.child",

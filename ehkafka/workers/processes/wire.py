@@ -42,7 +42,7 @@ READY, REFUSED, TORN_DOWN, ENDED, DONE = "ready", "refused", "torn down", "ended
 STOP = "stop"
 
 
-class Connection:
+class Wire:
     """One end of the socket. One thread receives; words are whole, whichever threads send."""
 
     def __init__(self, end: socket.socket) -> None:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.lanes.received import Received
+from ehkafka.lanes.received import ReceivedMessage
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_return_nothing
 from ehkafka.workers.tasks.other_loop import explain_other_loop
@@ -231,7 +231,7 @@ class InboxTasks:
                     if attempts and (known := attempts.get(id(entry[MESSAGE]))) is not None:
                         number += known.failed
                     if restores:
-                        received = Received(entry[MESSAGE])
+                        received = ReceivedMessage(entry[MESSAGE])
                     times = hub.call_times
                     call = invoke(entry, number) if times is None else self._timed(entry, number, times)
                     if (result := await call) is not None:

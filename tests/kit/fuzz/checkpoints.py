@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
-from ehkafka.checkpoints.formats.formats import Found, found_in
+from ehkafka.checkpoints.formats.formats import FoundBlob, found_in
 from ehkafka.checkpoints.mirror.body import (
     MILLISECONDS_MAX,
     OFFSET_MAX,
@@ -69,10 +69,10 @@ def _judge(blob: StoredBlob) -> bool:
     owned = read_ownership(blob.metadata)
     assert owned is None or (owned.owner.isprintable() and 0 <= owned.at_ms <= MILLISECONDS_MAX)
     found = found_in(blob)
-    if isinstance(found, Found):
+    if isinstance(found, FoundBlob):
         assert found.partition >= 0
         assert found.next_offset is None or 0 <= found.next_offset <= OFFSET_MAX
-    return checkpoint is not None or isinstance(found, Found)
+    return checkpoint is not None or isinstance(found, FoundBlob)
 
 
 TARGET: Final = Target(

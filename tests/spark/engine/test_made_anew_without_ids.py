@@ -22,7 +22,7 @@ from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.group.begins import disproved
 from ehkafka.spark.engine.group.commits import is_another_log, position_after
-from ehkafka.spark.engine.group.hand_over import Standing
+from ehkafka.spark.engine.group.hand_over import CheckpointState
 from ehkafka.spark.engine.group.ownership import Mark
 from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
@@ -141,7 +141,7 @@ def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(runs: Runs, 
     """Its commits were deleted with the topic; at the checkpoint's place the group would be in the middle."""
     produced(400)
     at = {T0: 50, T1: 50}
-    standing = Standing(at, (at,), witnesses={T0: (48, 1_500_000_000_000)})
+    standing = CheckpointState(at, (at,), witnesses={T0: (48, 1_500_000_000_000)})
     group = runs.open()
     group.begin({"t"})
     with pytest.raises(OffsetGapError, match=r"t\[0\].*record at 48 was of 2017-.*new_checkpoint=True"):
@@ -149,7 +149,9 @@ def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(runs: Runs, 
     group = runs.open(on_out_of_range="earliest")
     group.begin({"t"})
     assert group.begin_over(standing) == {T0: 0, T1: 0}
-    assert group.begin_over(Standing(at, (at,))) == {}, "FACT: what is not known disproved a checkpoint"
+    assert group.begin_over(CheckpointState(at, (at,))) == {}, (
+        "FACT: what is not known disproved a checkpoint"
+    )
 
 
 def make_anew(broker: EmbeddedBroker) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink import staged_blob
-from ehkafka.spark.sink.json_lines import JsonLines
+from ehkafka.spark.sink.json_lines import JsonLinesWriter
 from ehkafka.spark.sink.parquet import ParquetFile
 from ehkafka.spark.sink.stage import in_utc
 from ehkafka.spark.sink.staged_blob import StagedBlob
@@ -70,7 +70,7 @@ def awkward() -> Any:
 def test_rows_become_one_json_object_a_line() -> None:
     """Every kind of value has a form that a JSON reader takes, the one that Spark's to_json has."""
     file = io.BytesIO()
-    JsonLines(file, "none").write(in_utc(awkward()))  # type: ignore[arg-type]
+    JsonLinesWriter(file, "none").write(in_utc(awkward()))  # type: ignore[arg-type]
     first, second = file.getvalue().splitlines()
     assert json.loads(first, parse_float=Decimal) == {
         "text": "ä\n\"'\u2028",
@@ -95,7 +95,7 @@ def test_rows_become_one_json_object_a_line() -> None:
 def values_of(column: Any) -> list[Any]:
     """Return what the values of a column are as JSON, as a task writes them."""
     file = io.BytesIO()
-    JsonLines(file, "none").write(in_utc(pa.record_batch({"c": column})))  # type: ignore[arg-type]
+    JsonLinesWriter(file, "none").write(in_utc(pa.record_batch({"c": column})))  # type: ignore[arg-type]
     return [json.loads(line, parse_float=Decimal)["c"] for line in file.getvalue().splitlines()]
 
 
@@ -208,7 +208,7 @@ def test_equal_rows_make_equal_compressed_bytes(monkeypatch: pytest.MonkeyPatch)
     for now_s in (1e9, 2e9):
         monkeypatch.setattr("gzip.time.time", lambda now_s=now_s: now_s)
         file = io.BytesIO()
-        lines = JsonLines(file, "gzip")  # type: ignore[arg-type]
+        lines = JsonLinesWriter(file, "gzip")  # type: ignore[arg-type]
         lines.write(in_utc(awkward()))
         lines.close()
         made.append(file.getvalue())

@@ -27,8 +27,8 @@ class Parent:
 
     def __init__(self) -> None:
         mine, self.its = socket.socketpair()
-        self.child = wire.Connection(self.its)
-        self._connection = wire.Connection(mine)
+        self.child = wire.Wire(self.its)
+        self._connection = wire.Wire(mine)
         self._words: list[wire.Word] = []
         self._thread = threading.Thread(target=self._receive, args=(mine,), daemon=True)
 
@@ -126,7 +126,7 @@ def test_what_a_process_had_said_before_its_end_is_received() -> None:
     """Also where it dies with something unread, which resets the connection."""
     mine, its = socket.socketpair()
     with mine, its:
-        child, parents = wire.Connection(its), wire.Connection(mine)
+        child, parents = wire.Wire(its), wire.Wire(mine)
         parents.send(wire.BATCH, ())
         child.send(wire.DONE, 1)
         its.close()
@@ -138,7 +138,7 @@ def test_all_that_is_there_is_received_at_once() -> None:
     """Who has counted claims counts on it: a record before the last that was started has said all."""
     mine, its = socket.socketpair()
     with mine, its:
-        child, parents = wire.Connection(its), wire.Connection(mine)
+        child, parents = wire.Wire(its), wire.Wire(mine)
         for place in range(3):
             child.send(wire.ENDED, place, bytes(50_000))
         assert [place for _, place, _ in parents.receive(0.0)] == [0, 1, 2]
@@ -152,7 +152,7 @@ def test_who_waits_for_a_word_is_given_all_of_a_large_one() -> None:
         body = marshal.dumps((wire.ENDED, LARGE))
         slow = threading.Thread(target=lambda: [its.sendall(part) for part in pieces(body)])
         slow.start()
-        assert wire.Connection(mine).receive() == [(wire.ENDED, LARGE)]
+        assert wire.Wire(mine).receive() == [(wire.ENDED, LARGE)]
         slow.join()
 
 

@@ -37,7 +37,7 @@ _EPOCH = 1
 AGAIN_S = 0.2
 
 
-class Commits:
+class RunCommits:
     """What a run has committed and is to commit. Without marks where they would be too long."""
 
     def __init__(

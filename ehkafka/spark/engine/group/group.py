@@ -35,7 +35,7 @@ from ehkafka.run.options import AppOptions
 from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
 from ehkafka.spark.engine.group.begins import disproved, in_new_logs, inside_the_logs, logs_of, offsets_of
-from ehkafka.spark.engine.group.commits import Commits, in_use, with_step
+from ehkafka.spark.engine.group.commits import RunCommits, in_use, with_step
 from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Mark
 from ehkafka.wording import counted
 from ehkafka.wording.line import names
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.spark.engine.group.begins import Logs
-    from ehkafka.spark.engine.group.hand_over import Standing
+    from ehkafka.spark.engine.group.hand_over import CheckpointState
     from ehkafka.telemetry.bus import EventBus
 
 MEMBERS_S = 5.0
@@ -111,7 +111,7 @@ class Group:
         # What is known of the log and the group of each partition.
         self._facts: dict[TopicPartition, LogFacts] = {}
         self._logs: Logs = {}
-        self._commits: Commits | None = None
+        self._commits: RunCommits | None = None
 
     def open(self) -> None:
         """Reach the broker; all topics are there, those that are written to as well. Raises what is wrong."""
@@ -158,7 +158,7 @@ class Group:
         self._logs = logs_of(self._opened, asked, self._app.settings.connect_s)
         return offsets_of(begins, self._logs, known_topics)
 
-    def begin_over(self, standing: Standing) -> dict[TopicPartition, int]:
+    def begin_over(self, standing: CheckpointState) -> dict[TopicPartition, int]:
         """Return where partitions begin whose checkpoint is of another log. After `begin`.
 
         Raises `OffsetGapError` by `on_out_of_range`.
@@ -197,7 +197,7 @@ class Group:
         before = {one.run for one in found if one is not None}
         ownership = GroupWatch(mark, before, self._whose, self._bus.emit)
         bytes_max = metadata_bytes_max(is_event_hubs=self._app.endpoint.is_event_hubs)
-        self._commits = Commits(
+        self._commits = RunCommits(
             self._context, self._opened, ownership, whose=self._whose, bytes_max=bytes_max
         )
         connect_s = self._app.settings.connect_s
@@ -205,7 +205,7 @@ class Group:
         return Claimed(starts, keeps_marks)
 
     @property
-    def commits(self) -> Commits:
+    def commits(self) -> RunCommits:
         """The run's commits, since `claim`."""
         assert self._commits is not None
         return self._commits

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CheckpointState:
     """What a checkpoint says: where the last finished batch ended, and where all those it remembers ended.
 
     `ends` includes where the first one began, if that is remembered; `topic_ids` tell the logs of `finished`,
@@ -49,7 +49,7 @@ class Whose:
 
 
 def check_hand_over(
-    whose: Whose, standing: Standing, committed: Mapping[TopicPartition, Commit]
+    whose: Whose, standing: CheckpointState, committed: Mapping[TopicPartition, Commit]
 ) -> Positions:
     """Return the partitions whose commit is behind the checkpoint, with where the checkpoint stands.
 
@@ -70,7 +70,7 @@ def check_hand_over(
     }
 
 
-def _is_ours(partition: TopicPartition, commit: Commit, standing: Standing, whose: Whose) -> bool:
+def _is_ours(partition: TopicPartition, commit: Commit, standing: CheckpointState, whose: Whose) -> bool:
     finished = standing.finished.get(partition)
     if finished is not None and commit.offset >= finished:
         return commit.offset == finished
@@ -84,7 +84,7 @@ def _is_ours(partition: TopicPartition, commit: Commit, standing: Standing, whos
     return is_an_end and not (whose.keeps_marks or commit.metadata)
 
 
-def _described(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit]) -> str:
+def _described(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPartition, Commit]) -> str:
     shown = names(
         f"{partition}: checkpoint {standing.finished.get(partition, 'none')}, group {commit.offset}"
         for partition, commit in sorted(moved.items())
@@ -97,7 +97,7 @@ def _described(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, 
     )
 
 
-def _why(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, Commit]) -> str:
+def _why(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPartition, Commit]) -> str:
     marks = (Mark.read(commit.metadata) for commit in moved.values())
     others = sorted({mark.run for mark in marks if mark is not None and mark.checkpoint != whose.checkpoint})
     who = f"another run on Spark ({others[0]})" if others else "a consumer"

@@ -19,7 +19,7 @@ Text = str | bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class TopicRecord:
     """A record of a topic. `key`, `value` and the headers' values are text, or bytes that are no UTF-8.
 
     Of several headers of one name the last one counts; `record` has all of them, as bytes.
@@ -40,7 +40,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter(Seen):
+class DeadLetterRecord(TopicRecord):
     """A dead letter: the record as it came, its own headers alone, and why it is here.
 
     `reason` is the error's type and text, or what else the letter says; `origin` has all that it says.
@@ -53,7 +53,7 @@ class Letter(Seen):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handled(Seen):
+class Handled(TopicRecord):
     """A record that a handler has finished, with the handler's name and the number of the attempt."""
 
     handler: str
@@ -72,19 +72,21 @@ class HandledRecords(UserList[Handled]):
         return [one for one in self.data if one.handler == handler]
 
 
-def seen_of(record: Record) -> Seen:
+def topic_record(record: Record) -> TopicRecord:
     """Return a record as a test sees it."""
-    return Seen(**_fields(record, record.headers()))
+    return TopicRecord(**_fields(record, record.headers()))
 
 
-def letter_of(record: Record) -> Letter:
+def dead_letter_of(record: Record) -> DeadLetterRecord:
     """Return a record of a topic for dead letters; what no app has written there says nothing of itself."""
     origin = letter_origin(record)
     if origin is None:
-        return Letter(**_fields(record, record.headers()), reason="", attempts=None, handler="", origin=None)
+        return DeadLetterRecord(
+            **_fields(record, record.headers()), reason="", attempts=None, handler="", origin=None
+        )
     # The last one says how often it came back, once it goes back.
     own = headers_back(record, origin)[:-1]
-    return Letter(
+    return DeadLetterRecord(
         **_fields(record, own),
         reason=origin.error_text,
         attempts=origin.attempts,
