@@ -1,8 +1,7 @@
-"""Whether an app has caught up: all up to where the logs ended has an outcome, and the commits are in.
+"""Whether an app has caught up: all records up to the logs' ends have a result, and the commits are in.
 
-Pure; time comes in as an argument; the poll thread's. A log's end is the broker's own answer to the question
-where it is, and a partition is caught up when its position has reached that: that nothing arrives proves
-nothing.
+Pure; time comes in as an argument; the poll thread's. The broker itself reports each log's end, and a
+partition is caught up once its position has reached that. Silence of the broker proves nothing.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ class WaitingKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """Where one partition stands.
+    """How far one partition is.
 
-    `end` is where its log ended when it was first ours, None until the broker has said so, `begin` where it
-    began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
-    `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
-    `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
-    new log does. `is_unread`: it stands still, and no other client has shown yet what is there.
-    `has_no_tail`: no record is left up to the end. `unreadable` says from which offset on nothing of it can
-    be read, and why. `unplaced`: why it is not known where it begins.
+    `begin` and `end` are those of its log when the partition was assigned; `end` is None until the broker
+    answers. `received_next` and `watermark` are None while the position is the log's beginning, whatever that
+    is. `runs`: a record below the end is queued or running, or waits for its result. `waiting` are waiting
+    keys. Not `is_in_log`: no answer has shown yet that the log reaches the position; a recreated topic's may
+    not. `is_unread`: the position does not move, and no other client has looked yet. `has_no_tail`: no record
+    is left up to the end. `unreadable`: the offset at which reading fails, and why. `unplaced`: why the start
+    position is not known.
     """
 
     partition: TopicPartition
@@ -229,10 +228,8 @@ def _silent(state: PartitionState) -> Blocker:
     """Say why nothing of a partition arrives."""
     if state.unreadable is not None:
         offset, reason = state.unreadable
-        past = way_past(state.partition, offset)
-        return Blocker(
-            state.partition, offset, NO_KEY, f"it cannot be read: {reason}; the way past it: {past}"
-        )
+        why = f"it cannot be read: {reason}; the way past it: {way_past(state.partition, offset)}"
+        return Blocker(state.partition, offset, NO_KEY, why)
     why = f"nothing of it arrives from {state.position} up to {state.end}"
     if state.is_paused:
         why = "the partition is paused"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.inbox import Entry, Owner
-    from ehkafka.lanes.unread import Unread
+    from ehkafka.lanes.unread import UnreadRun
     from ehkafka.records import Message, TopicPartition
 
 TIMESTAMP_NOT_AVAILABLE = 0
@@ -58,7 +58,7 @@ class Epoch:
         self.received = Received(finished_before)
         self.order: deque[Entry] = deque()
         self.done: set[int] = set()
-        self.runs: deque[Unread] = deque()
+        self.runs: deque[UnreadRun] = deque()
         # The latest records that finished, for commits that look at no more; whether others finished, too.
         self.ended_lately: deque[Message] = deque(maxlen=ENDED_LATELY_MAX)
         self.is_extent_due = True

@@ -40,7 +40,7 @@ class _Unread:
 UNREAD: Final = _Unread()
 
 
-class Unread:
+class UnreadRun:
     """Records of one partition, ascending. Those from the place `first` on are unfinished."""
 
     __slots__ = ("epoch", "first", "messages", "sizes")
@@ -65,7 +65,7 @@ class RunLog(deque[Any]):
 
     def __iter__(self) -> Iterator[Entry]:
         parts = deque.__iter__(self)
-        return chain.from_iterable(part.entries() if isinstance(part, Unread) else (part,) for part in parts)
+        return chain.from_iterable(one.entries() if isinstance(one, UnreadRun) else (one,) for one in parts)
 
 
 class Unread:
@@ -104,7 +104,7 @@ class Unread:
         assert inbox is not None
         self.note()
         epoch.tally.receive(len(messages), sum(sizes))
-        run: Any = Unread(epoch, messages, sizes)
+        run: Any = UnreadRun(epoch, messages, sizes)
         epoch.runs.append(run)
         inbox.log.append(run)
         inbox.q.extend(messages if self.is_bare else run.entries())  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ class Unread:
         finished = inbox.count_finished()
         while finished:
             part: Any = inbox.log[0]
-            if not isinstance(part, Unread):
+            if not isinstance(part, UnreadRun):
                 entries.append(inbox.log.popleft())
                 finished -= 1
                 continue
@@ -128,7 +128,7 @@ class Unread:
                 part.epoch.runs.popleft()
         self._router.note_entries(entries)
 
-    def _finish(self, run: Unread, most: int) -> int:
+    def _finish(self, run: UnreadRun, most: int) -> int:
         """Count records of a run as finished, so many at most; return how many."""
         epoch, router, first = run.epoch, self._router, run.first
         run.first = min(len(run.messages), first + most)
@@ -154,7 +154,7 @@ class Unread:
         router, entries = self._router, list[Any]()
         self.note()
         for part in deque.__iter__(inbox.log):
-            if not isinstance(part, Unread):
+            if not isinstance(part, UnreadRun):
                 entries.append(part)
                 continue
             left = part.left()
