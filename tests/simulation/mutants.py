@@ -149,7 +149,7 @@ Received.skip_to: a gap does not move the position
     self.next_offset = next_offset -> pass
     by test_the_watermark_passes_a_gap_once_what_lies_before_it_is_done
 Received.skip_to: the end of a gap gets the next record's leader epoch
-    self.marks.add(Mark(next_offset - 1, now_s, leader_epoch)) -> pass
+    self.marks.add(ReceivedBatch(next_offset - 1, now_s, leader_epoch)) -> pass
     by test_a_commit_at_the_end_of_a_gap_carries_no_leader_epoch
 Received.skip_to: a position jumps back within an epoch
     assert self.next_offset is None or next_offset >= self.next_offset -> pass
