@@ -108,3 +108,6 @@ def test_a_search_that_ends_librdkafkas_process_ends_no_command(broker: Embedded
     assert code == 3
     assert "where it ends was not found" in error
     assert "t/0@0-LAST" in error
+    # Whose last offset is named: nothing is looked for.
+    assert skip(broker, "t/0@0-2", "--yes")[0] == 0
+    assert broker.committed("g", "t") == {0: 3, 1: None}

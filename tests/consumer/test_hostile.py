@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import pickle
 import threading
-import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,6 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.testing import EmbeddedBroker
     from tests.kit.faults.kafka_proxy import KafkaProxy
 
     Open = Callable[..., ehkafka.Consumer]
@@ -173,20 +170,6 @@ def test_an_exception_in_a_with_block_closes(open_consumer: Open, read: Read, co
     with pytest.raises(RuntimeError, match="Consumer closed"):
         consumer.poll(0)
     assert committed("t") == {0: 10}
-
-
-def test_a_consumer_that_is_not_closed_is_collected(
-    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, read: Read
-) -> None:
-    """The thread that sends commits ends when there are none, and holds the consumer no longer."""
-    monkeypatch.setattr("ehkafka.consumer.commits.IDLE_S", 0.05)
-    properties = broker.consumer_properties | {"group.id": "g", "auto.offset.reset": "earliest"}
-    consumer = ehkafka.Consumer(properties | {"enable.auto.commit": False})
-    consumer.assign([TopicPartition("t", 0, 0)])
-    consumer.commit(read(consumer, 1)[0])
-    seen = weakref.ref(consumer)
-    del consumer
-    wait_until(lambda: seen() is None, meanwhile=gc.collect)
 
 
 def test_no_secret_is_shown_or_pickled(caplog: pytest.LogCaptureFixture) -> None:

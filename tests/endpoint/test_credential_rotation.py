@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.keys import rotation as credential_rotation
@@ -203,14 +202,3 @@ def test_no_view_of_a_rotating_endpoint_shows_its_key(
         with pytest.raises(TypeError):
             pickle.dumps(thing)
     assert copy.deepcopy(endpoint) is endpoint
-
-
-def test_a_producer_takes_a_changed_login(vault: Vault, rotated: str) -> None:
-    """The client library takes a new login for a client that runs, as `CredentialWatch` hands it over."""
-    endpoint = Endpoint.connection_string(vault, properties={"bootstrap.servers": "127.0.0.1:1"})
-    producer = Producer({**producer_properties(endpoint, {}), "log_level": 0})
-    vault.answer = rotated
-    assert endpoint.credential is not None
-    endpoint.credential.reload()
-    login = endpoint.credential.current()
-    producer.set_sasl_credentials(login.username, login.password.reveal())

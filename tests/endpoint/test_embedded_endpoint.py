@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from ehkafka.embedded import broker as embedded
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
+from ehkafka.endpoint.properties.layers import producer_properties
 from ehkafka.errors import ConfigurationError
 
 
@@ -82,11 +82,3 @@ def test_partition_counts_are_checked_at_once(topics: Any, partitions: Any) -> N
     """A count that no topic can have is refused where it was written, not at first use."""
     with pytest.raises(ConfigurationError, match="needs 1 to 10000 partitions"):
         Endpoint.embedded(topics, partitions=partitions)
-
-
-def test_a_group_on_the_embedded_broker_forms_quickly() -> None:
-    """The mock cluster waits the session time-out at each rebalance, so ours is short there only."""
-    with Endpoint.embedded() as endpoint:
-        properties = consumer_properties(endpoint, "g", {}, assignor="default", instance_id=None)
-    assert properties["session.timeout.ms"] == 1_500
-    assert properties["heartbeat.interval.ms"] == 100

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -269,12 +268,3 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     """By an error that shows one."""
     with pytest.raises(ehkafka.errors.ConfigurationError, match=r"127\.0\.0\.1:8080"):
         http_of(address)
-
-
-def test_a_port_in_use_is_a_wrong_setting(serve: Callable[..., Any]) -> None:
-    """Before anything is consumed."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(ehkafka.errors.ConfigurationError, match=r"cannot listen on .* in use"):
-            serve(address=f"127.0.0.1:{taken.getsockname()[1]}")

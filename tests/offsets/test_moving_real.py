@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from datetime import UTC, datetime
@@ -13,7 +12,6 @@ import pytest
 from confluent_kafka import Consumer
 from typer.testing import CliRunner
 
-import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.topics import commits, produce
 from tests.kit.waiting import wait_until
@@ -199,55 +197,3 @@ def test_a_reset_to_a_time_goes_by_the_records_timestamps(group: Group) -> None:
     moment = datetime.fromtimestamp(time.time() - 2 * 3600, UTC).isoformat()
     assert group.reset("--to", f"0={moment}", "--to", "1=2100-01-01T00:00:00Z")[0] == 0
     assert group.committed() == {0: 0, 1: RECORDS, 2: half}
-
-
-@pytest.mark.parametrize("form", ["sdk", "eph", "functions"])
-def test_a_container_takes_the_offsets_and_gives_them_back(
-    group: Group, container: tuple[str, Any], form: str
-) -> None:
-    """Export, reset, import: the same offsets, whatever the format."""
-    name, _store = container
-    group.reset("--to", "0=4", "--to", "1=9", "--to", "2=latest")
-    export = ["offsets", "export", group.topic, "--to", name, "--format", form, "--to-namespace", HOST]
-    code, text, error = group.run(*export, "--yes")
-    assert code == 0, error
-    assert "Written and read back" in text
-    again = group.run(*export, "--yes")[1]
-    assert again.count("says so already") == 3
-    group.reset("--to", "0=3")
-    assert group.run(*export, "--yes")[0] == 0, "over what is there"
-    group.reset("--to", "0=4")
-    assert group.run(*export, "--yes")[0] == 0
-    group.reset("--to", "earliest")
-    code, _text, error = group.run(
-        "offsets", "import", group.topic, "--from", name, "--watch-for", "0", "--yes"
-    )
-    assert code == 0, error
-    assert group.committed() == {0: 4, 1: 9, 2: RECORDS}
-
-
-def test_the_app_goes_on_where_the_import_put_it(group: Group, container: tuple[str, Any]) -> None:
-    """The first record is the one after the last that the SDK had processed."""
-    name, store = container
-    for partition in range(3):
-        store.update_checkpoint(checkpoint(group.topic, partition, 14))
-    assert group.run("offsets", "import", group.topic, "--from", name, "--watch-for", "0", "--yes")[0] == 0
-    seen: list[tuple[int, int]] = []
-    enough = threading.Event()
-    app = ehkafka.App(group=group.name, endpoint=ehkafka.Endpoint.kafka(group.bootstrap), start="earliest")
-
-    @app.handler(group.topic, order_by=ehkafka.by_partition)
-    def handle(record: ehkafka.Record) -> None:
-        seen.append((record.partition(), record.offset()))
-        if len(seen) == 15:
-            enough.set()
-
-    app.start()
-    try:
-        assert enough.wait(30.0)
-        wrong = group.reset("--to", "earliest")
-    finally:
-        app.stop()
-    assert wrong[0] == 5
-    assert sorted(seen) == [(partition, offset) for partition in range(3) for offset in range(15, 20)]
-    assert group.committed() == dict.fromkeys(range(3), RECORDS)

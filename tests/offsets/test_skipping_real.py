@@ -109,16 +109,3 @@ def test_an_offset_that_no_record_has_is_refused(group: Group) -> None:
     # In a range they are passed with all others.
     assert skip(group, "0-3", "--yes")[0] == 0
     assert group.committed() == {0: 4}
-
-
-def test_a_record_that_retention_has_deleted_needs_another_move(group: Group, kafka: KafkaBroker) -> None:
-    """The commit waits for what is gone; once it is moved, what lies below it has been passed."""
-    produce(group.bootstrap, group.topic, [(b"k", b"v")] * RECORDS)
-    group.reset("--to", "5")
-    kafka.delete_records(group.topic, 0, 10)
-    for where in ("5", "12"):
-        code, _, error = skip(group, where, "--yes")
-        assert code == 3
-        assert "the commit, 5, is 5 before the log's start: retention has deleted the record" in error
-    group.reset("--to", "earliest")
-    assert "passed already: the commit is 10" in skip(group, "5")[1]

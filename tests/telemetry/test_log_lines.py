@@ -133,19 +133,19 @@ def test_many_partitions_are_named_in_part() -> None:
     assert many.sentence().endswith("t[9] up to 9 and 290 more in 0.1 s.")
 
 
-def test_the_stacks_of_a_stuck_report_follow_its_sentence(lines: LogLines, logged: Any) -> None:
-    """Who reads plain text needs the stacks there."""
-    lines.write(events.StuckReport(61.0, (), "File handler.py, line 3"))
+STACK = "File handler.py, line 3"
+STUCK = [
+    events.StuckReport(61.0, (), STACK),
+    events.AttemptOverdue(READINGS_0, 17, "home-1", 2, "store", 31.3, 30.0, STACK),
+]
 
-    assert logged.records[0].getMessage().endswith(".\nFile handler.py, line 3")
 
+@pytest.mark.parametrize("event", STUCK, ids=lambda event: type(event).__name__)
+def test_stacks_follow_their_sentence(event: events.Event, lines: LogLines, logged: Any) -> None:
+    """Who reads plain text needs them there: where a thread hangs is what the line is for."""
+    lines.write(event)
 
-def test_the_stack_of_an_overdue_attempt_follows_its_sentence(lines: LogLines, logged: Any) -> None:
-    """Where the thread hangs is what the line is for."""
-    what = (READINGS_0, 17, "home-1", 2, "store", 31.3, 30.0)
-    lines.write(events.AttemptOverdue(*what, "File handler.py, line 3"))
-
-    assert logged.records[0].getMessage().endswith("with --yes).\nFile handler.py, line 3")
+    assert logged.records[0].getMessage() == f"{event.sentence()}\n{STACK}"
 
 
 def test_a_percent_sign_is_just_text(lines: LogLines, logged: Any) -> None:

@@ -59,17 +59,6 @@ def test_a_call_that_hangs_marks_its_partition_and_offers_what_can_be_done(
     assert held.get_by_role("button", name="Skip").get_attribute("title") == ""
 
 
-def test_a_partition_of_a_stopped_handler_is_not_resumed_by_itself(shown: Shown, browser_page: Any) -> None:
-    """Its button is off, and names what to do."""
-    state = states.healthy()
-    state["snapshot"]["handlers"][0]["is_stopped"] = True
-    state["snapshot"]["partitions"][1]["is_paused_by_hand"] = True
-    shown(state)
-    resume = browser_page.get_by_role("button", name="Resume partition readings/1")
-    assert resume.is_disabled()
-    assert resume.get_attribute("title") == "Its handler is stopped: start that."
-
-
 def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_path: Path) -> None:
     """Key, record, value, attempts, error and the reason, above all else; young records are no blockers."""
     shown(states.poisoned())
