@@ -11,6 +11,7 @@ import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.app.handler_options import changed, tunable
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
 from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
@@ -236,8 +237,6 @@ class Configurable:
         if not handlers:
             self._configuration.change(endpoint, settings, origins, "configure()")
             return
-        from ehkafka.app.handler_options import changed  # noqa: PLC0415 - few apps are given any
-
         check_mapping(handlers, "configure: handlers")
         specs = changed(self._specs, handlers, origins, "configure()")
         self._configuration.change(endpoint, settings, origins, "configure()")
@@ -247,8 +246,6 @@ class Configurable:
     @property
     def tunable_handlers(self) -> tuple[Tunable, ...]:
         """The handlers, each with those of its options that `configure(handlers=…)` takes."""
-        from ehkafka.app.handler_options import tunable  # noqa: PLC0415 - few apps are asked
-
         return tuple(map(tunable, self._specs))
 
     def configuration(self) -> tuple[Effective, ...]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, EngineError
+from ehkafka.run.health_file import touched
 from ehkafka.run.run import PlainRun
 from ehkafka.run.signals import refuse_while_importing, reports_asked, stops
 
@@ -118,8 +119,7 @@ class Life:
 
     def messages(self) -> OwnProducer:
         """Return what `app.producer` sends with in this run. Raises `ConfigurationError`."""
-        child = sys.modules.get("ehkafka.workers.processes.child")
-        if child is not None and child.stop_parent is not None:
+        if _stop_of_parent() is not None:
             raise ConfigurationError(f"app.producer is not there in a worker process: {_INSTEAD}")
         messages = self.run.messages()
         if messages is None:
@@ -148,13 +148,7 @@ class Life:
                     # Bound before anything starts: a port that is in use ends the start with nothing done.
                     undo.callback(self.web.unbind)
                     serving = self.web.bind()
-                    # The engine is most of the package: an app that is only made, as by commands and
-                    # workers, loads none of it.
-                    from ehkafka.run.runtime import Runtime  # noqa: PLC0415
-
-                    self._run = run = Runtime(replace(self._options(), until=until, shared_loop=loop))
-                    if self.measures:
-                        run.measure()
+                    self._run = run = self._runtime(loop, until)
                     run.ending.on_change = lambda: self.entrance.changed(run)
                     made(run)
                     run.start()
@@ -167,6 +161,15 @@ class Life:
             self.entrance.changed(run)  # it may have failed before anything was inside
             if serving is not None:
                 run.bus.emit(serving)
+
+    def _runtime(self, loop: SharedLoop | None, until: RunUntil | None) -> Runtime:
+        # The engine is most of the package: an app that is only made, as by commands and workers, loads none.
+        from ehkafka.run.runtime import Runtime  # noqa: PLC0415
+
+        run = Runtime(replace(self._options(), until=until, shared_loop=loop))
+        if self.measures:
+            run.measure()
+        return run
 
     def run_here(self, until: RunUntil | None, health_file: str | os.PathLike[str] | None) -> None:
         """Start a run, wait for its end, and raise what ended it, if it was an error. Takes signals."""
@@ -205,8 +208,6 @@ class Life:
         if path is None:
             yield
             return
-        from ehkafka.run.health_file import touched  # noqa: PLC0415 - for those who want one
-
         with touched(path, lambda: self.state in ("running", "stopping") and not self._run.not_live()):
             yield
 
@@ -244,7 +245,8 @@ class Life:
         self.check_process()
         run = self._run
         if type(run) is PlainRun:
-            _stop_from_worker_process(drain, timeout_s)
+            if (stop := _stop_of_parent()) is not None:
+                stop(drain, timeout_s)
             return
         if self._state == "stopped":
             return
@@ -277,9 +279,6 @@ class Life:
                     raise self._run.failure
 
 
-def _stop_from_worker_process(drain: Drain | None, timeout_s: float | None) -> None:
-    """Ask the parent in a worker process, where the app is a copy that never starts; else nothing runs."""
-    from ehkafka.workers.processes import child  # noqa: PLC0415 - multiprocessing
-
-    if child.stop_parent is not None:
-        child.stop_parent(drain, timeout_s)
+def _stop_of_parent() -> Callable[[Drain | None, float | None], None] | None:
+    """Return what asks the parent to stop in a worker process, where the app is a copy that never starts."""
+    return getattr(sys.modules.get("ehkafka.workers.processes.child"), "stop_parent", None)

@@ -42,22 +42,7 @@ def supervise(
 
     `asked` is what `App.run` was given; `made` gets the supervisor before it starts any.
     """
-    if asked["members"] is None:
-        raise ConfigurationError("hung_s and members_min are for members: add members=2, or leave them out.")
-    count, health_file = checked_count(asked["members"]), asked["health_file"]
-    wait_s = checked_hung_s(asked["hung_s"])
-    _must_be_supervisor()
-    wanted = Wanted(
-        count=count,
-        hung_s=wait_s,
-        members_min=checked_members_min(asked["members_min"], count),
-        health_file=None if health_file is None else HealthFile(health_file),
-        run={name: asked[name] for name in ("until", "settle_s", "http")},
-        reference=reference_to(app),
-        laid=laid,
-        registered=app.registered,
-        keeps_journal=keeps_journal,
-    )
+    wanted = _wanted(app, asked, laid, keeps_journal=keeps_journal)
     bus = EventBus(options.event_hooks)
     bus.start()
     if serving is not None:
@@ -72,6 +57,31 @@ def supervise(
         bus.emit(AppStopped(0, 0))
     finally:
         bus.close(2.0)
+
+
+def _wanted(
+    app: App,
+    asked: Mapping[str, Any],
+    laid: tuple[Endpoint | None, dict[str, Any]],
+    *,
+    keeps_journal: bool,
+) -> Wanted:
+    if asked["members"] is None:
+        raise ConfigurationError("hung_s and members_min are for members: add members=2, or leave them out.")
+    count, health_file = checked_count(asked["members"]), asked["health_file"]
+    wait_s = checked_hung_s(asked["hung_s"])
+    _must_be_supervisor()
+    return Wanted(
+        count=count,
+        hung_s=wait_s,
+        members_min=checked_members_min(asked["members_min"], count),
+        health_file=None if health_file is None else HealthFile(health_file),
+        run={name: asked[name] for name in ("until", "settle_s", "http")},
+        reference=reference_to(app),
+        laid=laid,
+        registered=app.registered,
+        keeps_journal=keeps_journal,
+    )
 
 
 def _must_be_supervisor() -> None:

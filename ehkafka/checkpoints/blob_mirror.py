@@ -25,11 +25,13 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from azure.storage.blob import ContainerClient
+
     from ehkafka.checkpoints.stores.store import CheckpointStore
     from ehkafka.endpoint.keys.source import CredentialSource
 
     Options = dict[str, Any]
-    Opener = Callable[[Options], tuple[Any, Any]]
+    Opener = Callable[[type[ContainerClient], Options], tuple[Any, Any]]
 
 _PREFIX = "EHKAFKA_MIRROR_"
 
@@ -132,14 +134,16 @@ class BlobMirror(NeverPickled):
 
     def open_client(self, options: Options) -> tuple[Any, Any]:
         """Return the SDK's client of the container, and the credential that was built for it, if one was."""
-        return self._opener(options)
+        from azure.storage.blob import ContainerClient  # noqa: PLC0415 - a third of a second
+
+        return self._opener(ContainerClient, options)
 
     def open_store(self) -> CheckpointStore:
         """Return the store; nothing is asked for before it is used."""
         built: list[Any] = []
 
         def open_client(options: Options) -> Any:
-            client, credential = self._opener(options)
+            client, credential = self.open_client(options)
             if credential is not None:
                 built.append(credential)
             return client
@@ -178,25 +182,21 @@ def _by_url(url: Secret, container: Container, credential: Any, client_id: str |
             "BlobMirror: a token goes over https alone; use a SAS or a connection string."
         )
 
-    def open_client(options: Options) -> tuple[Any, Any]:
-        from azure.storage.blob import ContainerClient  # noqa: PLC0415 - a third of a second
-
+    def open_client(kind: type[ContainerClient], options: Options) -> tuple[Any, Any]:
         built = None
         if name and given is None:
             built = build_credential(name, client_id, container.authority)
         chosen = key if key is not None else given if given is not None else built
-        return ContainerClient.from_container_url(url.reveal(), chosen, **options), built
+        return kind.from_container_url(url.reveal(), chosen, **options), built
 
     return open_client
 
 
 def _by_connection_string(read: Callable[[], Secret], container: str) -> Opener:
-    def open_client(options: Options) -> tuple[Any, Any]:
-        from azure.storage.blob import ContainerClient  # noqa: PLC0415 - see above
-
-        return ContainerClient.from_connection_string(read().reveal(), container, **options), None
-
-    return open_client
+    return lambda kind, options: (
+        kind.from_connection_string(read().reveal(), container, **options),
+        None,
+    )
 
 
 def _is_key(credential: Any) -> bool:

@@ -15,7 +15,6 @@ step there.
 
 from __future__ import annotations
 
-from ehkafka.checks.cleaning import one_line
 from ehkafka.checks.result import CheckResult, Report, Status
 from ehkafka.checks.run import run_checks
 from ehkafka.checks.target import Target
@@ -28,6 +27,5 @@ __all__ = [
     "Status",
     "Target",
     "TopicReader",
-    "one_line",
     "run_checks",
 ]

@@ -5,31 +5,15 @@ Pure. Every text of a result goes through `Cleaner.text`; records that are print
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ehkafka.endpoint.properties.names import is_secret
 from ehkafka.wording.line import printable
+from ehkafka.wording.secrets import KEY, STRUCK, TEXT_CHARACTERS_MAX, struck
 
-STRUCK = "***"
 # A shorter one would strike out half of the sentence.
 SECRET_CHARACTERS_MIN = 4
-TEXT_CHARACTERS_MAX = 1_000
-
-_KEY = re.compile(r"((?:SharedAccessKey|AccountKey|password|\bsig)\s*=\s*)([^;&\s\"']+)", re.IGNORECASE)
-_PASSWORD_IN_URL = re.compile(r"(://[^\s/@:]*:)[^\s/@]+(?=@)")
-_TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
-
-
-def one_line(text: str) -> str:
-    """Return the text in one line, without what looks like a secret; of a long one both ends.
-
-    What happened stands at its begin and what to do at its end; what is long was given from outside.
-    """
-    line = printable(" ".join(_struck(text).split()))
-    half = TEXT_CHARACTERS_MAX // 2
-    return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:half]} … {line[-half:]}"
 
 
 class Cleaner:
@@ -47,14 +31,14 @@ class Cleaner:
 
     def learn_secret(self, secret: str) -> None:
         """Strike this out from now on, and a key within it."""
-        found = {secret, *(match[2] for match in _KEY.finditer(secret))}
+        found = {secret, *(match[2] for match in KEY.finditer(secret))}
         self._secrets |= {one for one in found if len(one) >= SECRET_CHARACTERS_MIN}
 
     def text(self, text: str) -> str:
         """Return the text in one line, without a secret or a control character, shortened."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, STRUCK)
-        line = printable(" ".join(_struck(text).split()))
+        line = printable(" ".join(struck(text).split()))
         return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:TEXT_CHARACTERS_MAX]} …"
 
     def facts(self, value: Any) -> Any:
@@ -66,8 +50,3 @@ class Cleaner:
         if isinstance(value, list | tuple):
             return [self.facts(item) for item in value]
         return value
-
-
-def _struck(text: str) -> str:
-    text = _PASSWORD_IN_URL.sub(rf"\1{STRUCK}", _KEY.sub(rf"\1{STRUCK}", text))
-    return _TOKEN.sub(STRUCK, text)

@@ -21,6 +21,7 @@ from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.progress.commits import OutsideCommits
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import names
 
@@ -36,8 +37,8 @@ NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
-    KafkaError._WAIT_COORD,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001 - a slice of the step's time, not all of it
+    ClientCode.WAIT_COORD,
+    ClientCode.TIMED_OUT,
 }
 """What is worth another try: a coordinator that has just been made or moved answers so."""
 

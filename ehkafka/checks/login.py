@@ -19,6 +19,7 @@ from ehkafka.endpoint.broker_errors import EXPLAINING
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.records import moment_of
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
@@ -197,14 +198,14 @@ def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaEr
         )
     what = f"{inspection.mechanism} was refused" if inspection.mechanism else "the client cannot connect"
     found = problem(what, reason)
-    if inspection.mechanism == "OAUTHBEARER" and reason.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
+    if inspection.mechanism == "OAUTHBEARER" and reason.code() == ClientCode.AUTHENTICATION:
         found.fix = _REFUSED_FIX
     return found
 
 
 def _unreachable(inspection: Inspection, refusal: KafkaError) -> Problem:
     # The reason comes beside the request, which only says that time ran out.
-    broken = (error for error in inspection.client_errors if error.code() == KafkaError._TRANSPORT)  # noqa: SLF001
+    broken = (error for error in inspection.client_errors if error.code() == ClientCode.TRANSPORT)
     shown = next(broken, refusal)
     addresses = ", ".join(inspection.addresses)
     return Problem(

@@ -23,6 +23,7 @@ from ehkafka.events.partition import way_past
 from ehkafka.positions.log_bounds import log_bounds, start_offsets
 from ehkafka.positions.start import check_start
 from ehkafka.records import TopicPartition, record_type
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ WAIT_S = 0.1
 _PATIENCE: Final = 3
 # The same of a reader of a group, which may be in the midst of a redrive: beyond what any leader takes.
 _GROUP_PATIENCE_S: Final = 60.0
-_OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
+_OUT_OF_LOG = {ClientCode.AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class TopicReader:
                     records.append(record)
             elif failed is not None and failed.is_batch:
                 return records, failed
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            elif error.code() == ClientCode.PARTITION_EOF:
                 self._note_end(message)
             else:
                 self._on_error(error, message)

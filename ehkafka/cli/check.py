@@ -15,16 +15,7 @@ from rich.text import Text
 
 from ehkafka.checks import Status, run_checks
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.options import (
-    ClientId,
-    Config,
-    Credential,
-    Endpoint,
-    Json,
-    Mirror,
-    Timeout,
-    topic_names,
-)
+from ehkafka.cli.options import Config, Endpoint, Json, OfMirror, Timeout, topic_names
 from ehkafka.cli.output import PipedConsole, put_json
 from ehkafka.cli.target import chosen_target, with_mirror
 from ehkafka.wording import counted, ended
@@ -59,9 +50,7 @@ def check(
     topic: Annotated[
         list[str] | None, typer.Option(help="A topic; may be given several times.", callback=topic_names)
     ] = None,
-    mirror: Mirror = None,
-    credential: Credential = None,
-    client_id: ClientId = None,
+    of_mirror: OfMirror,
     timeout_s: Timeout = 10.0,
     config: Config = None,
     as_json: Json = False,
@@ -89,8 +78,8 @@ def check(
 
     """
     target = chosen_target(app, endpoint, group=group, topics=topic or (), config=config)
-    if mirror is not None or app is None:
-        target = with_mirror(target, mirror, credential=credential, client_id=client_id)
+    if of_mirror.mirror is not None or app is None:
+        target = with_mirror(target, of_mirror)
     if as_json:
         report = run_checks(target, timeout_s=timeout_s)
         put_json(report.as_dict())

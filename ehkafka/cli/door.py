@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
-from ehkafka.checks import one_line
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EndpointError
 from ehkafka.http.options import TOKEN_VARIABLE
+from ehkafka.wording.secrets import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

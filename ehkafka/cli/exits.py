@@ -18,6 +18,7 @@ from ehkafka.cli.log_setup import logged_as_json
 from ehkafka.members.logs import writes_json
 from ehkafka.wording.error_stack import place_of
 from ehkafka.wording.line import printable
+from ehkafka.wording.secrets import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +73,6 @@ def say_error(error: ehkafka.EhkafkaError) -> None:
 
 def say_line(text: str) -> None:
     """Write one message as one line, without a secret, shortened in its middle."""
-    from ehkafka.checks import one_line  # noqa: PLC0415 - `run` needs none of it
-
     say(one_line(text))
 
 

@@ -20,7 +20,7 @@ from ehkafka.wording import seconds
 from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 HEADERS = ("KEY AT ITS HEAD", "KEY", "STATUS", "AGE", "ATTEMPTS", "RECORDS", "HANDLER", "LAST ERROR")
@@ -109,21 +109,21 @@ def list_keys(
     if not found:
         typer.echo("No key waits by itself, and no record holds up a commit.")
         return
-    rows = [
-        (
-            f"{one['name']}{' *' if one['is_blocking'] else ''}",
-            cut(one["key"], SHOWN_CHARACTERS_MAX),
-            one["status"],
-            seconds(one["age_s"]),
-            one["attempts"],
-            one["records"],
-            one["handler"],
-            cut(one["last_error"], SHOWN_CHARACTERS_MAX),
-        )
-        for one in found
-    ]
-    typer.echo(columns(HEADERS, rows))
+    typer.echo(columns(HEADERS, [_row(one) for one in found]))
     typer.echo("* holds the commit of its partition")
+
+
+def _row(found: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        f"{found['name']}{' *' if found['is_blocking'] else ''}",
+        cut(found["key"], SHOWN_CHARACTERS_MAX),
+        found["status"],
+        seconds(found["age_s"]),
+        found["attempts"],
+        found["records"],
+        found["handler"],
+        cut(found["last_error"], SHOWN_CHARACTERS_MAX),
+    )
 
 
 def action(name: str, text: str, *examples: str) -> Callable[[Any], Any]:

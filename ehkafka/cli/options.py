@@ -118,6 +118,15 @@ class OfGroup:
     as_json: Json = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfMirror:
+    """Where the mirror lies, and as whom a container's URL is entered."""
+
+    mirror: Mirror = None
+    credential: Credential = None
+    client_id: ClientId = None
+
+
 def given_options(group: Any, but: Collection[str] = ()) -> list[str]:
     """Return the options of a group that were given, as they are typed."""
     hints = get_type_hints(type(group), include_extras=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.options import ClientId, Credential, Mirror, OfGroup, Topic
+from ehkafka.cli.options import OfGroup, OfMirror, Topic
 from ehkafka.cli.output import columns, put_json, put_text
 from ehkafka.cli.target import group_offsets
 from ehkafka.offsets.members import members_of
@@ -21,6 +21,8 @@ from ehkafka.offsets.source import mirror_of_target, open_source
 from ehkafka.wording import counted, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ehkafka.offsets.owners import OwnerRow
 
 HEADERS = ("NAMESPACE", "HUB", "GROUP", "OWNER", "PARTITION", "LAST MODIFIED", "LAG", "")
@@ -38,9 +40,7 @@ cli = CommandLine()
 def owners(
     topic: Topic,
     *,
-    mirror: Mirror = None,
-    credential: Credential = None,
-    client_id: ClientId = None,
+    of_mirror: OfMirror,
     namespace: Annotated[
         str | None,
         typer.Option(metavar="HOST", help="As the mirror names it. Default: the endpoint's host name."),
@@ -64,30 +64,31 @@ def owners(
     """
     group = group_offsets(topic, of)
     store, named = mirror_of_target(group.target)
-    if mirror is not None:
-        store = open_source(mirror, credential=credential, client_id=client_id)
+    if of_mirror.mirror is not None:
+        store = open_source(of_mirror.mirror, of_mirror.credential, of_mirror.client_id)
     namespace = namespace or named
     written = {} if store is None else read_owners(store, namespace, group.group, group.topic)
     with group:
         views = group.views()
         members = members_of(group.target, group.group, group.topic, group.timeout_s)
     rows = owner_rows(views, written, members, int(time.time() * 1000))
+    place = {"namespace": namespace, "hub": group.topic, "group": group.group}
     if of.as_json:
-        place = {"namespace": namespace, "hub": group.topic, "group": group.group}
-        put_json(
-            {**place, "broker_reported": members is not None, "partitions": [_as_dict(row) for row in rows]}
-        )
+        found = [_as_dict(row) for row in rows]
+        put_json({**place, "broker_reported": members is not None, "partitions": found})
         return
-    table = [(namespace, group.topic, group.group, *_cells(row)) for row in rows]
-    put_text(columns(HEADERS, table))
-    held = {row.owner for row in rows if row.state == "held"}
-    total = sum(row.view.lag for row in rows)
-    count = f"{counted(len(held), 'owner')}, {counted(len(rows), 'partition')}"
-    put_text(f"\n{count}, total lag {total}")
+    put_text(columns(HEADERS, [(*place.values(), *_cells(row)) for row in rows]))
+    put_text(f"\n{_total(rows)}")
     if store is None and members is None:
         put_text(
             "The broker does not name the group's members. With a mirror its owners are known: --mirror."
         )
+
+
+def _total(rows: Sequence[OwnerRow]) -> str:
+    owners = {row.owner for row in rows if row.state == "held"}
+    lag = sum(row.view.lag for row in rows)
+    return f"{counted(len(owners), 'owner')}, {counted(len(rows), 'partition')}, total lag {lag}"
 
 
 def _cells(row: OwnerRow) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ehkafka.cli.options import OfEndpoint, OfGroup
+    from ehkafka.cli.options import OfEndpoint, OfGroup, OfMirror
     from ehkafka.positions.start import FixedStart
 
 FORMS = (
@@ -66,16 +66,14 @@ def chosen_target(
     )
 
 
-def with_mirror(
-    target: Target, place: str | None, *, credential: str | None, client_id: str | None
-) -> Target:
-    """Return the target with the mirror at that place, else with the environment's, if it names one.
+def with_mirror(target: Target, of: OfMirror) -> Target:
+    """Return the target with the mirror that the options name, else with the environment's, if it names one.
 
     Raises `ConfigurationError`.
     """
-    if place is None:
+    if of.mirror is None:
         return replace(target, mirror=mirror_of_environment())
-    return replace(target, mirror=named_mirror(place, credential=credential, client_id=client_id))
+    return replace(target, mirror=named_mirror(of.mirror, credential=of.credential, client_id=of.client_id))
 
 
 def target_of(topic: str, of: OfEndpoint) -> Target:

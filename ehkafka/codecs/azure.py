@@ -8,6 +8,7 @@ workers. Needs the extra `[avro]`. No live registry was tried: the formats are t
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import threading
@@ -126,10 +127,8 @@ class AzureSchemaRegistry:
 
 def _load() -> None:
     try:
-        import azure.schemaregistry  # noqa: F401, PLC0415
-        import fastavro  # noqa: F401, PLC0415
-        import jsonschema  # noqa: F401, PLC0415
-        import regex  # noqa: F401, PLC0415
+        for name in ("azure.schemaregistry", "fastavro", "jsonschema", "regex"):
+            importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError(f"AzureSchemaRegistry needs {error.name}: {install('avro')}.") from None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args, get_origin, is_typeddict
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args, get_origin
 
+from ehkafka.codecs import models, typed
 from ehkafka.codecs.encoding import can_be_json
 from ehkafka.codecs.plain import BYTEARRAY, BYTES, JSON, JSON_LIST, JSON_OBJECT, MEMORYVIEW, TEXT
 from ehkafka.codecs.whose import holds_pydantics
@@ -59,8 +59,6 @@ def codec_for(annotation: Any) -> Codec:
         return plain
     if annotation in (None, NoneType):
         raise ConfigurationError("None is no type of a payload: name the type that payloads have.")
-    from ehkafka.codecs import models, typed  # noqa: PLC0415 - few apps need either
-
     if holds_pydantics(annotation):
         return models.ModelCodec(annotation)
     return typed.codec_for(annotation)
@@ -81,23 +79,6 @@ def codec_of_value(value: object) -> Codec:
     raise TypeError(
         f"a {kind} cannot be sent as the value of a message: give a dataclass, a pydantic model, a "
         "msgspec.Struct, a dict, a list, a str or bytes."
-    )
-
-
-def is_payload_type(annotation: Any) -> bool:
-    """Tell whether an annotation surely means a payload, without making its codec or loading anything."""
-    origin = get_origin(annotation) or annotation
-    return origin in (bytes, str, dict, list, tuple, int, float, bool) or is_structured(annotation)
-
-
-def is_structured(annotation: Any) -> bool:
-    """Tell whether an annotation is a type with fields."""
-    origin = get_origin(annotation) or annotation
-    return (
-        dataclasses.is_dataclass(origin)
-        or is_typeddict(origin)
-        or hasattr(origin, "__struct_fields__")
-        or hasattr(origin, "__pydantic_validator__")
     )
 
 

@@ -6,6 +6,7 @@ import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.codecs.confluent import ConfluentCodec
 from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording.calling import must_take
@@ -39,8 +40,6 @@ def codec_of(decoder: Any) -> Codec:
             f"decoder={_name(decoder)} is an async def, and would decode nothing: give a plain function."
         )
     if any(kind.__module__.startswith("confluent_kafka.") for kind in type(decoder).__mro__):
-        from ehkafka.codecs.confluent import ConfluentCodec  # noqa: PLC0415 - loads nothing of confluent's yet
-
         return ConfluentCodec(decoder)
     if inspect.isgeneratorfunction(decoder):
         raise ConfigurationError(

@@ -12,7 +12,7 @@ from ehkafka.wording import ended
 
 
 class ModelCodec:
-    """Decodes JSON to a model, by the model's own rules."""
+    """Decodes JSON to a model, by the model's own rules. `convert` makes it of plain values."""
 
     content_type = "application/json"
 
@@ -30,12 +30,9 @@ class ModelCodec:
                 f"the type {self.name} cannot be decoded: {ended(describe(error))} Correct the type, or give "
                 "decoder=, a function of the bytes."
             ) from error
-        self._adapter = adapter
+        self._misfit = pydantic.ValidationError
         self.decode = adapter.validate_json
-
-    def convert(self, value: Any) -> Any:
-        """Return plain values, as Avro or Protobuf gave them, as this type."""
-        return self._adapter.validate_python(value)
+        self.convert = adapter.validate_python
 
     def encode(self, value: Any) -> bytes:
         """Return a value as JSON."""
@@ -43,9 +40,7 @@ class ModelCodec:
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit: the first field, and how many more there are."""
-        import pydantic  # noqa: PLC0415
-
-        return of_pydantic(error) if isinstance(error, pydantic.ValidationError) else None
+        return of_pydantic(error) if isinstance(error, self._misfit) else None
 
     def __reduce__(self) -> tuple[type[ModelCodec], tuple[Any]]:
         return type(self), (self._annotation,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -50,27 +51,31 @@ def codec_for(annotation: Any) -> Codec:
             "the bytes."
         )
     _forget(kinds)
-    return TypedCodec(annotation, name, decoder.decode, _fields_of(kinds))
+    convert = partial(msgspec.convert, type=annotation)
+    return TypedCodec(annotation, name, decoder.decode, convert, _fields_of(kinds))
 
 
 class TypedCodec:
-    """Decodes JSON to one type, checked field by field."""
+    """Decodes JSON to one type, checked field by field.
+
+    `convert` makes it of plain values, as Avro or Protobuf gave them.
+    """
 
     content_type = "application/json"
 
     def __init__(
-        self, annotation: Any, name: str, decode: Callable[[bytes], Any], fields: dict[str, tuple[str, ...]]
+        self,
+        annotation: Any,
+        name: str,
+        decode: Callable[[bytes], Any],
+        convert: Callable[[Any], Any],
+        fields: dict[str, tuple[str, ...]],
     ) -> None:
         self._annotation = annotation
         self._fields = fields
         self.name = name
         self.decode = decode
-
-    def convert(self, value: Any) -> Any:
-        """Return plain values, as Avro or Protobuf gave them, as this type."""
-        import msgspec  # noqa: PLC0415
-
-        return msgspec.convert(value, self._annotation)
+        self.convert = convert
 
     def encode(self, value: Any) -> bytes:
         """Return a value as JSON."""

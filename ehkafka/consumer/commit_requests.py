@@ -15,6 +15,7 @@ from ehkafka.consumer.carried_facts import without_metadata
 from ehkafka.progress.commits import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,11 +25,7 @@ Answer = tuple[KafkaError | None, list[KafkaPartition]]
 """The error of the whole request, and the partitions, each with its own: what `on_commit` gets."""
 
 
-_NOT_A_MEMBER = {
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - see below
-}
+_NOT_A_MEMBER = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, ClientCode.ASSIGNMENT_LOST}
 """What the broker says where the partitions of the assignment are not this consumer's any more."""
 
 AS_MARKED = Position(0, OFFSET_INVALID)
@@ -59,7 +56,7 @@ class CommitRequest:
             error = KafkaError(last.code(), f"Commit failed: {last.str()}")
         if self.is_bare and error is not None and error.code() in _NOT_A_MEMBER:
             # librdkafka, which knows of some of these before the broker says it, has a name for all of them.
-            lost = KafkaError._ASSIGNMENT_LOST  # noqa: SLF001 - librdkafka's own codes start with _
+            lost = ClientCode.ASSIGNMENT_LOST
             return KafkaError(lost, f"Commit failed: {KafkaError(lost).str()}"), []
         return error, partitions
 

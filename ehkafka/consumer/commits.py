@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError
 
 from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, OneRequest
 from ehkafka.progress.committer import names_metadata
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections import deque
@@ -120,7 +121,7 @@ class CommitSender:
 
     def drop(self, partitions: Sequence[TopicPartition]) -> None:
         """Give up what waits for partitions that were lost."""
-        error = KafkaError(KafkaError._ASSIGNMENT_LOST)  # noqa: SLF001 - librdkafka's own codes start with _
+        error = KafkaError(ClientCode.ASSIGNMENT_LOST)
         with self._access.lock:
             self._report(self._waiting.drop(partitions, error))
             self._note_waiting()
@@ -147,7 +148,7 @@ class CommitSender:
 
     def closed(self) -> None:
         """The consumer has gone: tell so to each who still waits for an answer."""
-        gone = KafkaError(KafkaError._DESTROY)  # noqa: SLF001 - see `drop`
+        gone = KafkaError(ClientCode.DESTROY)
         with self._access.lock:
             in_flight, self._in_flight = self._in_flight, None
             for request in (in_flight, self._take()):
@@ -348,7 +349,7 @@ class CommitSender:
 
 
 def _interrupted() -> KafkaError:
-    return KafkaError(KafkaError._FAIL, "the commit was interrupted")  # noqa: SLF001 - librdkafka's own
+    return KafkaError(ClientCode.FAIL, "the commit was interrupted")
 
 
 def _plain(answer: Answer) -> Answer:

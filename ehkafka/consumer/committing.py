@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.consumer.commit_requests import AS_MARKED, CommitRequest
 from ehkafka.consumer.positions import behind, position_of
 from ehkafka.progress.commits import as_offset
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -75,7 +76,7 @@ class Committing:
     def _commit_nothing(self, ask: CommitRequest, *, is_asynchronous: bool) -> None:
         """Answer a commit when nothing is to be committed, as librdkafka does."""
         self._internals.access.refuse_while_closing()
-        nothing: Any = KafkaError._NO_OFFSET  # noqa: SLF001 - librdkafka's own codes start with _
+        nothing: Any = ClientCode.NO_OFFSET
         if not is_asynchronous:
             raise KafkaException(KafkaError(nothing, "Commit failed: Local: No offset stored"))
         if self._internals.commits is not None:

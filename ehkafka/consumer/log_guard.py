@@ -25,6 +25,7 @@ from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import witness_properties
 from ehkafka.progress.metadata import NOTHING_KNOWN, facts_of
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.settings.secret import HiddenProperties
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class LogGuard:
 
     def note_error(self, error: KafkaError) -> None:
         """Take an error of the client: brokers that were away may come back with another log."""
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - librdkafka's own codes start with _
+        if error.code() == ClientCode.ALL_BROKERS_DOWN:
             self._watch.ask_soon()
 
     def check(self, now_s: float) -> dict[TopicPartition, int]:

@@ -17,6 +17,7 @@ from ehkafka.embedded.mock_cluster import EmbeddedBrokerError
 from ehkafka.embedded.numbers import is_whole
 from ehkafka.embedded.requests import ApiKey, check_api_key, check_code
 from ehkafka.errors import ConfigurationError
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 # What a variadic C function takes: two numbers for each answer.
 _TIMES_MAX: Final = 500
-_WITH_METADATA: Final = frozenset({KafkaError.NO_ERROR, KafkaError._TRANSPORT})  # noqa: SLF001 - its public name
+_WITH_METADATA: Final = frozenset({KafkaError.NO_ERROR, ClientCode.TRANSPORT})
 
 
 class AnswerQueues:
@@ -94,5 +95,5 @@ def _check_effect(api_key: ApiKey, codes: Iterable[int]) -> None:
     if api_key == ApiKey.METADATA and not _WITH_METADATA.issuperset(codes):
         raise ConfigurationError(
             "A metadata request cannot be answered with an error as a whole. "
-            "Use set_topic_error(), or KafkaError._TRANSPORT to close the connection."
+            "Use set_topic_error(), or ClientCode.TRANSPORT to close the connection."
         )

@@ -11,6 +11,8 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import Consumer, TopicPartition
 
+from ehkafka.records.client_codes import ClientCode
+
 _TIMEOUT_S = 10.0
 # The broker answers a fetch without records only after this wait, which the end of a log is known by.
 _WAIT = {"fetch.wait.max.ms": 10}
@@ -49,4 +51,4 @@ class ReadingConsumer(Consumer):
                     return int(message.offset() or 0)
         finally:
             reader.close()
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - its public name
+        raise KafkaException(KafkaError(ClientCode.TIMED_OUT))

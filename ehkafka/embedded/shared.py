@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ehkafka.embedded.broker import EmbeddedBroker, check_count, check_topics
+from ehkafka.embedded.mock_cluster import EmbeddedBrokerError
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ehkafka.embedded.broker import EmbeddedBroker
 
 # Kafka's protocol; its name in the client would have to be imported from there.
 _TOPIC_ALREADY_EXISTS = 36
@@ -34,8 +34,6 @@ class SharedBroker:
     """One embedded broker for all who hold the endpoint; `partitions` is what a new topic gets."""
 
     def __init__(self, topics: Mapping[str, int], partitions: int) -> None:
-        from ehkafka.embedded.broker import check_count, check_topics  # noqa: PLC0415 - tests and demos only
-
         check_topics(topics)
         check_count(partitions, "A topic")
         self._lock = threading.Lock()
@@ -110,8 +108,6 @@ class SharedBroker:
                 "the embedded endpoint was closed and its records are gone; make a new Endpoint.embedded()"
             )
         if self._broker is None:
-            from ehkafka.embedded.broker import EmbeddedBroker  # noqa: PLC0415 - tests and demos only
-
             broker = EmbeddedBroker(self._topics)
             broker.start()
             self._broker = broker
@@ -119,8 +115,6 @@ class SharedBroker:
 
 
 def _create(broker: EmbeddedBroker, topic: str, partitions: int) -> None:
-    from ehkafka.embedded.mock_cluster import EmbeddedBrokerError  # noqa: PLC0415 - tests and demos only
-
     try:
         broker.create_topic(topic, partitions)
     except EmbeddedBrokerError as refusal:

@@ -62,33 +62,34 @@ def produce(
         if error is not None:
             refused.append(error)
 
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 1,
-            "message.timeout.ms": int(timeout_s * 1000),
-            **(properties or {}),
-        }
-    )
+    own = {"linger.ms": 1, "message.timeout.ms": int(timeout_s * 1000)}
+    producer = Producer({"bootstrap.servers": bootstrap, **own, **(properties or {})})
     options: dict[str, Any] = {
+        "topic": topic,
         "partition": _ANY_PARTITION if partition is None else partition,
         "headers": list(headers.items()) if isinstance(headers, Mapping) else headers,
         "timestamp": _NOW if timestamp_ms is None else timestamp_ms,
         "on_delivery": delivered,
     }
-    deadline_s = time.monotonic() + timeout_s
-    count = 0
-    for key, value in records:
-        _enqueue(producer, deadline_s, topic=topic, key=key, value=value, **options)
-        count += 1
-    # A second more than the records have: their own time-out carries the reason.
-    left = producer.flush(max(0.0, deadline_s - time.monotonic()) + 1.0)
-    if refused or left:
+    count = _produce_all(producer, records, options, time.monotonic() + timeout_s)
+    if left := len(refused) + len(producer):
         reason = f"{refused[0].name()} ({refused[0].str()})" if refused else f"no answer in {timeout_s:g} s"
         raise EndpointError(
-            f"{len(refused) + left} of {count} records for topic {topic} were not acknowledged: {reason}. "
+            f"{left} of {count} records for topic {topic} were not acknowledged: {reason}. "
             "Check that the topic and the partition exist and that the broker is reachable."
         )
+    return count
+
+
+def _produce_all(
+    producer: Producer, records: Iterable[KeyAndValue], options: Mapping[str, Any], deadline_s: float
+) -> int:
+    count = 0
+    for key, value in records:
+        _enqueue(producer, deadline_s, key=key, value=value, **options)
+        count += 1
+    # A second more than the records have: their own time-out carries the reason.
+    producer.flush(max(0.0, deadline_s - time.monotonic()) + 1.0)
     return count
 
 
@@ -117,14 +118,8 @@ def commits(
 ) -> list[TopicPartition]:
     """Return the group's commit of each partition, metadata included, in partition order."""
     check_group(group)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "enable.auto.commit": False,
-            **(properties or {}),
-        }
-    )
+    own = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer(own | dict(properties or {}))
     try:
         known = consumer.list_topics(str(topic), timeout=timeout_s).topics[str(topic)]
         if known.error is not None:

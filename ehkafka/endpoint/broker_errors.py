@@ -5,7 +5,7 @@ On the poll thread. What librdkafka fixes itself is reported as an event and no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -13,6 +13,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
 from ehkafka.events.partition import cannot_read
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
@@ -23,19 +24,15 @@ if TYPE_CHECKING:
 
 LOOKUP_TIMEOUT_S = 5.0
 
-# librdkafka's own codes start with an underscore. Errors differ by code alone: `==` of a `KafkaError`
+# Errors differ by code alone: `==` of a `KafkaError`
 # and a text leaves an exception set in C, and the next call of anything fails.
-_FENCED = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED}  # noqa: SLF001
+_FENCED = {KafkaError.FENCED_INSTANCE_ID, ClientCode.FENCED}
 # Of one partition: its next offset is not in the log.
-NO_SUCH_OFFSET = {
-    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
-    KafkaError.OFFSET_OUT_OF_RANGE,
-    KafkaError._LOG_TRUNCATION,  # noqa: SLF001
-}
+NO_SUCH_OFFSET = {ClientCode.AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, ClientCode.LOG_TRUNCATION}
 _NO_SUCH_TOPIC = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    ClientCode.UNKNOWN_TOPIC,
+    ClientCode.UNKNOWN_PARTITION,
     KafkaError.UNKNOWN_TOPIC_ID,
 }
 _DENIED = {
@@ -43,27 +40,27 @@ _DENIED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
-ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
+ALL_BROKERS_DOWN = ClientCode.ALL_BROKERS_DOWN
 # Connection errors that librdkafka keeps trying to fix for as long as it takes; the app hears of them.
 MAY_RECOVER = {
-    ALL_BROKERS_DOWN,
-    KafkaError._AUTHENTICATION,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
-    KafkaError._SSL,  # noqa: SLF001
+    ClientCode.ALL_BROKERS_DOWN,
+    ClientCode.AUTHENTICATION,
+    ClientCode.RESOLVE,
+    ClientCode.SSL,
 }
 # Of these, the ones that tell why nothing can be reached.
 EXPLAINING = MAY_RECOVER - {ALL_BROKERS_DOWN}
 # Of one batch: its checksum, compression or format cannot be read, or it is larger than a client may fetch.
 _OF_A_BATCH = {
-    KafkaError._BAD_MSG,  # noqa: SLF001
-    KafkaError._BAD_COMPRESSION,  # noqa: SLF001
-    KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001
-    KafkaError._CRIT_SYS_RESOURCE,  # noqa: SLF001
+    ClientCode.BAD_MSG,
+    ClientCode.BAD_COMPRESSION,
+    ClientCode.NOT_IMPLEMENTED,
+    ClientCode.CRIT_SYS_RESOURCE,
     KafkaError.INVALID_MSG,
     KafkaError.INVALID_MSG_SIZE,
     KafkaError.MSG_SIZE_TOO_LARGE,
 }
-_NO_FAILED_FETCH = {KafkaError._PARTITION_EOF, *NO_SUCH_OFFSET, *_NO_SUCH_TOPIC, *_DENIED, *_FENCED}  # noqa: SLF001
+_NO_FAILED_FETCH = {ClientCode.PARTITION_EOF, *NO_SUCH_OFFSET, *_NO_SUCH_TOPIC, *_DENIED, *_FENCED}
 
 
 class FailedFetch(NamedTuple):
@@ -113,7 +110,7 @@ def refused(error: KafkaError) -> EhkafkaError | None:
     """Return the error that ends the app where waiting cures nothing; else None."""
     code = error.code()
     # What the error callback is given for a fatal error does not call itself fatal.
-    is_fatal = error.fatal() or code == KafkaError._FATAL  # noqa: SLF001
+    is_fatal = error.fatal() or code == ClientCode.FATAL
     if code in _FENCED or (is_fatal and "fenced" in error.str().lower()):
         return FencedError(
             f"The group fenced this process: {describe_error(error)} "
@@ -137,7 +134,7 @@ def unreachable(
     tried = f"{addresses} could not be reached within {seconds(waited_s)}"
     if (known := next((each for each in reported if each.code() in EXPLAINING), None)) is not None:
         return EndpointError(f"{tried}: {ended(describe_error(known))}")
-    broken = next((each for each in reported if each.code() == KafkaError._TRANSPORT), None)  # noqa: SLF001
+    broken = next((each for each in reported if each.code() == ClientCode.TRANSPORT), None)
     if broken is None and isinstance(refusal, KafkaException):
         broken = refusal.args[0]
     why = f": {' '.join(broken.str().split())}" if broken is not None else ""
@@ -145,6 +142,14 @@ def unreachable(
         f"{ended(tried + why)} Check the address and its port (Event Hubs: 9093; its emulator and many "
         "brokers: 9092), that the broker runs, and what firewall or private endpoint lies between."
     )
+
+
+# What to do about a handler's own topic, one for dead letters, one for outputs.
+_MISSING: Final = (
+    "Create it or correct the handler's topic.",
+    "Dead letters go there: create it or correct on_failure=DeadLetter(…).",
+    "A handler's outputs go there: create it or correct to=.",
+)
 
 
 def missing_topics(
@@ -166,18 +171,15 @@ def missing_topics(
         known = consumer.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
         raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
-    missing, unaddressed, unsendable = (
-        sorted(topic for topic in asked if topic not in known or known[topic].error is not None)
-        for asked in (topics, letters, outputs)
-    )
-    if not (missing or unaddressed or unsendable):
+    lacking = [
+        (missing, fix)
+        for asked, fix in zip((topics, letters, outputs), _MISSING, strict=True)
+        if (missing := sorted(one for one in asked if one not in known or known[one].error is not None))
+    ]
+    if not lacking:
         note_partitions({topic: len(known[topic].partitions) for topic in topics})
         return None
-    fix = "Create it or correct the handler's topic."
-    if not (missing or unaddressed):
-        missing, fix = unsendable, "A handler's outputs go there: create it or correct to=."
-    elif not missing:
-        missing, fix = unaddressed, "Dead letters go there: create it or correct on_failure=DeadLetter(…)."
+    missing, fix = lacking[0]
     there = sorted(topic for topic in known if not topic.startswith("__"))
     shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"
     return TopicNotFoundError(

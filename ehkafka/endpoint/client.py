@@ -23,6 +23,7 @@ from ehkafka.endpoint.properties.names import is_secret
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 from ehkafka.wording.line import printable
+from ehkafka.wording.secrets import STRUCK, struck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 _Client = TypeVar("_Client")
 
 _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
-_KEY_IN_TEXT = re.compile(r"(SharedAccessKey\s*=\s*)[^;\s\"']+", re.IGNORECASE)
 
 
 def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> Consumer:
@@ -90,7 +90,7 @@ def check_client_version(client: str | None = None, library: str | None = None) 
 def describe_error(error: KafkaError) -> str:
     """Return the error's name and text with its usual cause and the next step, in one line."""
     # The broker's own words may be among them: nothing that steers a terminal gets through.
-    shown = printable(" ".join(_KEY_IN_TEXT.sub(r"\1***", error.str()).split()))
+    shown = printable(" ".join(struck(error.str()).split()))
     return f"{error.name()} ({shown}): {CAUSES.get(error.name(), CAUSE_UNKNOWN)}"
 
 
@@ -136,8 +136,8 @@ def _struck(text: str, properties: Mapping[str, Any]) -> str:
     for name, value in properties.items():
         # A shorter one would strike out half of the sentence.
         if is_secret(name, value) and isinstance(value, str) and len(value) >= 4:
-            text = text.replace(value, "***")
-    return _KEY_IN_TEXT.sub(r"\1***", text)
+            text = text.replace(value, STRUCK)
+    return struck(text)
 
 
 def _text(version: object) -> str:

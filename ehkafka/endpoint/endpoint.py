@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_embedded, is_event_hubs_host, is_loopback, listed
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.keys.connection_string import ConnectionString
+from ehkafka.endpoint.keys.rotation import RotatingCredential
+from ehkafka.endpoint.keys.source import credential_source
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
 from ehkafka.endpoint.properties.refusals import check_trust
 from ehkafka.endpoint.recipe import Recipe
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from ehkafka.embedded.shared import Loan, SharedBroker
     from ehkafka.endpoint.entra.entra import EntraConnection
     from ehkafka.endpoint.entra.token_source import TokenSource
-    from ehkafka.endpoint.keys.rotation import RotatingCredential
     from ehkafka.endpoint.properties.names import Value
 
 Kind = Literal["kafka", "event-hubs", "emulator", "embedded"]
@@ -118,10 +119,6 @@ class Endpoint(NeverPickled):
         for private DNS leads the namespace's name there. Raises `ConfigurationError` that never holds any
         part of the string.
         """
-        # Each way in loads what it needs: a process has one endpoint, of one kind.
-        from ehkafka.endpoint.keys.rotation import RotatingCredential  # noqa: PLC0415
-        from ehkafka.endpoint.keys.source import credential_source  # noqa: PLC0415
-
         source = credential_source(value)
         credential = None if source is None else RotatingCredential(source)
         parsed = credential.connection_string if credential is not None else ConnectionString.parse(value)

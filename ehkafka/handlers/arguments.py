@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.handlers.spec import named
 from ehkafka.records import Record
+from ehkafka.records.batch import Batch
+from ehkafka.records.payload_types import is_payload_type, is_structured
 from ehkafka.settings.secret import quoted
 from ehkafka.wording import ended
 
@@ -95,11 +97,7 @@ def _payload(
         found = asked[place].annotation if asked and place is not None else _NOT_GIVEN
     if place is None and not given:
         return None
-    if len(asked) > ARGUMENTS_MAX:
-        raise ConfigurationError(
-            f"it takes ({', '.join(one.name for one in asked)}), but is called with the record and its "
-            "payload at most: leave the others out, and open what else it needs in on_worker_start."
-        )
+    _refuse_more(asked)
     kind, optional = _without_none(found if value is None else value)
     from ehkafka.handlers.payload import Payload, codec_of_payload  # noqa: PLC0415 - of few apps
 
@@ -166,8 +164,6 @@ def _in_batch(asked: list[Asked], *, is_class: bool) -> Any:
     name, kind = asked[0].name, asked[0].type
     if "Batch[" in asked[0].unknown:
         raise ConfigurationError(asked[0].unknown)
-    from ehkafka.codecs.codec import is_payload_type  # noqa: PLC0415 - as above
-
     # A list of records is near enough to a batch of them.
     is_near = kind in (list, tuple) or any(map(_means_record, get_args(kind)))
     is_record = isinstance(kind, type) and issubclass(kind, Record)
@@ -181,8 +177,7 @@ def _in_batch(asked: list[Asked], *, is_class: bool) -> Any:
 
 
 def _is_batch(annotation: Any) -> bool:
-    room = sys.modules.get("ehkafka.records.batch")  # who names one has loaded it
-    return room is not None and (get_origin(annotation) or annotation) is room.Batch
+    return (get_origin(annotation) or annotation) is Batch
 
 
 def _refuse_forgotten(left_out: list[Asked]) -> None:
@@ -190,8 +185,6 @@ def _refuse_forgotten(left_out: list[Asked]) -> None:
     for one in left_out:
         if one.is_record or one.default is not None:
             continue
-        from ehkafka.codecs.codec import is_structured  # noqa: PLC0415 - as above
-
         if is_structured(one.type):
             raise ConfigurationError(
                 f"{one.name} has a default, and would be None for every record: leave it out. "
@@ -199,9 +192,15 @@ def _refuse_forgotten(left_out: list[Asked]) -> None:
             )
 
 
-def _refuse_raw(asked: list[Asked], *, is_given: bool) -> None:
-    from ehkafka.codecs.codec import is_payload_type  # noqa: PLC0415 - as above
+def _refuse_more(asked: list[Asked]) -> None:
+    if len(asked) > ARGUMENTS_MAX:
+        raise ConfigurationError(
+            f"it takes ({', '.join(one.name for one in asked)}), but is called with the record and its "
+            "payload at most: leave the others out, and open what else it needs in on_worker_start."
+        )
 
+
+def _refuse_raw(asked: list[Asked], *, is_given: bool) -> None:
     # What is surely no message. Other names have always been let through.
     if is_given or any(is_payload_type(one.type) for one in asked):
         raise ConfigurationError(
@@ -256,8 +255,6 @@ def _evaluated(annotation: Any, function: Any, more: Mapping[str, Any]) -> Any:
     try:
         return typing.get_type_hints(bearer, scope, names, include_extras=True)["it"]
     except NameError:
-        from ehkafka.records.batch import Batch  # noqa: PLC0415 - for batch handlers alone
-
         # Linters move what is only in annotations to type checkers' eyes: ours are known anyway.
         ours = {"Record": Record, "Batch": Batch, "ehkafka": SimpleNamespace(Record=Record, Batch=Batch)}
         names = {name: one for name, one in ours.items() if name not in scope} | names

@@ -89,14 +89,7 @@ class BatchCall:
         return results
 
     def _run(self, entries: Sequence[Entry]) -> Results | None:
-        unfit: dict[int, Result] = {}
-        if self._keys_fail:
-            keys = enumerate(entry[KEY] for entry in entries)
-            unfit = {
-                place: Failed(key.error)  # type: ignore[arg-type]
-                for place, key in keys
-                if isinstance(key, KeyFailure)
-            }
+        unfit = self._without_key(entries) if self._keys_fail else {}
         # On the batch's own thread, not on the loop of a coroutine.
         records = None if self._decode is None else self._records(entries)
         values = [] if records is None else self._decoded(entries, records, unfit)
@@ -127,6 +120,15 @@ class BatchCall:
             where = entry[EPOCH].partition, entry[MESSAGE].offset(), describe_key(entry[KEY])
             self._emit(RecordSkipped(*where, self._number(entry), reason))
         return results
+
+    @staticmethod
+    def _without_key(entries: Sequence[Entry]) -> dict[int, Result]:
+        keys = enumerate(entry[KEY] for entry in entries)
+        return {
+            place: Failed(key.error)  # type: ignore[arg-type]
+            for place, key in keys
+            if isinstance(key, KeyFailure)
+        }
 
     def _decoded(
         self, entries: Sequence[Entry], records: Sequence[Record], unfit: dict[int, Result]

@@ -11,11 +11,11 @@ import typing
 from collections import abc
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from ehkafka.codecs.codec import is_payload_type
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.arguments import returned_by
 from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.send import Send, is_output
+from ehkafka.records.payload_types import is_payload_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.codecs.codec import codec_for, is_payload_type
+from ehkafka.codecs.codec import codec_for
 from ehkafka.codecs.custom import ConvertingCodec, codec_of
 from ehkafka.errors import ConfigurationError
+from ehkafka.records.payload_types import is_payload_type
 from ehkafka.records.signals import RecordSignal, RejectRecord
 
 if TYPE_CHECKING:

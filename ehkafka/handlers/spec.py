@@ -229,23 +229,12 @@ class HandlerSpec:
     def mistakes(self) -> dict[str, bool]:
         """Return what is wrong though each option is right by itself, and whether it is so."""
         kind, policy, waits = self.function, self.on_failure, self.acknowledged
-        forks = isinstance(self.workers, Processes)
         holds = "Hold()" if isinstance(policy, Hold) else ""
         if isinstance(policy, DeadLetter) and policy.after != "continue":
             holds = f"DeadLetter(after={policy.after!r})"
         letters = policy.to if isinstance(policy, DeadLetter) and policy.to in self.topics else None
-        return {
-            "workers=Processes(…): raw=True hands over confluent's Message, which cannot be pickled for "
-            "them; take the Record, which has the same methods, or threads: workers=16.": forks and self.raw,
-            "workers=Processes(…): a class handler keeps an instance for each partition, and processes share "
-            "them; use a function, with what it keeps opened in on_worker_start, or threads: "
-            "workers=16.": forks and self.is_class,
-            "workers=Processes(…): an async def needs an event loop, and processes have none; use a plain "
-            "function, which opens its clients in on_worker_start, or threads: "
-            "workers=16.": forks and self.is_async,
-            "workers=Processes(…): a lambda, or a function inside another one, cannot be pickled for them: "
-            "they import it by name; put it at the top level of a module, or use threads: "
-            "workers=16.": forks and is_nameless(kind),
+        apart = self._mistakes_of_processes() if isinstance(self.workers, Processes) else {}
+        return apart | {
             "the class has no method process(record): give it one, or decorate a function.": self.is_class
             and not callable(self.called),
             "its open() or close() is an async def, but is called on the hook thread, where no event loop "
@@ -262,6 +251,21 @@ class HandlerSpec:
             f"on_failure={holds} is to stop a key's next records, but these run before its outputs are "
             "acknowledged: give acknowledged='before_next' as well, or another "
             "on_failure.": bool(holds and self.to) and waits == "before_commit",
+        }
+
+    def _mistakes_of_processes(self) -> dict[str, bool]:
+        return {
+            "workers=Processes(…): raw=True hands over confluent's Message, which cannot be pickled for "
+            "them; take the Record, which has the same methods, or threads: workers=16.": self.raw,
+            "workers=Processes(…): a class handler keeps an instance for each partition, and processes share "
+            "them; use a function, with what it keeps opened in on_worker_start, or threads: "
+            "workers=16.": self.is_class,
+            "workers=Processes(…): an async def needs an event loop, and processes have none; use a plain "
+            "function, which opens its clients in on_worker_start, or threads: "
+            "workers=16.": self.is_async,
+            "workers=Processes(…): a lambda, or a function inside another one, cannot be pickled for them: "
+            "they import it by name; put it at the top level of a module, or use threads: "
+            "workers=16.": is_nameless(self.function),
         }
 
     def _check_functions(self, where: str) -> None:

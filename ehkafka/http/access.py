@@ -54,6 +54,19 @@ HOW_TO: Final = (
     f"Give the app a token: EHKAFKA_HTTP_TOKEN, {TOKEN_FILE_VARIABLE} or --http-token-file, and send it as "
     "`Authorization: Bearer …`."
 )
+WITHOUT_TOKEN: Final = (
+    401,
+    "token",
+    "This needs the token: enter it on the page, or send `Authorization: Bearer …`.",
+)
+UNKNOWN_HOST: Final = (
+    421,
+    "host",
+    (
+        "This server is not known by that host name. Call it by its address, or name it with "
+        "--http-host or EHKAFKA_HTTP_HOSTS."
+    ),
+)
 TOO_MANY: Final = (429, "token", "Too many wrong tokens came from this address. Try again in a minute.")
 # Where a request's scope has whether it carries the token.
 HAS_TOKEN: Final = "ehkafka.has_token"  # noqa: S105 - the name of a fact
@@ -174,39 +187,24 @@ class AccessRules:
         self, method: str, path: str, headers: Headers, *, has_token: bool | None
     ) -> tuple[int, str, str] | None:
         """Return status, reason and text of why a request is refused; None where it may go on."""
+        reads = method in ("GET", "HEAD")
         if path in OPEN:
-            return None if method in ("GET", "HEAD") else (405, "method", "Only GET is answered here.")
+            return None if reads else (405, "method", "Only GET is answered here.")
         if not self._knows(headers.get("host", "")):
-            return (
-                421,
-                "host",
-                (
-                    "This server is not known by that host name. Call it by its address, or name it with "
-                    "--http-host or EHKAFKA_HTTP_HOSTS."
-                ),
-            )
+            return UNKNOWN_HOST
         if not _is_own(headers):
             return 403, "origin", "Only this server's own page may ask this."
-        if (
-            method not in ("GET", "HEAD")
-            and headers.get("content-type", "").partition(";")[0] != "application/json"
-        ):
+        if not reads and headers.get("content-type", "").partition(";")[0] != "application/json":
             return 415, "content", "Send JSON, with content-type: application/json."
         if has_token is None:
             return TOO_MANY
         if path.startswith(PUBLIC) or path == LOGIN:
             return None
-        if method in ("GET", "HEAD") and self._is_loopback:
+        if reads and self._is_loopback:
             return None
         if self._token is None:
             return 403, "token", f"This needs a token, and none is set. {HOW_TO}"
-        if not has_token:
-            return (
-                401,
-                "token",
-                "This needs the token: enter it on the page, or send `Authorization: Bearer …`.",
-            )
-        return None
+        return None if has_token else WITHOUT_TOKEN
 
     def _knows(self, host: str) -> bool:
         """Tell whether a Host header names this server: a name that is only pointed at it does not."""

@@ -274,16 +274,9 @@ def tiles(state: State, rates: Rates) -> list[dict[str, Any]]:
         ("oldest", "Oldest unfinished", "span", oldest and oldest["oldest"]["age_s"], where),
         ("waiting", "Keys waiting", "number", len(waiting) + left_out, held + unlisted),
     )
+    names = ("name", "heading", "kind", "value", "note")
     return [
-        {
-            "name": name,
-            "heading": heading,
-            "kind": kind,
-            "value": value,
-            "note": note,
-            "is_urgent": name == "waiting" and blocking > 0,
-        }
-        for name, heading, kind, value, note in found
+        dict(zip(names, one, strict=True), is_urgent=one[0] == "waiting" and blocking > 0) for one in found
     ]
 
 

@@ -39,14 +39,9 @@ def boot_of(
     what cannot travel.
     """
     endpoint, settings = laid
-    for name, value in settings.items():
-        _pickled(dict(value) if name in PROPERTIES else value, f"the setting {name}", reference)
     plain = {name: dict(value) if name in PROPERTIES else value for name, value in settings.items()}
-    made_of = None
-    if endpoint is not None:
-        recipe = endpoint.recipe
-        given = _pickled(dict(recipe.given), f"what Endpoint.{recipe.factory} was given", reference)
-        made_of = (recipe.factory, given)
+    for name, value in plain.items():
+        _pickled(value, f"the setting {name}", reference)
     main = main_module("ehkafka-member")
     if reference.module != MAIN:
         main = {name: value for name, value in main.items() if not name.startswith("init_main")}
@@ -55,7 +50,7 @@ def boot_of(
         "main": main,
         # These two are pickles: they may name the user's functions, which are there after the import.
         "laid": _pickled(plain, "a setting", reference),
-        "endpoint": made_of,
+        "endpoint": None if endpoint is None else _recipe(endpoint, reference),
         "instance_id": instance_id,
         "registered": registered,
         "run": run,
@@ -66,6 +61,13 @@ def boot_of(
         "cores": (),
         "ends": {},
     }
+
+
+def _recipe(endpoint: Endpoint, reference: Reference) -> tuple[str, bytes]:
+    recipe = endpoint.recipe
+    return recipe.factory, _pickled(
+        dict(recipe.given), f"what Endpoint.{recipe.factory} was given", reference
+    )
 
 
 def packed(boot: Mapping[str, Any], number: int, *, is_first: bool) -> bytes:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import MembersAdvice
+from ehkafka.handlers.output_types import check_output_types
 from ehkafka.members.boot import boot_of
 from ehkafka.members.cores import one_each, usable_cores
 from ehkafka.members.count import members_to_start, usable_members
@@ -82,8 +83,6 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> M
     """Return what the supervisor is to do. Raises what is wrong."""
     settings = app.settings
     check_recovery(app.specs, settings.on_parked_full)
-    from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
-
     check_output_types(app.specs)
     # Before the broker is asked: what cannot travel is wrong whatever that says.
     laid, of_endpoint = dict(wanted.laid[1]), wanted.laid[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.telemetry.snapshot import Health, Snapshot
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import MirrorState
     from ehkafka.telemetry.snapshot import HandlerSnapshot, MemberSnapshot
 
-_COUNTED = ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
+_COUNTED = tuple(
+    f"{name}_records" for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
+)
 
 
 def summed(
@@ -34,13 +36,7 @@ def summed(
     counts = Counter(counters)
     for one in there:
         counts.update(one.counters)
-    running = [one for one in there if one.state == "running"]
     partitions = sorted((p for one in there for p in one.partitions), key=lambda p: p.partition)
-    totals = {
-        f"{name}_records": ended.get(f"{name}_records", 0)
-        + sum(getattr(one, f"{name}_records") for one in there)
-        for name in _COUNTED
-    }
     return Snapshot(
         group=group,
         endpoint=endpoint,
@@ -53,20 +49,27 @@ def summed(
         is_throttled=any(one.is_throttled for one in there),
         overdue=tuple(call for one in there for call in one.overdue),
         outliving=tuple(call for one in there for call in one.outliving),
-        broker_silence_s=max((one.broker_silence_s for one in running), default=0.0),
-        is_cut_off=any(one.is_cut_off for one in running),
-        is_standby=bool(running) and all(one.is_standby for one in running),
-        lost_s=max((one.lost_s for one in running if one.lost_s is not None), default=None),
-        lost_partitions=sum(one.lost_partitions for one in running),
         mirror=_worst(one.mirror for one in there),
         members=tuple(members),
         handlers=_joined_handlers(there),
-        poll_gap_s=max((one.poll_gap_s for one in running), default=0.0),
         token_valid_s=min((s for one in there if (s := one.token_valid_s) is not None), default=None),
         unacknowledged_outputs=_sum(one.unacknowledged_outputs for one in there),
         unacknowledged_messages=_sum(one.unacknowledged_messages for one in there),
-        **totals,
+        **_polled([one for one in there if one.state == "running"]),
+        **{name: ended.get(name, 0) + sum(getattr(one, name) for one in there) for name in _COUNTED},
     )
+
+
+def _polled(running: Sequence[Snapshot]) -> dict[str, Any]:
+    """Return what poll threads know of brokers and group."""
+    return {
+        "poll_gap_s": max((one.poll_gap_s for one in running), default=0.0),
+        "broker_silence_s": max((one.broker_silence_s for one in running), default=0.0),
+        "is_cut_off": any(one.is_cut_off for one in running),
+        "is_standby": bool(running) and all(one.is_standby for one in running),
+        "lost_s": max((one.lost_s for one in running if one.lost_s is not None), default=None),
+        "lost_partitions": sum(one.lost_partitions for one in running),
+    }
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
@@ -104,8 +107,7 @@ def _sum_of_bounds(one: tuple[int, int] | None, other: tuple[int, int] | None) -
 
 def counts_of(snapshot: Snapshot | None) -> Counter[str]:
     """Return what of a snapshot counts on after its process has ended."""
-    names = [f"{name}_records" for name in _COUNTED]
-    return Counter() if snapshot is None else Counter({name: getattr(snapshot, name) for name in names})
+    return Counter() if snapshot is None else Counter({name: getattr(snapshot, name) for name in _COUNTED})
 
 
 def joined(healths: Iterable[Health]) -> Health:

@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.broker_errors import NO_SUCH_OFFSET, failed_fetch
 from ehkafka.positions.witness import witness_properties
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,7 +89,7 @@ def _is_answer(message: Message) -> bool:
     error, failed = message.error(), failed_fetch(message)
     if failed is not None:
         return failed.is_batch
-    return error is None or error.code() in {KafkaError._PARTITION_EOF, *_FOR_GOOD}  # noqa: SLF001 - librdkafka's
+    return error is None or error.code() in {ClientCode.PARTITION_EOF, *_FOR_GOOD}
 
 
 def _taken(message: Message, offset: int) -> Blocking | None:

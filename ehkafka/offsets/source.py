@@ -58,7 +58,7 @@ MIRROR_FORMS: Final = f"{_CONTAINERS} or a folder"
 
 
 def open_source(
-    where: str, *, credential: str | None = None, client_id: str | None = None, new_folder: bool = False
+    where: str, credential: str | None = None, client_id: str | None = None, *, new_folder: bool = False
 ) -> CheckpointStore:
     """Return the store that a person named. Raises `ConfigurationError`.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, Final
 
-from ehkafka.codecs.codec import is_structured
+from ehkafka.records.payload_types import is_structured
 
 
 class _OwnKey:

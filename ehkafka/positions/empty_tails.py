@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.positions.client_fetches import Silence
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -66,7 +66,7 @@ def empty_tails(
             # The end of a log, which this client tells as an error, is what we ask about. Any other error of
             # a partition says that there may be something: a batch that cannot be read is no empty tail.
             error = message.error()
-            if error is None or error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's code
+            if error is None or error.code() != ClientCode.PARTITION_EOF:
                 silence.begin_anew()
                 partition = TopicPartition(message.topic(), message.partition())  # type: ignore[arg-type]
                 full |= {partition} if error is None else set()

@@ -29,6 +29,7 @@ from ehkafka.positions.log_bounds import (
 from ehkafka.positions.without_commit import KnownStarts
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -148,7 +149,7 @@ class PositionFinder:
         """Return how long the next answer may take. Raises `KafkaException` where no time is left."""
         left_s = self._ends_s - time.monotonic()
         if left_s <= 0:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own code
+            raise KafkaException(KafkaError(ClientCode.TIMED_OUT))
         return min(most_s, left_s)
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> StartPositions:

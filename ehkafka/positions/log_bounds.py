@@ -15,6 +15,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.start import fixed
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def unanswered(error: KafkaException, partitions: Collection[TopicPartition]) ->
     if (fatal := refused(error.args[0])) is not None:
         raise fatal from error
     # The client's word for partitions that none leads.
-    is_leaderless = error.args[0].code() == KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - the client's own
+    is_leaderless = error.args[0].code() == ClientCode.UNKNOWN_PARTITION
     problem = "no broker leads it now" if is_leaderless else describe_error(error.args[0])
     why = f"the broker does not answer where to begin: {ended(problem)}"
     return dict.fromkeys(partitions, why)

@@ -12,13 +12,14 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.broker_errors import failed_fetch
 from ehkafka.endpoint.client import describe_error
 from ehkafka.positions.client_fetches import ClientFetches, Silence
 from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -137,7 +138,7 @@ class _Search:
 def _taken(message: Message) -> _Fetched | None:
     """Return what a message says; None for errors of no partition, which the client repairs itself."""
     error, failed = message.error(), failed_fetch(message)
-    if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
+    if error is None or error.code() == ClientCode.PARTITION_EOF:
         return _Fetched(message.offset())
     if failed is not None and failed.is_batch:
         return _Fetched(failed.offset, describe_error(error))

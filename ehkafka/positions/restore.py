@@ -122,8 +122,24 @@ class Restore:
 
         `left_s` is `PositionFinder.left_s`.
         """
-        commits: dict[TopicPartition, GroupCommit] = {}
         found: dict[TopicPartition, Restored] = {}
+        commits = self._commits_with_more(begins, found)
+        # First those that are known to have more: a source's time is bounded.
+        asked = sorted(
+            commits, key=lambda partition: (partition not in found, not commits[partition].is_ours)
+        )
+        if self._source is not None and asked:
+            self._ask(self._source, {partition: commits[partition] for partition in asked}, found)
+        try:
+            return self._inside_the_logs(consumer, found, left_s(BOUNDS_TIMEOUT_S)), {}
+        except KafkaException as error:
+            return {}, unanswered(error, found)
+
+    def _commits_with_more(
+        self, begins: Sequence[Begin], found: dict[TopicPartition, Restored]
+    ) -> dict[TopicPartition, GroupCommit]:
+        """Note what the commits say to be finished; return those that may not say all."""
+        commits: dict[TopicPartition, GroupCommit] = {}
         for begin in begins:
             if begin.committed is None and not begin.is_mirrored:
                 continue
@@ -137,16 +153,7 @@ class Restore:
                 if is_complete:
                     continue
             commits[partition] = GroupCommit(offset, _is_ours(begin, decoded))
-        # First those that are known to have more: a source's time is bounded.
-        asked = sorted(
-            commits, key=lambda partition: (partition not in found, not commits[partition].is_ours)
-        )
-        if self._source is not None and asked:
-            self._ask(self._source, {partition: commits[partition] for partition in asked}, found)
-        try:
-            return self._inside_the_logs(consumer, found, left_s(BOUNDS_TIMEOUT_S)), {}
-        except KafkaException as error:
-            return {}, unanswered(error, found)
+        return commits
 
     def _metadata_of(self, begin: Begin) -> CommitMetadata | Unusable | None:
         """Return what the metadata of the group's commit say; None where there are none, or no commit."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.broker_errors import NO_SUCH_OFFSET, failed_fetch
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,7 +128,7 @@ class _Check:
             kind, timestamp_ms = message.timestamp()
             known = kind != TIMESTAMP_NOT_AVAILABLE
             self._found(partition, Reading((message.offset() or 0, timestamp_ms) if known else None))
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own codes start with _
+        elif error.code() == ClientCode.PARTITION_EOF:
             end = message.offset() or 0
             self._ends.setdefault(partition, (end, time.monotonic()))
         elif error.code() in NO_SUCH_OFFSET:

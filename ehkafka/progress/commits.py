@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.records.client_codes import ClientCode
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -146,7 +148,7 @@ def _refusal(failed: Exception) -> KafkaError:
     """Return the error of a call; an exception of any other kind, as of a closed client, is one as well."""
     if isinstance(failed, KafkaException):
         return failed.args[0]  # type: ignore[no-any-return]
-    return KafkaError(KafkaError._STATE, repr(failed))  # noqa: SLF001 - librdkafka's own code
+    return KafkaError(ClientCode.STATE, repr(failed))
 
 
 def _within(now: Callable[[], Answer], timeout_s: float) -> Answer | None:
@@ -197,9 +199,9 @@ _CLASSES = {
     KafkaError.REBALANCE_IN_PROGRESS: CommitError.REJOIN,
     KafkaError.ILLEGAL_GENERATION: CommitError.REJOIN,
     KafkaError.UNKNOWN_MEMBER_ID: CommitError.LOST,
-    KafkaError._ASSIGNMENT_LOST: CommitError.LOST,  # noqa: SLF001 - librdkafka's own codes start with _
+    ClientCode.ASSIGNMENT_LOST: CommitError.LOST,
     KafkaError.FENCED_INSTANCE_ID: CommitError.FENCED,
-    KafkaError._FENCED: CommitError.FENCED,  # noqa: SLF001
+    ClientCode.FENCED: CommitError.FENCED,
     KafkaError.OFFSET_METADATA_TOO_LARGE: CommitError.METADATA,
     KafkaError.TOPIC_AUTHORIZATION_FAILED: CommitError.DENIED,
     KafkaError.GROUP_AUTHORIZATION_FAILED: CommitError.DENIED,

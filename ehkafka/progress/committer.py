@@ -15,6 +15,7 @@ from ehkafka.errors import EhkafkaError, EndpointError, EngineError, FencedError
 from ehkafka.events import CommitAcknowledged, CommitFailed
 from ehkafka.progress.commits import CommitError, ConsumerCommits, classify
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def names_metadata(error: KafkaError | None, partitions: Sequence[KafkaPartition
 
 
 def _late(waited_s: float) -> KafkaError:
-    return KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds(waited_s)}")  # noqa: SLF001
+    return KafkaError(ClientCode.TIMED_OUT, f"no answer within {seconds(waited_s)}")
 
 
 # A synchronous commit is retried for metadata that was too long: once without it.

@@ -1,7 +1,8 @@
 """Records: what a handler sees, and what it may raise about it.
 
 `message` has the values that every room shares, `record` the `Record`, `batch` a handler's batch, `deferral`
-the token of a deferred record, `signals` what a handler raises instead of failing.
+the token of a deferred record, `signals` what a handler raises instead of failing. `payload_types` tells
+which annotations mean a payload, `client_codes` names librdkafka's own errors.
 """
 
 from __future__ import annotations

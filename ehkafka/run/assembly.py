@@ -17,6 +17,7 @@ from ehkafka.intake.log_watch import LogWatch, OwnedLogs
 from ehkafka.intake.max_age import AgeLimits
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.throttle import Throttle
+from ehkafka.intake.until_caught_up import CatchUpEnds
 from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
 from ehkafka.positions.start import check_start_topics
@@ -25,17 +26,16 @@ from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
+from ehkafka.transactions.saving import TransactionSaver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.progress.commits import CommitTransport
     from ehkafka.run.at_least_once import AtLeastOnce
-    from ehkafka.run.ending import RunUntil
     from ehkafka.run.exactly_once import ExactlyOnce
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring, MirrorParts
@@ -75,34 +75,17 @@ class Assembly:
 
         `commits` carries commits out where `delivery` does not; None: the consumer.
         """
-        app, settings, bus, now_s = self.app, self.app.settings, self.bus, self.app.clock.now_s
-        is_event_hubs = app.endpoint.is_event_hubs
-        ledger = CommitLedger(
-            commit_pacing(settings, is_event_hubs=is_event_hubs), unsays_nothing=bool(settings.exactly_once)
-        )
+        app, bus, now_s = self.app, self.bus, self.app.clock.now_s
+        ledger = self._ledger()
         saver = self._saver(ledger)
-        if delivery is not None:
-            saver.lowest = delivery.lowest
         owned = OwnedPartitions(saver)
-        log_watch = LogWatch(OwnedLogs(owned), logs.asker, time.monotonic)
-        committer = Committer(
-            ledger,
-            clock=now_s,
-            emit=bus.emit,
-            fatal=self.fail,
-            history=app.history,
-            saver=saver,
-            commits=commits if delivery is None else delivery.commits(ledger, owned.numbers),
-        )
-        mirror = mirroring.join(logs, committer)
-        lookups = Lookups(
-            disproved=log_watch.disproved if beyond is None else beyond(log_watch.disproved),
-            evidence=mirror.evidence,
-            without_commit=mirror.start.find,
-            is_known=mirror.start.is_known,
-        )
         if delivery is not None:
-            lookups = replace(lookups, undecided=delivery.undecided, is_old=delivery.is_old)
+            saver.lowest, commits = delivery.lowest, delivery.commits(ledger, owned.numbers)
+        log_watch = LogWatch(OwnedLogs(owned), logs.asker, time.monotonic)
+        committer = self._committer(ledger, saver, commits)
+        mirror = mirroring.join(logs, committer)
+        disproved = log_watch.disproved
+        lookups = _lookups(mirror, disproved if beyond is None else beyond(disproved), delivery)
         return IntakeContext(
             clock=now_s,
             emit=bus.emit,
@@ -110,21 +93,43 @@ class Assembly:
             fatal=self.fail,
             exit_now=self.exit_now,
             options=self._options(),
-            brokers=Brokers(
-                # What the brokers do goes by their time.
-                throttle=Throttle(time.monotonic, bus.emit),
-                contact=Contact(time.monotonic, settings.unreachable_s),
-                asker=logs.bounds_asker,
-                log_watch=log_watch,
-            ),
+            brokers=self._brokers(logs, log_watch),
             begins=self._begins(mirror, lookups),
-            flow=FlowControl(_flow_limits(settings)),
+            flow=FlowControl(_flow_limits(app.settings)),
             ledger=ledger,
             committer=committer,
             hook_threads=HookThreads(self.user_code_failed, bus.emit, now_s, app.partition_hooks),
             history=app.history,
             delivery=delivery,
             owned=owned,
+        )
+
+    def _ledger(self) -> CommitLedger:
+        settings = self.app.settings
+        pacing = commit_pacing(settings, is_event_hubs=self.app.endpoint.is_event_hubs)
+        return CommitLedger(pacing, unsays_nothing=bool(settings.exactly_once))
+
+    def _committer(
+        self, ledger: CommitLedger, saver: ProgressSaver, commits: CommitTransport | None
+    ) -> Committer:
+        return Committer(
+            ledger,
+            clock=self.app.clock.now_s,
+            emit=self.bus.emit,
+            fatal=self.fail,
+            history=self.app.history,
+            saver=saver,
+            commits=commits,
+        )
+
+    def _brokers(self, logs: LogIdentity, log_watch: LogWatch) -> Brokers:
+        # What the brokers do goes by their time.
+        now_s = time.monotonic
+        return Brokers(
+            throttle=Throttle(now_s, self.bus.emit),
+            contact=Contact(now_s, self.app.settings.unreachable_s),
+            asker=logs.bounds_asker,
+            log_watch=log_watch,
         )
 
     def _options(self) -> IntakeOptions:
@@ -151,7 +156,7 @@ class Assembly:
             restore=Restore(bus.emit, source=mirror.ranges),
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
-            catch_up_ends=None if app.until is None else _catch_up_ends(app.until),
+            catch_up_ends=None if app.until is None else CatchUpEnds(app.until.ends),
         )
 
     def _saver(self, ledger: CommitLedger) -> ProgressSaver:
@@ -159,8 +164,6 @@ class Assembly:
         what = metadata_bytes_max(is_event_hubs=self.app.endpoint.is_event_hubs), self.bus.emit
         if not settings.exactly_once:
             return ProgressSaver(*what, self.app.clock.now_s)
-        from ehkafka.transactions.saving import TransactionSaver  # noqa: PLC0415 - as for transactions
-
         return TransactionSaver(*what, self.app.clock.now_s, ledger.acknowledged)
 
     def _age_limits(self) -> AgeLimits | None:
@@ -183,6 +186,18 @@ def start_of(app: AppOptions) -> Callable[[str], Start]:
     return lambda topic: starts.get(topic, start)
 
 
+def _lookups(mirror: MirrorParts, disproved: IsDisproved, delivery: AnyDelivery | None) -> Lookups:
+    lookups = Lookups(
+        disproved=disproved,
+        evidence=mirror.evidence,
+        without_commit=mirror.start.find,
+        is_known=mirror.start.is_known,
+    )
+    if delivery is None:
+        return lookups
+    return replace(lookups, undecided=delivery.undecided, is_old=delivery.is_old)
+
+
 def _flow_limits(settings: Settings) -> FlowLimits:
     return FlowLimits(
         settings.backlog_records_max,
@@ -191,9 +206,3 @@ def _flow_limits(settings: Settings) -> FlowLimits:
         settings.parked_records_max,
         settings.parked_bytes_max,
     )
-
-
-def _catch_up_ends(until: RunUntil) -> CatchUpEnds:
-    from ehkafka.intake.until_caught_up import CatchUpEnds  # noqa: PLC0415 - most runs have no end
-
-    return CatchUpEnds(until.ends)

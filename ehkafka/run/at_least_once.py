@@ -30,22 +30,17 @@ if TYPE_CHECKING:
     from ehkafka.progress.commits import CommitTransport
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
+    from ehkafka.run.assembly import Assembly
     from ehkafka.run.options import AppOptions
 
 
 class AtLeastOnce(Delivery):
     """One sender delivers; its thread runs from the start of a run to its end."""
 
-    def __init__(
-        self,
-        app: AppOptions,
-        *,
-        emit: Callable[[Event], None],
-        on_death: Callable[[BaseException], None],
-        sender_of: Callable[[], OutputSender] | None = None,
-    ) -> None:
+    def __init__(self, run: Assembly, sender_of: Callable[[], OutputSender] | None = None) -> None:
         """`sender_of` gives a sender that may run already."""
-        self._on_death = on_death
+        app, emit = run.app, run.bus.emit
+        self._on_death = run.worker_died
         self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
         super().__init__(self._sender.outputs, TopicKinds((spec.to for spec in app.specs), emit))
 

@@ -11,12 +11,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN, EXPLAINING
+from ehkafka.endpoint.broker_errors import EXPLAINING
 from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem
 from ehkafka.intake.log_watch import refresh_s
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.recovery.failures import STOP
 from ehkafka.run.reach import Reach
 from ehkafka.wording import ended
@@ -183,7 +184,7 @@ class Connection:
         """Take an error that librdkafka keeps trying to fix. Poll thread."""
         if error.name() == "_AUTHENTICATION":
             self._credential.check_now()
-        if error.code() == ALL_BROKERS_DOWN:
+        if error.code() == ClientCode.ALL_BROKERS_DOWN:
             self._context.brokers.contact.note_down()
         self._errors.on_error(error)
 

@@ -30,17 +30,16 @@ from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-    from ehkafka.errors import EhkafkaError
-    from ehkafka.events import Event
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
+    from ehkafka.run.assembly import Assembly
     from ehkafka.run.options import AppOptions
 
 # A caller waits for its commit so much longer than the broker lets a transaction be open.
@@ -54,19 +53,12 @@ class ExactlyOnce(Delivery):
 
     is_exactly_once = True
 
-    def __init__(
-        self,
-        app: AppOptions,
-        *,
-        emit: Callable[[Event], None],
-        fatal: Callable[[EhkafkaError], None],
-        on_death: Callable[[BaseException], None],
-        is_stopping: Callable[[], bool],
-    ) -> None:
+    def __init__(self, run: Assembly) -> None:
         """Raise `ConfigurationError` for what cannot be sent exactly once."""
+        app, emit = run.app, run.bus.emit
         check_exactly_once(app)
         self._app = app
-        self._fatal = fatal
+        self._fatal = run.fail
         # No worker waits for room: its record could be the one that holds all the others back.
         super().__init__(Unacknowledged(waits=False), TopicKinds((spec.to for spec in app.specs), emit))
         self._id = transactional_id(app)
@@ -81,14 +73,14 @@ class ExactlyOnce(Delivery):
             make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
             transactional_id=self._id,
             timeout_s=timeout_s,
-            is_stopping=is_stopping,
+            is_stopping=run.is_stopping,
         )
         self._loop = TransactionLoop(
             self._held,
             self._producer,
             emit=emit,
-            fatal=fatal,
-            on_death=on_death,
+            fatal=run.fail,
+            on_death=run.worker_died,
             group=self._group,
             is_id_shared=app.settings.instance_id is not None,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),

@@ -30,13 +30,11 @@ if TYPE_CHECKING:
 
 def snapshot_of(runtime: Runtime) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per unfinished record."""
-    state, throttle, contact = (
-        runtime.state,
-        runtime.context.brokers.throttle,
-        runtime.context.brokers.contact,
-    )
-    partitions, outliving = pictures(runtime.context, runtime.routes.all)
-    tokens, delivery = runtime.app.endpoint.tokens, runtime.context.delivery
+    context, state = runtime.context, runtime.state
+    throttle, contact = context.brokers.throttle, context.brokers.contact
+    partitions, outliving = pictures(context, runtime.routes.all)
+    tokens, delivery = runtime.app.endpoint.tokens, context.delivery
+    is_empty = not (context.owned or context.owned.waiting)
     return Snapshot(
         group=runtime.app.settings.group,
         endpoint=runtime.app.endpoint.name,
@@ -51,9 +49,7 @@ def snapshot_of(runtime: Runtime) -> Snapshot:
         outliving=outliving,
         broker_silence_s=contact.silence_s,
         is_cut_off=contact.is_cut_off,
-        is_standby=contact.is_member
-        and not (runtime.context.owned or runtime.context.owned.waiting)
-        and state == "running",
+        is_standby=contact.is_member and is_empty and state == "running",
         lost_s=contact.lost_s,
         lost_partitions=contact.lost_partitions,
         socket_bytes=contact.socket_bytes,

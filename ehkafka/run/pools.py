@@ -24,6 +24,7 @@ from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.inbox import Inbox
 from ehkafka.records import record_type
 from ehkafka.workers.attempt_clock import AttemptClock
+from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
@@ -230,8 +231,4 @@ def cores_for(spec: HandlerSpec) -> int | None:
 
 def inbox_of(spec: HandlerSpec) -> type[Inbox]:
     """Return the kind of inbox that a handler's workers have."""
-    if not isinstance(spec.workers, Processes):
-        return Inbox
-    from ehkafka.workers.processes.inbox import ChildInbox  # noqa: PLC0415
-
-    return ChildInbox
+    return ChildInbox if isinstance(spec.workers, Processes) else Inbox

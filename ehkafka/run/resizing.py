@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import HandlerResized, UserCodeFailed
+from ehkafka.workers.auto_size import AutoSize, LoadSample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ehkafka.events import Event
     from ehkafka.intake.route import Route
-    from ehkafka.workers.auto_size import AutoSize
 
 # Between two looks at what an automatic number brings.
 CHECK_S: Final = 0.25
@@ -73,8 +73,6 @@ class Resizing:
         wanting = [(route, route.auto) for route in self._routes if route.auto is not None]
         if not wanting:
             return
-        from ehkafka.workers.auto_size import AutoSize  # noqa: PLC0415 - few handlers want it
-
         self._auto = {route.name: (route, AutoSize(bounds), bounds.first) for route, bounds in wanting}
         threading.Thread(target=self._main, name="ehkafka-auto", daemon=True).start()
 
@@ -91,8 +89,6 @@ class Resizing:
                     self._check(name, at_s, cpu_s)
 
     def _check(self, name: str, at_s: float, cpu_s: float) -> None:
-        from ehkafka.workers.auto_size import LoadSample  # noqa: PLC0415 - as in `start`
-
         if name not in self._auto or self._stopped.is_set():
             return
         route, auto, reported = self._auto[name]

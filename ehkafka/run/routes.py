@@ -11,10 +11,13 @@ from ehkafka.handlers.spec import is_batch
 from ehkafka.intake.route import Route
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
+from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.properties import output_bytes_max
 from ehkafka.records import record_type, sending_type
 from ehkafka.recovery.failures import Failures
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
+from ehkafka.recovery.refused_outputs import RefusedOutputs
 from ehkafka.run.pools import HandlerParts, cores_for, inbox_of, size_of
 from ehkafka.run.resizing import Resizing
 from ehkafka.workers.call_times import CallTimes
@@ -28,11 +31,8 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.decision import HoldHead
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.delivery import Delivery
-    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record, TopicPartition
     from ehkafka.recovery.letters.letters import LetterTargets
     from ehkafka.run.assembly import Assembly
@@ -138,26 +138,20 @@ def make_route(
         spec.check_backlog(run.app.settings)
     now_s = run.app.clock.now_s
     make_record = record_type(spec.headers, event_hubs=run.app.endpoint.is_event_hubs)
-    hub: Hub
-    outlet = None
+    outlet = rules = None
     if delivery is not None and spec.to:
-        hold = lambda *of: hub.hold_key(*of)  # noqa: E731, PLW0108 - the hub is made below
-        outlet = _make_outlet(run, delivery, spec, letters, make_record, hold)
+        rules = _refused_outputs(run, delivery, spec, letters, make_record)
+        outlet = _make_outlet(run, delivery, spec, rules)
         make_record = sending_type(make_record, outlet)
     keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
     pace = None if spec.rate_limit is None else Pace(spec.rate_limit, now_s)
     hub = Hub(_inboxes(spec, keys), now_s, pace)
+    if rules is not None and run.may_hold:
+        rules.hold = hub.hold_key
     failures = _failures(run, spec, hub, letters, make_record)
     if isinstance(spec.on_failure, DeadLetter):
         hub.inboxes.waiting.divert = failures.divert
-    deferrals = PendingAnswers(
-        answer=hub.answer,
-        failures=failures,
-        emit=run.bus.emit,
-        history=run.app.history,
-        clock=now_s,
-        is_running=hub.is_running,
-    )
+    deferrals = _deferrals(run, hub, failures)
     if outlet is not None:
         deferrals.on_end = outlet.answered
     workers, attempts = HandlerParts(
@@ -206,22 +200,21 @@ def _failures(
     )
 
 
-def _make_outlet(
-    run: Assembly,
-    delivery: Delivery,
-    spec: HandlerSpec,
-    letters: LetterTargets,
-    make_record: type[Record],
-    hold: Callable[[Entry, HoldHead], None],
-) -> Outlet:
-    """Return a handler's outlet, with its rules for what the broker refuses.
+def _deferrals(run: Assembly, hub: Hub, failures: Failures) -> PendingAnswers:
+    return PendingAnswers(
+        answer=hub.answer,
+        failures=failures,
+        emit=run.bus.emit,
+        history=run.app.history,
+        clock=run.app.clock.now_s,
+        is_running=hub.is_running,
+    )
 
-    `hold` starts nothing more of a record's key.
-    """
-    # Few apps have outputs.
-    from ehkafka.outputs.outlet import Outlet  # noqa: PLC0415
-    from ehkafka.outputs.properties import output_bytes_max  # noqa: PLC0415
-    from ehkafka.recovery.refused_outputs import RefusedOutputs  # noqa: PLC0415
+
+def _refused_outputs(
+    run: Assembly, delivery: Delivery, spec: HandlerSpec, letters: LetterTargets, make_record: type[Record]
+) -> RefusedOutputs:
+    """Return a handler's rules for what the broker refuses."""
 
     def give_up(error: EhkafkaError) -> None:
         delivery.has_failed = True
@@ -239,9 +232,12 @@ def _make_outlet(
         target=letters.target(spec.on_failure),
         words=run.stop_words,
         outputs=delivery.outputs,
-        hold=hold if run.may_hold else None,
     )
     letters.refused.append(rules)
+    return rules
+
+
+def _make_outlet(run: Assembly, delivery: Delivery, spec: HandlerSpec, rules: RefusedOutputs) -> Outlet:
     return Outlet(
         delivery.outputs,
         handler=spec.name,

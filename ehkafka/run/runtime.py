@@ -15,6 +15,7 @@ from ehkafka.endpoint.client import check_client_version
 from ehkafka.errors import EngineError
 from ehkafka.events import AppStarted, AppStopped, UserCodeFailed
 from ehkafka.intake.poll_loop import PollLoop
+from ehkafka.intake.until_caught_up import UntilCaughtUp
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.progress.pacing import pace_bound
 from ehkafka.run import observation
@@ -57,16 +58,7 @@ class Runtime(Run):
         self.bus = EventBus(app.event_hooks)
         self.started_s = app.clock.now_s()
         self.ending = RunEnding(app)
-        assembly = Assembly(
-            app=app,
-            bus=self.bus,
-            fail=self.ending.fail,
-            worker_died=self.ending.worker_died,
-            user_code_failed=self._user_code_failed,
-            exit_now=lambda: self.ending.is_at_once,
-            is_stopping=lambda: self.ending.is_stopping,
-            stop_from_child=self.ending.stop_from_child,
-        )
+        assembly = self._assembly()
         self.sending = Sending(assembly)
         self.routes = Routes(assembly, self.sending.letters, self.sending.delivery)
         logs = LogIdentity(app, self.bus, on_death=self.ending.worker_died)
@@ -95,6 +87,18 @@ class Runtime(Run):
             lambda: self.connection.check(self.routes.received_records),
         ]
         self._thread: threading.Thread | None = None
+
+    def _assembly(self) -> Assembly:
+        return Assembly(
+            app=self.app,
+            bus=self.bus,
+            fail=self.ending.fail,
+            worker_died=self.ending.worker_died,
+            user_code_failed=self._user_code_failed,
+            exit_now=lambda: self.ending.is_at_once,
+            is_stopping=lambda: self.ending.is_stopping,
+            stop_from_child=self.ending.stop_from_child,
+        )
 
     # --- from start to stop ------------------------------------------------------------------------
 
@@ -172,8 +176,6 @@ class Runtime(Run):
             check()
 
     def _end_once_caught_up(self, settle_s: float) -> None:
-        from ehkafka.intake.until_caught_up import UntilCaughtUp  # noqa: PLC0415 - most runs have no end
-
         until = UntilCaughtUp(
             self.context,
             self.routes.all,

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
+from ehkafka.handlers.output_types import check_output_types
 from ehkafka.outputs.own_producer import OwnProducer
 from ehkafka.recovery.letters.letters import LetterTargets
 from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.wiring import check_recovery
+from ehkafka.run.at_least_once import AtLeastOnce
 
 if TYPE_CHECKING:
     import threading
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from ehkafka.outputs.sender import OutputSender
     from ehkafka.recovery.letters.target import LetterTarget
     from ehkafka.run.assembly import Assembly
-    from ehkafka.run.at_least_once import AtLeastOnce
     from ehkafka.run.exactly_once import ExactlyOnce
     from ehkafka.run.reach import Reach
 
@@ -85,28 +86,18 @@ def make_delivery(run: Assembly, sender_of: Callable[[], OutputSender] | None = 
 
     `sender_of` is called if any exists, and may return a sender that runs. Raises `ConfigurationError`.
     """
-    from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
-
     app = run.app
     check_output_types(app.specs)
     if app.settings.exactly_once:
         from ehkafka.run.exactly_once import ExactlyOnce  # noqa: PLC0415 - few apps have it
 
-        return ExactlyOnce(
-            app,
-            emit=run.bus.emit,
-            fatal=run.fail,
-            on_death=run.worker_died,
-            is_stopping=run.is_stopping,
-        )
+        return ExactlyOnce(run)
     if not (app.output_topics or app.letter_topics):
         return None
-    from ehkafka.run.at_least_once import AtLeastOnce  # noqa: PLC0415 - few apps have outputs
-
     properties = letter_properties(app.endpoint, app.settings.consumer)
     for advice in producer_advice(app.endpoint, properties):
         run.bus.emit(advice)
-    return AtLeastOnce(app, emit=run.bus.emit, on_death=run.worker_died, sender_of=sender_of)
+    return AtLeastOnce(run, sender_of)
 
 
 def make_letters(run: Assembly, delivery: AnyDelivery | None) -> LetterTargets:

@@ -63,14 +63,7 @@ class Shutdown:
         self._returned_before = self._returned_records()
         revoked: list[Released] = []
         self._loop.membership.revoked = revoked
-        # Before the drain takes what it does not handle: from then on the client's position proves nothing.
-        self._loop.check_log_ends(consumer, list(context.owned.epochs()))
-        self._stop_fetching(consumer)
-        if request.drain != "all":
-            # Before anything is hurried: a batch that still waits for records is not started.
-            self._cut(consumer, request)
-        for route in self._routes:
-            route.hub.hurry()
+        self._take_nothing_more(consumer, request)
         drained = self._drain(consumer, request)
         if drained and request.drain == "started":
             # A retry that comes due while the last commit is on its way would run into the end.
@@ -80,14 +73,7 @@ class Shutdown:
         # Hooks and tear-downs may need as long as the stop itself; after its deadline the stop leaves them.
         now_s = context.clock()
         ends_s = max(request.deadline_s, now_s + EXIT_S) if drained else now_s + 0.1
-        released = self._loop.membership.release(
-            consumer,
-            list(context.owned),
-            reason="stopped",
-            drain_s=0.0,
-            commit_s=EXIT_S if may_commit else 0.0,
-            hooks_end_s=ends_s,
-        )
+        released = self._release(consumer, ends_s, may_commit=may_commit)
         never_started = self.returned_records - sum(one.returned_records for one in revoked)
         if (event := left.event(never_started)) is not None:
             context.emit(event)
@@ -99,6 +85,26 @@ class Shutdown:
             context.emit(UserCodeLeft(tuple(busy)))
         report_stale(context, self._routes)
         return returned
+
+    def _take_nothing_more(self, consumer: Consumer, request: StopRequest) -> None:
+        # Before the drain takes what it does not handle: from then on the client's position proves nothing.
+        self._loop.check_log_ends(consumer, list(self._context.owned.epochs()))
+        self._stop_fetching(consumer)
+        if request.drain != "all":
+            # Before anything is hurried: a batch that still waits for records is not started.
+            self._cut(consumer, request)
+        for route in self._routes:
+            route.hub.hurry()
+
+    def _release(self, consumer: Consumer, ends_s: float, *, may_commit: bool) -> Released:
+        return self._loop.membership.release(
+            consumer,
+            list(self._context.owned),
+            reason="stopped",
+            drain_s=0.0,
+            commit_s=EXIT_S if may_commit else 0.0,
+            hooks_end_s=ends_s,
+        )
 
     def _left(self) -> ReturnedRecords:
         """Return what has no outcome, or outputs that are not acknowledged, before the partitions go."""
@@ -137,7 +143,6 @@ class Shutdown:
         request again by itself, and one that came after the last commit would take that back.
         """
         committer, ledger = self._context.committer, self._context.ledger
-        wait_s = max(COMMIT_AGAIN_S, ledger.pacing.spacing_s)
         tried: dict[TopicPartition, Position] = {}
         # Without partitions an answer to the last commit changes nothing: another member's count.
         while (
@@ -146,15 +151,9 @@ class Shutdown:
             and not self._context.exit_now()
         ):
             if ledger.in_flight is None:
-                if tried and not committer.is_transient:
+                if (now_tried := self._try(consumer, tried)) is None:
                     break
-                if committer.problem is None or committer.waited_s() >= wait_s:
-                    positions = self._context.owned.positions(in_full=True)
-                    dirty = ledger.missing(positions) if tried else ledger.dirty(positions)
-                    if not (dirty or self._has_outputs()):
-                        break
-                    committer.send(consumer, positions, 0)
-                    tried = dirty or tried
+                tried = now_tried
             self._loop.turn_without_intake(consumer)
         if ledger.in_flight is not None and committer.waited_s() >= EXIT_S:
             committer.give_up(self._context.owned.positions())
@@ -167,6 +166,23 @@ class Shutdown:
             return False
         # Before what is left is counted: its answer decides what the last positions are.
         return committer.settle(EXIT_S)
+
+    def _try(
+        self, consumer: Consumer, tried: dict[TopicPartition, Position]
+    ) -> dict[TopicPartition, Position] | None:
+        """Commit if it is time; return what was tried last, None where no try is left."""
+        committer, ledger = self._context.committer, self._context.ledger
+        if tried and not committer.is_transient:
+            return None
+        wait_s = max(COMMIT_AGAIN_S, ledger.pacing.spacing_s)
+        if committer.problem is not None and committer.waited_s() < wait_s:
+            return tried
+        positions = self._context.owned.positions(in_full=True)
+        dirty = ledger.missing(positions) if tried else ledger.dirty(positions)
+        if not (dirty or self._has_outputs()):
+            return None
+        committer.send(consumer, positions, 0)
+        return dirty or tried
 
     def _end_threads(self, ends_s: float) -> list[str]:
         """Wait for hooks and workers; leave and return what runs at `ends_s`, or once the user exits."""

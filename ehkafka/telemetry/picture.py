@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
+_TALLIED = (
+    "backlog_records",
+    "backlog_bytes",
+    "parked_records",
+    "parked_bytes",
+    "received_records",
+    "finished_records",
+    "skipped_records",
+    "dead_lettered_records",
+)
 # Partitions looked at in one hold of a route's lock, which is 1 ms at most.
 _HOLD = 24
 
@@ -114,8 +124,7 @@ def _numbers(
     context: IntakeContext, route: Route, seen: EpochSeen, outputs: WaitingOutputs, now_s: float
 ) -> tuple[dict[str, Any], dict[str, Any] | None, Hashable]:
     """Return what a partition's picture and its oldest record's are made of, and that one's key."""
-    epoch = seen.epoch
-    partition, tally = epoch.partition, epoch.tally
+    epoch, partition = seen.epoch, seen.epoch.partition
     committed = context.ledger.acknowledged(partition)
     oldest, key = _oldest(route, seen, outputs, now_s)
     if oldest is not None:
@@ -126,17 +135,9 @@ def _numbers(
         partition=partition,
         epoch=epoch.number,
         lag_records=lag_records,
-        backlog_records=tally.backlog_records,
-        backlog_bytes=tally.backlog_bytes,
-        parked_records=tally.parked_records,
-        parked_bytes=tally.parked_bytes,
         parked_full_key=context.owned.parked_full.get(partition),
         watermark=watermark,
         committed=committed.next_offset if committed else None,
-        received_records=tally.received_records,
-        finished_records=tally.finished_records,
-        skipped_records=tally.skipped_records,
-        dead_lettered_records=tally.dead_lettered_records,
         paused=partition in context.flow.paused,
         standstill_s=context.owned.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s),
         catch_up_records=_catch_up_records(context, epoch, watermark, outputs.ended_records),
@@ -145,6 +146,7 @@ def _numbers(
         is_paused_by_hand=partition in context.flow.by_hand,
         held_lanes=seen.held_keys,
         log_age_s=log_age_s,
+        **{name: getattr(epoch.tally, name) for name in _TALLIED},
         **_log_numbers(context, epoch),
         unreadable=_unreadable(context, partition, now_s),
     )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ UNWANTED_S = 2.0
 # If a transaction was aborted after this share of `wait_s`, it took too long.
 TOO_LONG_SHARE = 0.5
 # Another process has the producer's id now, or its transaction took longer than the broker permits.
-FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001 - librdkafka's own codes
+FENCED: Final = frozenset({ClientCode.FENCED, 47, 90})
 _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("=i")
 
@@ -69,7 +70,7 @@ class TransactionRequest:
         """The error for the committer: a fenced producer does not mean a fenced member of the group."""
         if self.error is None or self.error.code() not in FENCED:
             return self.error
-        return KafkaError(KafkaError._STATE, describe_error(self.error))  # noqa: SLF001 - as above
+        return KafkaError(ClientCode.STATE, describe_error(self.error))
 
 
 class TransactionalCommits:
@@ -134,7 +135,7 @@ class TransactionalCommits:
             self._end(request, UNWANTED_S if wait_s == self._wait_s else 0.0)
             if not request.done.is_set():
                 text = f"the transaction is not over after {seconds(wait_s)}"
-                return KafkaError(KafkaError._TIMED_OUT, text), ()  # noqa: SLF001 - librdkafka's own code
+                return KafkaError(ClientCode.TIMED_OUT, text), ()
         return request.answer, ()
 
     def answers(self) -> list[Answer]:

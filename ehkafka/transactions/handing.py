@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.outputs.answers import CONSEQUENCES, QUEUE_FULL, TAKEN_BACK, produce_one, refused_error
 from ehkafka.outputs.output import PARTS
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,10 +32,10 @@ IN_CLIENT_MAX: Final = 50_000
 ROOM_POLL_S: Final = 0.01
 # These errors are not about the message: the transaction failed, or the broker is away or busy.
 NO_REFUSALS: Final = CONSEQUENCES | {
-    KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - librdkafka's own codes start with an underscore
-    KafkaError._STATE,  # noqa: SLF001
-    KafkaError._TRANSPORT,  # noqa: SLF001
-    KafkaError._TIMED_OUT,  # noqa: SLF001
+    ClientCode.MSG_TIMED_OUT,
+    ClientCode.STATE,
+    ClientCode.TRANSPORT,
+    ClientCode.TIMED_OUT,
     # INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED and TRANSACTION_ABORTABLE: a partition's new
     # leader asks the coordinator about the transaction, which may have ended or have to wait.
     *(48, 51, 90, 120),
@@ -86,7 +87,7 @@ class Handing:
         if (
             self.has_failed
         ):  # by an error that is not about the messages: they were neither accepted nor refused
-            raise KafkaException(KafkaError(KafkaError._STATE, "the messages were not written"))  # noqa: SLF001
+            raise KafkaException(KafkaError(ClientCode.STATE, "the messages were not written"))
 
     @property
     def named(self) -> dict[int, OutputRefusedError]:
@@ -159,7 +160,7 @@ class Handing:
         if self._marks or self._tried:
             raise SomeRefusedError
         if self._is_over():
-            raise KafkaException(KafkaError(KafkaError._STATE, "it is over"))  # noqa: SLF001
+            raise KafkaException(KafkaError(ClientCode.STATE, "it is over"))
 
 
 def batch_outputs(count: int) -> int:

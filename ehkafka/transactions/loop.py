@@ -20,6 +20,7 @@ from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.outputs.batch import batch_limit, smaller_batches
 from ehkafka.outputs.output import PARTS, size_of
 from ehkafka.progress.commits import as_offset
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.transactions.committing import FENCED, TransactionRequest
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.handing import BATCHES_MAX, Handing, SomeRefusedError, batch_outputs
@@ -44,8 +45,6 @@ REPORTS_S: Final = 2.0
 IDLE_S: Final = 0.5
 # After this time a transaction under way is a problem.
 PROBLEM_S: Final = 5.0
-_TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own codes start with an underscore
-_STATE: Final = KafkaError._STATE  # noqa: SLF001 - librdkafka's own codes start with an underscore
 
 
 class _AbortError(Exception):
@@ -176,7 +175,7 @@ class TransactionLoop:
         finally:
             while self._requests:
                 request = self._requests.popleft()
-                request.error = request.error or KafkaError(_STATE, "the transactions have ended")
+                request.error = request.error or KafkaError(ClientCode.STATE, "the transactions have ended")
                 request.done.set()
             self._producer.give_up()
 
@@ -226,14 +225,14 @@ class TransactionLoop:
         """Carry out one transaction. Raises `_AbortError` if it was aborted."""
         self._time = RunningTime(time.monotonic)
         if self._held.is_too_late:  # it would commit these positions without their outputs
-            raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
+            raise _AbortError(KafkaError(ClientCode.STATE, TAKEN_AWAY))
         if self._held.has_undecided:
-            raise _AbortError(KafkaError(_STATE, "a refused output waits for a decision"))
+            raise _AbortError(KafkaError(ClientCode.STATE, "a refused output waits for a decision"))
         # Outputs that were refused before are tried first: otherwise others would be suspected again.
         if self._held.refused_before:
             self._refused = self._try(request, self._held.refused_before[:BATCHES_MAX], 1)
             if self._refused:
-                raise _AbortError(KafkaError(_STATE, REFUSED))
+                raise _AbortError(KafkaError(ClientCode.STATE, REFUSED))
         client = self._client(request, batch_limit(self._batch_bytes))
         handing = self._handing_of(request, client)
         try:
@@ -270,7 +269,7 @@ class TransactionLoop:
         try:
             hand()
         except SomeRefusedError:
-            raise _AbortError(KafkaError(_STATE, REFUSED)) from None
+            raise _AbortError(KafkaError(ClientCode.STATE, REFUSED)) from None
         except KafkaException as failed:
             error = failed.args[0]
             raise (_LostError if error.fatal() else _AbortError)(error) from None
@@ -326,14 +325,14 @@ class TransactionLoop:
         """Call until it succeeds. After a time-out the operation continues; the next call waits for it."""
         while True:
             if self._is_over(request) and not request.is_committing:
-                raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
+                raise _AbortError(KafkaError(ClientCode.STATE, TAKEN_AWAY))
             try:
                 call_within(call, HANGS_S, self._is_late)
             except HangsError:
-                raise _LostError(KafkaError(_TIMED_OUT, HANGS)) from None
+                raise _LostError(KafkaError(ClientCode.TIMED_OUT, HANGS)) from None
             except KafkaException as failed:
                 error = failed.args[0]
-                self._producer.is_disturbed |= error.code() != _TIMED_OUT
+                self._producer.is_disturbed |= error.code() != ClientCode.TIMED_OUT
                 if error.fatal():
                     raise _LostError(error) from None
                 if error.txn_requires_abort() or not error.retriable():
@@ -360,11 +359,11 @@ class TransactionLoop:
             try:
                 call_within(lambda: client.abort_transaction(ABORT_S), HANGS_S, self._is_late)
             except HangsError:
-                self._replace(_LostError(KafkaError(_TIMED_OUT, HANGS)))
+                self._replace(_LostError(KafkaError(ClientCode.TIMED_OUT, HANGS)))
                 return False
             except KafkaException as failed:
                 error = failed.args[0]
-                self._producer.is_disturbed |= error.code() != _TIMED_OUT
+                self._producer.is_disturbed |= error.code() != ClientCode.TIMED_OUT
                 if error.fatal() or not error.retriable() or self._time.ran_s > 2 * self._timeout_s:
                     self._replace(_LostError(error))
                     return False
@@ -394,12 +393,12 @@ class TransactionLoop:
                 self._check_fenced(failed.args[0])
                 raise _AbortError(failed.args[0]) from None
             except EhkafkaError as failed:
-                raise _AbortError(KafkaError(_STATE, str(failed))) from None
+                raise _AbortError(KafkaError(ClientCode.STATE, str(failed))) from None
             except HangsError:
-                raise _AbortError(KafkaError(_TIMED_OUT, HANGS)) from None
+                raise _AbortError(KafkaError(ClientCode.TIMED_OUT, HANGS)) from None
         self._producer.serve()
         if self._is_over(request):
-            raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
+            raise _AbortError(KafkaError(ClientCode.STATE, TAKEN_AWAY))
         return producer.client
 
     def _open(self, limit: dict[str, int]) -> None:
@@ -438,7 +437,7 @@ class TransactionLoop:
                 self._check_fenced(failed.args[0])
                 self._wait(failed.args[0])
             except EhkafkaError as failed:
-                self._wait(KafkaError(_STATE, str(failed)))
+                self._wait(KafkaError(ClientCode.STATE, str(failed)))
             except HangsError:
-                self._wait(KafkaError(_TIMED_OUT, HANGS))
+                self._wait(KafkaError(ClientCode.TIMED_OUT, HANGS))
         return False

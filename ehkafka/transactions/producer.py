@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem
 from ehkafka.outputs.one_producer import OneProducer
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
 from ehkafka.wording import ended, seconds
 
@@ -43,7 +43,7 @@ START_S: Final = 30.0
 REPORT_S: Final = 5.0
 # How long a client that is closed is polled for its last reports.
 PURGE_S: Final = 0.5
-_BROKER_AWAY: Final = {KafkaError._TRANSPORT, ALL_BROKERS_DOWN}  # noqa: SLF001 - librdkafka's own code
+_BROKER_AWAY: Final = {ClientCode.TRANSPORT, ClientCode.ALL_BROKERS_DOWN}
 
 
 class TransactionalProducer:

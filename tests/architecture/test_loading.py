@@ -78,8 +78,8 @@ NO_ROOMS = (
     "testing",
     "workers.hub",
 )
-# 136 with Python 3.11, 140 with 3.13; it was 452, a quarter of them confluent-kafka's.
-MODULES_MAX = 150
+# 152 with Python 3.11, 156 with 3.13; it was 452, a quarter of them confluent-kafka's.
+MODULES_MAX = 156
 # Of an app that runs: not the other kinds of workers, nor what it was not asked for.
 NOT_TO_RUN = (
     "azure",

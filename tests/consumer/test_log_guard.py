@@ -255,7 +255,7 @@ def test_a_drop_ins_logs_are_guarded(scenario: Callable[[], None]) -> None:
         (LogGuard.placed, "if known != at.offset:", "if True:"),
         (LogGuard.placed, "self.facts.carry(partition, self.facts.carried(partition).of_no_log())", "pass"),
         (LogGuard.begun_anew, "self.facts.carry(partition, facts)", "pass"),
-        (LogGuard.note_error, "if error.code() == KafkaError._ALL_BROKERS_DOWN:", "if True:"),
+        (LogGuard.note_error, "if error.code() == ClientCode.ALL_BROKERS_DOWN:", "if True:"),
         (LogGuard.check, " or now_s < self._next_check_s", ""),
         (LogGuard._read_commits, "self._not_before_s = now_s + _AGAIN_S", "pass"),
         (LogGuard._read_commits, " if still.get(p) == epoch", ""),

@@ -16,6 +16,7 @@ from ehkafka.endpoint.properties.known_names import KNOWN, OF_CONFLUENT
 from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.endpoint.properties.names import ALIASES
 from ehkafka.errors import ConfigurationError
+from ehkafka.records.client_codes import ClientCode
 
 Hidden = Callable[..., None]
 UNREACHABLE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -28,6 +29,12 @@ class _Silent:
 
     def log(self, *_arguments: object) -> None:
         pass
+
+
+def test_client_codes_are_librdkafkas() -> None:
+    """Each has the number that the client gives it."""
+    ours = {name: code for name, code in vars(ClientCode).items() if name.isupper()}
+    assert ours == {name: getattr(KafkaError, f"_{name}") for name in ours}
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,16 @@ from ehkafka.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ehkafka.offsets import GroupOffsets
     from ehkafka.offsets.checkpoints import Export
     from ehkafka.offsets.compare import Compared
     from ehkafka.offsets.source import CheckpointStore
+
+
+_WITHOUT_OFFSET = (
+    "without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions extension read"
+    " these (KEDA the sdk form), the SDKs of Python, JavaScript, Java and Go do not."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +92,7 @@ class Checkpoints:
             format=None if self.form is None else _format(self.form, tuple(Format)),
             prefix=self.prefix,
         )
-        return open_source(self.source, credential=self.credential, client_id=self.client_id), wanted
+        return open_source(self.source, self.credential, self.client_id), wanted
 
 
 @cli.command("import")
@@ -128,14 +135,14 @@ def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving
         carry_out(group, plan, moving, as_json=of.as_json, headline=headline)
 
 
-@cli.command("export")
-def export_checkpoints(
-    topic: Topic,
-    *,
-    to: Annotated[str, typer.Option("--to", metavar="PLACE", help="A container's name or URL, or a folder.")],
-    form: Annotated[str, typer.Option("--format", metavar="NAME", help="sdk, eph or functions.")] = "sdk",
-    credential: Credential = None,
-    client_id: ClientId = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where checkpoints are written to, and as whose."""
+
+    to: Annotated[str, typer.Option("--to", metavar="PLACE", help="A container's name or URL, or a folder.")]
+    form: Annotated[str, typer.Option("--format", metavar="NAME", help="sdk, eph or functions.")] = "sdk"
+    credential: Credential = None
+    client_id: ClientId = None
     to_namespace: Annotated[
         str | None,
         typer.Option(
@@ -143,16 +150,29 @@ def export_checkpoints(
             metavar="HOST",
             help="Default: the mirror's, else the endpoint's host.",
         ),
-    ] = None,
-    to_group: Annotated[
-        str, typer.Option("--to-group", metavar="NAME", help="The hub's consumer group.")
-    ] = "$Default",
+    ] = None
+    to_group: Annotated[str, typer.Option("--to-group", metavar="NAME", help="The hub's consumer group.")] = (
+        "$Default"
+    )
     prefix: Annotated[
         str, typer.Option("--prefix", metavar="TEXT", help="What stands before the group, with eph.")
-    ] = "",
-    partition: Partition = None,
-    yes: Yes = False,
-    of: OfGroup,
+    ] = ""
+
+    def opened(self, group: GroupOffsets) -> tuple[CheckpointStore, ExportPlace]:
+        """Return the store and whose checkpoints the group's become. Raises `ConfigurationError`."""
+        place = ExportPlace(
+            form=_format(self.form, WRITTEN),
+            namespace=self.to_namespace or namespace_of_target(group.target),
+            hub=group.topic,
+            group=self.to_group,
+            prefix=self.prefix,
+        )
+        return open_source(self.to, self.credential, self.client_id, new_folder=True), place
+
+
+@cli.command("export")
+def export_checkpoints(
+    topic: Topic, *, destination: Destination, partition: Partition = None, yes: Yes = False, of: OfGroup
 ) -> None:
     r"""Write a group's offsets as checkpoints of another client.
 
@@ -171,38 +191,23 @@ def export_checkpoints(
       --to is a container's name
 
     """
-    group = group_offsets(topic, of)
-    written_as = ExportPlace(
-        form=_format(form, WRITTEN),
-        namespace=to_namespace or namespace_of_target(group.target),
-        hub=topic,
-        group=to_group,
-        prefix=prefix,
-    )
-    store, only = (
-        open_source(to, credential=credential, client_id=client_id, new_folder=True),
-        partition or (),
-    )
+    group, only = group_offsets(topic, of), partition or ()
+    store, place = destination.opened(group)
     with group:
         views = group.views()
-    missing = sorted(set(only) - set(views))
-    if missing:
+    if missing := sorted(set(only) - set(views)):
         numbers = ", ".join(map(str, missing))
         raise OffsetGapError(f"{group.where}: the topic has no partition {numbers}. Nothing was written.")
-    found = compared(exports(views, written_as, only=only), store)
+    found = compared(exports(views, place, only=only), store)
     if any(one.version is not None for one in found):
-        _report_owners(store, written_as.namespace, topic, to_group)
+        _report_owners(store, place.namespace, place.hub, place.group)
     back = write_exports(found, store) if yes else None
     if of.as_json:
         checkpoints = exports_as_dict(found, back)
         put_json({**place_of(group), "dry_run": not yes, "checkpoints": checkpoints})
         return
-    put_text(f"{group.where}\nto {store.name}, as {written_as.form}\n\n{exports_as_text(found, back)}")
-    written = "they were written" if yes else "they would be written"
-    notice(
-        f"{written} without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
-        " extension read these (KEDA the sdk form), the SDKs of Python, JavaScript, Java and Go do not."
-    )
+    put_text(f"{group.where}\nto {store.name}, as {place.form}\n\n{exports_as_text(found, back)}")
+    notice(f"they {'were' if yes else 'would be'} written {_WITHOUT_OFFSET}")
     put_text(f"\n{'Written and read back.' if yes else 'Nothing was written. Add --yes to do it.'}")
 
 

@@ -113,10 +113,9 @@ def run_reloading(folders: Sequence[Path], words: Sequence[str]) -> int:
         )
         try:
             _begin(changes)
-            code = reloading.turn(())
-            while code is None:
+            found: Iterable[tuple[watchfiles.Change, str]] = ()
+            while (code := reloading.turn({path for of, path in found if is_python(of, path)})) is None:
                 found = next(changes)
-                code = reloading.turn({path for change, path in found if is_python(change, path)})
             return code
         finally:
             reloading.close()

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret
-from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, Layer
+from ehkafka.app.handler_options import OPTIONS
+from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, Layer, hint
 from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
@@ -75,8 +76,6 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
 
 
 def _take_handlers(path: Path, handlers: Mapping[str, Any], layer: Layer) -> None:
-    from ehkafka.app.handler_options import OPTIONS  # noqa: PLC0415 - few files have any
-
     for handler, options in handlers.items():
         table = f"handlers.{handler}"
         if not isinstance(options, dict):
@@ -93,8 +92,6 @@ def _must_be_known(path: Path, table: str, name: str, known: Collection[str]) ->
     if table == "app":
         if name in PROPERTIES:
             raise ConfigurationError(f"{path}: app.{name} is not a setting; write a table [{name}].")
-        from ehkafka.cli.settings.handlers import hint  # noqa: PLC0415 - for the error alone
-
         meant = hint(name, of="it below [handlers.NAME]") or meant
     what = "option" if table.startswith("handlers.") else "setting"
     raise ConfigurationError(ended(f"{path}: there is no {what} {table}.{name}{meant}"))

@@ -9,14 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.app.handler_options import (
-    OPTIONS,
-    key_of,
-    several_handlers,
-    unknown_handler,
-    unknown_option,
-)
-from ehkafka.cli.settings.layer import NAMES, PREFIX
+from ehkafka.app.handler_options import key_of, several_handlers, unknown_handler, unknown_option
+from ehkafka.cli.settings.layer import PREFIX
 from ehkafka.cli.settings.model import checked
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording.calling import did_you_mean
@@ -29,17 +23,6 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = f"{PREFIX}HANDLER_"
 """What the variables of handlers begin with."""
-
-
-def names_like(name: str) -> tuple[str, ...]:
-    """Return what `--set` takes, for a guess at what a wrong name meant."""
-    handler, dot, _ = name.rpartition(".")
-    return (*NAMES, *(f"{handler}.{option}" for option in OPTIONS if dot and handler))
-
-
-def hint(name: str, *, of: str) -> str:
-    """Return how to set an option of a handler that was written as a setting of the app, or nothing."""
-    return f": it belongs to one handler, so write {of}" if name in OPTIONS else ""
 
 
 def resolved(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling, shown
+from ehkafka.app.handler_options import OPTIONS
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES, Settings
 
@@ -22,6 +23,17 @@ TABLES: Final = ("app", "endpoint", *OF_PROPERTIES)
 
 # Properties have tables of their own.
 NAMES: Final = tuple(field.name for field in fields(Settings) if field.name not in PROPERTIES)
+
+
+def names_like(name: str) -> tuple[str, ...]:
+    """Return what `--set` takes, for a guess at what a wrong name meant."""
+    handler, dot, _ = name.rpartition(".")
+    return (*NAMES, *(f"{handler}.{option}" for option in OPTIONS if dot and handler))
+
+
+def hint(name: str, *, of: str) -> str:
+    """Return how to set an option of a handler that was written as a setting of the app, or nothing."""
+    return f": it belongs to one handler, so write {of}" if name in OPTIONS else ""
 
 
 class HandlerValue(NamedTuple):

@@ -15,7 +15,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name
-from ehkafka.cli.settings.layer import NAMES, PREFIX, HandlerValue, Layer
+from ehkafka.app.handler_options import OPTIONS
+from ehkafka.cli.settings.layer import NAMES, PREFIX, HandlerValue, Layer, hint, names_like
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
@@ -101,9 +102,6 @@ def read_flags(assignments: Iterable[str]) -> Layer:
 
 
 def _set_option(layer: Layer, name: str, text: str) -> None:
-    from ehkafka.app.handler_options import OPTIONS  # noqa: PLC0415 - few set any
-    from ehkafka.cli.settings.handlers import hint, names_like  # noqa: PLC0415 - likewise
-
     handler, _, option = name.rpartition(".")
     if handler and option in OPTIONS:
         layer.take_option(handler, option, text, f"--set {name}", is_text=True)
@@ -148,6 +146,4 @@ def _check_names(environ: Mapping[str, str]) -> None:
 
 
 def _of_one(name: str) -> str:
-    from ehkafka.cli.settings.handlers import hint  # noqa: PLC0415 - for what is no setting of the app
-
     return hint(name.removeprefix(PREFIX).lower(), of=f"{_HANDLER}<NAME>_{name.removeprefix(PREFIX)}")

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ehkafka.endpoint.entra.namespace import EntraNamespace
 
 CredentialName = Literal["default", "managed_identity", "workload_identity", "service_principal", "cli"]
@@ -122,54 +120,30 @@ def _check_object(credential: Any, who: str) -> None:
 
 def build_credential(name: str, client_id: str | None, authority: str) -> Any:
     """Build azure-identity's credential of that name; to be closed. `authority` is a host of Entra ID."""
-    return _BUILDERS[name](client_id, authority)
+    from azure import identity  # noqa: PLC0415 - half a second, and only for Entra
 
-
-def _default(client_id: str | None, authority: str) -> Any:
-    from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - half a second, and only for Entra
-
-    chosen = {}
-    if client_id is not None:
-        chosen = {"managed_identity_client_id": client_id, "workload_identity_client_id": client_id}
-    return DefaultAzureCredential(**_authority(authority), **chosen, **_PATIENCE)
-
-
-def _managed_identity(client_id: str | None, _authority: str) -> Any:
-    from azure.identity import ManagedIdentityCredential  # noqa: PLC0415 - likewise
-
-    return ManagedIdentityCredential(client_id=client_id, **_PATIENCE)
-
-
-def _workload_identity(client_id: str | None, authority: str) -> Any:
-    from azure.identity import WorkloadIdentityCredential  # noqa: PLC0415 - likewise
-
-    return WorkloadIdentityCredential(client_id=client_id, **_authority(authority), **_PATIENCE)
-
-
-def _service_principal(_client_id: str | None, authority: str) -> Any:
-    from azure.identity import EnvironmentCredential  # noqa: PLC0415 - likewise
-
-    return EnvironmentCredential(**_authority(authority), **_PATIENCE)
-
-
-def _cli(_client_id: str | None, _authority: str) -> Any:
-    from azure.identity import AzureCliCredential  # noqa: PLC0415 - likewise
-
-    return AzureCliCredential()
-
-
-_BUILDERS: dict[str, Callable[[str | None, str], Any]] = {
-    "default": _default,
-    "managed_identity": _managed_identity,
-    "workload_identity": _workload_identity,
-    "service_principal": _service_principal,
-    "cli": _cli,
-}
-
-
-def _authority(host: str) -> dict[str, str]:
+    kind, id_names, asks_entra = _KINDS[name]
+    options = dict(_PATIENCE) if name != "cli" else {}
     # azure-identity's own variable wins: it may name a private cloud.
-    return {} if os.environ.get("AZURE_AUTHORITY_HOST") else {"authority": host}
+    if asks_entra and not os.environ.get("AZURE_AUTHORITY_HOST"):
+        options["authority"] = authority
+    if client_id is not None:
+        options |= dict.fromkeys(id_names, client_id)
+    return getattr(identity, kind)(**options)
+
+
+# By name: the class, what it calls a client's id, and whether it asks a host of Entra ID itself.
+_KINDS: dict[str, tuple[str, tuple[str, ...], bool]] = {
+    "default": (
+        "DefaultAzureCredential",
+        ("managed_identity_client_id", "workload_identity_client_id"),
+        True,
+    ),
+    "managed_identity": ("ManagedIdentityCredential", ("client_id",), False),
+    "workload_identity": ("WorkloadIdentityCredential", ("client_id",), True),
+    "service_principal": ("EnvironmentCredential", (), True),
+    "cli": ("AzureCliCredential", (), False),
+}
 
 
 def _is_id(client_id: object) -> bool:

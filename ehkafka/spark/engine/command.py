@@ -58,14 +58,8 @@ def run_until_stopped(
     modules that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second
     leaves.
     """
-    # What is wrong is reported before Spark has started, which takes seconds.
     SparkChoices(**choices)
-    check_version()
-    given_app = app._options()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
-    check_app(given_app)
-    given = choices.get("source_options") or {}
-    reach_options(given_app.endpoint, given, consumer=given_app.settings.consumer, advice=ADVICE_FOR_COMMAND)
-    pack(Shipment.of(given_app))
+    _check(app, choices.get("source_options") or {})
     with session(master, conf) as spark:
         for file in files:
             spark.sparkContext.addPyFile(str(file))
@@ -90,6 +84,15 @@ def run_until_stopped(
             while not run.wait(_WAIT_S):
                 pass
         return run
+
+
+def _check(app: SparkApp, source_options: Mapping[str, str]) -> None:
+    """Report what is wrong before Spark has started, which takes seconds."""
+    check_version()
+    given = app._options()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
+    check_app(given)
+    reach_options(given.endpoint, source_options, consumer=given.settings.consumer, advice=ADVICE_FOR_COMMAND)
+    pack(Shipment.of(given))
 
 
 @contextmanager

@@ -61,11 +61,11 @@ class SinkContainer(BlobStore):
 
     def commit(self, name: str, blocks: Sequence[str], ending: str) -> None:
         """Make a blob of staged blocks, in place of what it was."""
+        from azure.storage.blob import ContentSettings  # noqa: PLC0415 - loaded with the client, not with us
+
+        settings = ContentSettings(content_type=CONTENT_TYPES[ending])
 
         def ask() -> None:
-            from azure.storage.blob import ContentSettings  # noqa: PLC0415 - loaded with the client, not with us
-
-            settings = ContentSettings(content_type=CONTENT_TYPES[ending])
             try:
                 self._client().get_blob_client(name).commit_block_list([*blocks], content_settings=settings)
             except Exception as error:

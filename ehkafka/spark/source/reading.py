@@ -25,6 +25,7 @@ from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.headers.size import sizes_of
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.spark.source.consumers import borrowed
 from ehkafka.spark.source.loss import Loss
 
@@ -48,9 +49,9 @@ WAIT_S = 0.02
 REFUSED_S = 10.0
 FIND_S = 30.0
 
-_OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
-_GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}  # noqa: SLF001
-_REFUSED = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
+_OUT_OF_LOG = {ClientCode.AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_GONE = {ClientCode.UNKNOWN_TOPIC, ClientCode.UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}
+_REFUSED = {ClientCode.AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
 _FORBIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
@@ -172,7 +173,7 @@ class _Reading:
         error = event.error()
         assert error is not None
         where = TopicPartition(str(event.topic()), event.partition() or 0)
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+        if error.code() == ClientCode.PARTITION_EOF:
             self._on_end(where, event.offset() or 0)
         elif error.code() in _OUT_OF_LOG:
             self._lose(where)

@@ -135,11 +135,7 @@ def _on_a_broker(
     settings: Mapping[str, Any],
 ) -> Iterator[Test]:
     """Lend an app to a test while the block lasts; start nothing of it."""
-    if not isinstance(app, App):
-        raise ConfigurationError(
-            f"run: a {type(app).__name__} is no app: give what ehkafka.App(…) returned, and not a function "
-            "that makes it."
-        )
+    _must_be_app(app)
     if app.settings.exactly_once:
         logging.getLogger("ehkafka").warning(WITHOUT_TRANSACTIONS)
     endpoint = Endpoint.embedded(topics, partitions=partitions)
@@ -164,6 +160,14 @@ def _on_a_broker(
         )
         ending.callback(test.close, keep=False)
         yield test
+
+
+def _must_be_app(app: object) -> None:
+    if not isinstance(app, App):
+        raise ConfigurationError(
+            f"run: a {type(app).__name__} is no app: give what ehkafka.App(…) returned, and not a function "
+            "that makes it."
+        )
 
 
 def topics_of(app: App) -> tuple[str, ...]:
