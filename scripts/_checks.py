@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Each may start a broker and a Spark of its own, half a gigabyte together.
 PROCESSES_MAX = 8
 # Tests start hundreds of Python programs: none compiles again what another has, on machines either that let
-# no program write beside the sources.
+# no program write next to the sources.
 COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".venv" / "bytecode")}
 # The linters' caches; nothing is written there once the run has ended, which the mark shows.
 MYPY_CACHE = ROOT / ".mypy_cache"

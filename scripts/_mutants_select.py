@@ -1,6 +1,6 @@
 """What pytest runs for `scripts/mutants`: mutants alone. Each takes a guard out, and fails if that goes well.
 
-A mutant is a test named `test_mutant…`, once for each guard of its table; beside a parameter `mutant` that is
+A mutant is a test named `test_mutant…`, once for each guard of its table; with a parameter `mutant` that is
 False the code is as it should be.
 """
 

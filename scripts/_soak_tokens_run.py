@@ -1,4 +1,4 @@
-"""The soak with short-lived tokens: one app, one producer, one broker, and what came of them.
+"""The soak with short-lived tokens: one app, one producer, one broker, and the result.
 
 Runs inside the environment; see `scripts/soak_tokens` for what it is for.
 """

@@ -56,7 +56,7 @@ class Job:
         try:
             self._loop.call_soon_threadsafe(self._land, result, error)
         except RuntimeError:
-            # The loop was closed. No task waits any more, and nothing else runs beside this.
+            # The loop was closed. No task waits any more, and nothing else runs meanwhile.
             self._deserted(result, error)
 
     def _land(self, result: Any, error: BaseException | None) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 Ranges = tuple[tuple[int, int], ...]
 """Half-open ranges of offsets, ascending and disjoint."""
 CommitMetadata = Literal["none", "ours"]
-"""What a commit said beside its offset."""
+"""What a commit contains in addition to its offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Checkpoint:
     known.
     `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see
     `progress.metadata.LogFacts`.
-    `commit_metadata` tells whether the commit that was copied said anything beside its offset, and
+    `commit_metadata` tells whether the commit that was copied contained anything but its offset, and
     `metadata_returned` whether the service gives that back; None: not known. They show another client's
     commit at the same offset.
     """

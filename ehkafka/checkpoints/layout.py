@@ -1,4 +1,4 @@
-"""The names of blobs, as the current SDKs of Event Hubs have them, and of the owners beside.
+"""The names of blobs, as the current SDKs of Event Hubs have them, and of the owners' blobs.
 
 Pure. Names are in lower case, because the SDKs write them so and find no others:
 

@@ -1,7 +1,7 @@
 """Looks at a broker from outside: `run_checks` probes the way to it, `TopicReader` reads a topic.
 
 Neither joins a group or moves a position that is in use. All that is ever written is the commit of the
-step `commit`, to a group of our own name, and a blob of our own beside the mirror.
+step `commit`, to a group of our own name, and a blob of our own next to the mirror.
 
 `run` says which steps there are and what each needs, and goes through them, each on a thread of its own and
 never longer than its time-out. The probes are functions named after their steps: `network` has

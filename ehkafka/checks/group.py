@@ -84,7 +84,7 @@ def read_commits(
         except KafkaException as failure:
             error = failure.args[0]
         inspection.listen(consumer, PAUSE_S)
-        # Who may not even find the coordinator learns it beside the request, which waits on.
+        # Who may not even find the coordinator learns it from the client's errors; the request waits on.
         error = inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED) or error
         if error.code() not in NOT_YET or inspection.is_over:
             raise problem("the committed offsets cannot be read", error)

@@ -99,7 +99,7 @@ class Inspection:
                 self.client_errors.append(error)
 
     def client_error(self, code: int) -> KafkaError | None:
-        """Return and forget the error of this code that the client reported beside its answers, if any."""
+        """Return and forget the error of this code that the client reported outside its answers, if any."""
         for error in self.client_errors:
             if error.code() == code:
                 self.client_errors.remove(error)

@@ -204,7 +204,7 @@ def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaEr
 
 
 def _unreachable(inspection: Inspection, refusal: KafkaError) -> Problem:
-    # The reason comes beside the request, which only says that time ran out.
+    # The client reports the reason; the request itself only times out.
     broken = (error for error in inspection.client_errors if error.code() == ClientCode.TRANSPORT)
     shown = next(broken, refusal)
     addresses = ", ".join(inspection.addresses)

@@ -64,7 +64,7 @@ class TopicReader:
     - `begin` (default `"latest"`): where to begin in each partition: a start position, or `LastRecords`.
     - `partitions` (default `()`): the partitions to read; all of them if empty.
     - `timeout_s` (seconds, default `10.0`): how long each question to the broker may take.
-    - `notice` (a function): hears what a person should know beside the records; by default nothing does.
+    - `notice` (a function): gets what a person should know about the reading; by default nothing does.
     - `group` (default `""`): the group whose position is read from, which could be moved past a broken batch.
     - `to_end` (default `False`): end where the log ended when the reader was opened. Else `batches` never
       ends.

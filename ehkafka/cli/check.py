@@ -129,7 +129,7 @@ def _text(result: CheckResult) -> Text:
 
 
 def show_end(console: Console, report: Report) -> None:
-    """Say in one line what came of it."""
+    """Report the result in one line."""
     counts = {status: sum(r.status is status for r in report.results) for status in Status}
     where = f"{report.endpoint}"
     if failed := counts[Status.FAILED]:

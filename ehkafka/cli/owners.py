@@ -1,6 +1,6 @@
 """`ehkafka owners`: who has which partition, and how far it is behind.
 
-On the main thread. Joins what the owners wrote beside the mirror with what the broker tells of the group.
+On the main thread. Joins what the owners wrote next to the mirror with what the broker tells of the group.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def owners(
 ) -> None:
     r"""Show who owns which partition, when they last reported it, and how far each is behind.
 
-    Owners report beside the mirror, even for idle partitions. Without a mirror, the broker's list of members
+    Owners report next to the mirror, even for idle partitions. Without a mirror, the broker's list of members
     is shown.
 
     \b
@@ -86,7 +86,7 @@ def owners(
 
 
 def _total(rows: Sequence[OwnerRow]) -> str:
-    owners = {row.owner for row in rows if row.state == "held"}
+    owners = {row.owner for row in rows if row.state == "owned"}
     lag = sum(row.view.lag for row in rows)
     return f"{counted(len(owners), 'owner')}, {counted(len(rows), 'partition')}, total lag {lag}"
 

@@ -123,7 +123,7 @@ class CarriedFacts:
 
 
 def without_ours(partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
-    """Return the group's commits without what ours say beside their offsets."""
+    """Return the group's commits without the metadata of ours."""
     return [without_metadata(one) if _is_ours(one) else one for one in partitions]
 
 

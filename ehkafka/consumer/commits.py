@@ -102,7 +102,7 @@ class CommitSender:
                 return False
         self._committer.on_commit(error, partitions)
         if names_metadata(error, partitions) and self._facts.refused():
-            # A commit never fails for what we say beside.
+            # A commit never fails for our metadata.
             with self._access.lock:
                 self._in_flight, request = None, self._begin(request)
             self._send_off(request)

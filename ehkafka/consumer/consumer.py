@@ -70,7 +70,7 @@ class Consumer(PollingConsumer):
     Raises `ConfigurationError` for what Event Hubs does not take and for arguments of its own, else what
     confluent-kafka raises.
 
-    Beside confluent-kafka's arguments (`*config`, `**properties`) it takes
+    In addition to confluent-kafka's arguments (`*config`, `**properties`) it takes
 
     """
 
@@ -154,7 +154,7 @@ class Consumer(PollingConsumer):
     def committed(
         self, partitions: list[KafkaPartition], *timeouts: float, **named: Unpack[TimeLimit]
     ) -> list[KafkaPartition]:
-        """See `confluent_kafka.Consumer.committed`. What our commits say beside is left out."""
+        """See `confluent_kafka.Consumer.committed`. The metadata of our commits are left out."""
         found: list[KafkaPartition] = super().committed(partitions, *timeouts, **named)
         return without_ours(found) if self._is_open and self._internals.log_guard.is_on else found
 

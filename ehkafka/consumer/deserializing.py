@@ -30,7 +30,7 @@ class _Chosen(Consumer):
 
 
 class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
-    """A drop-in for `confluent_kafka.DeserializingConsumer`; takes what `ehkafka.Consumer` takes beside."""
+    """A drop-in for `confluent_kafka.DeserializingConsumer`; takes what `ehkafka.Consumer` adds."""
 
     def __init__(self, conf: dict[str, Any], **program_settings: Unpack[ConsumerOptions]) -> None:
         self._program_settings = program_settings

@@ -108,7 +108,7 @@ class Internals:
         # Answers that `on_commit` is still to hear, oldest first. Any thread appends, the polling one takes.
         self.answers: deque[Answer] = deque()
         self.access = Access()
-        # When the next automatic commit is due, beside those of a revoke and of the end.
+        # When the next automatic commit is due, not counting those of a revoke and of the end.
         interval_s = settings.auto_commit_s if settings.auto_commit else None
         self._next_auto_s = float("inf") if interval_s is None else time.monotonic() + interval_s
         credential = self.endpoint.credential if self.endpoint is not None else None
@@ -233,7 +233,7 @@ class Internals:
             for name in _CALLBACKS:
                 if callable(result.get(name)):
                     result[name] = self.callbacks.guard(result[name])
-        # Beside a program's own alone: to set one takes librdkafka's own log line away.
+        # Only with a program's own: to set one takes librdkafka's own log line away.
         if self.log_guard.is_on and callable(result.get("error_cb")):
             result["error_cb"] = _overheard(self.log_guard.note_error, result["error_cb"])
         return result

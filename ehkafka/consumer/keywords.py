@@ -53,7 +53,7 @@ class ClientProperties(TypedDict, total=False):
 
 
 class OwnKeywords(TypedDict, total=False):
-    """What every drop-in takes beside confluent-kafka's arguments."""
+    """What every drop-in takes in addition to confluent-kafka's arguments."""
 
     endpoint: Endpoint | None
     """Default `None`: an `ehkafka.Endpoint`."""
@@ -85,7 +85,7 @@ class OwnKeywords(TypedDict, total=False):
 
 
 class ConsumerOptions(ClientProperties, OwnKeywords, total=False):
-    """What `DeserializingConsumer` takes beside its dict: as `Consumer` does."""
+    """What `DeserializingConsumer` takes in addition to its dict: as `Consumer` does."""
 
 
 class RebalanceCallbacks(TypedDict, total=False):

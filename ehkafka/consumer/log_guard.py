@@ -68,7 +68,7 @@ class LogGuard:
         self._clients = _Clients()
         self._reset = str(config.get("auto.offset.reset", "latest")).strip().lower()
         self._begins_anew = begins_anew
-        # A program's own callback for tokens must not run beside it, unless it has asked for something.
+        # A program's own callback for tokens must not run at the same time, except on its own request.
         self.is_on = is_on and (begins_anew or "oauth_cb" not in config)
         self.asker = LogAsker(TopicIds(self._clients.open_admin), self._clients.open_consumer)
         # A consumer that is not closed leaves no thread.

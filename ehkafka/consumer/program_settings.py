@@ -35,7 +35,7 @@ _NESTED_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnOptions:
-    """What the drop-ins take beside confluent-kafka's arguments."""
+    """What the drop-ins take in addition to confluent-kafka's arguments."""
 
     endpoint: Endpoint | None = option(
         None,
@@ -107,9 +107,7 @@ def flattened(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, A
         if not isinstance(inner, dict):
             return result
         result |= inner
-    raise ConfigurationError(
-        "Consumer: default.topic.config holds itself: give its entries beside the others."
-    )
+    raise ConfigurationError("Consumer: default.topic.config holds itself: give its entries with the others.")
 
 
 def auto_commit_s(config: Mapping[str, Any]) -> float | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BETWEEN_CALLS_S = 0.5e-3
 ADDRESSES: Final[set[str]] = set()
 """`host:port` of the brokers that run in this process, by which an endpoint knows that it leads to one."""
-# What a cluster has beside a listener for each broker, with some to spare.
+# What a cluster has in addition to a listener for each broker, with some to spare.
 _DESCRIPTORS_OF_A_CLUSTER = 10
 
 

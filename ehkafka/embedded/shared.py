@@ -40,7 +40,7 @@ class SharedBroker:
         # Written and read under the lock only.
         self._topics = dict(topics)
         self._partitions = partitions
-        # Topics that were made beside those.
+        # Topics that were made in addition to those.
         self._made: set[str] = set()
         self._broker: EmbeddedBroker | None = None
         self._closed = False

@@ -1,4 +1,4 @@
-"""Client properties of the drop-in consumer: the program's own, with what an endpoint needs beside them.
+"""Client properties of the drop-in consumer: the program's own, with what an endpoint adds to them.
 
 Pure but for the embedded broker, which starts when its address is asked. The program's values win wherever
 the service permits them; what is unsafe on Event Hubs is refused as for an app. Where the settings name no

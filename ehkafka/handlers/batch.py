@@ -85,7 +85,7 @@ class BatchSpec(HandlerSpec):
         )
 
     def check_backlog(self, settings: Settings) -> None:
-        """Refuse batches that the backlog never holds: each would wait its `wait_s_max` in vain."""
+        """Refuse batches that the backlog never holds: each would wait its `wait_s_max` for nothing."""
         enough = self.batch_records_max
         if enough > settings.backlog_records_max:
             raise ConfigurationError(

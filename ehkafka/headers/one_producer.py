@@ -1,7 +1,7 @@
 """All application headers of a record have one producer: what one of them proves counts for the others.
 
 In the mode `auto` on Event Hubs `T*` may be the text or an AMQP producer's 42. An AMQP producer encodes every
-application property, so the headers beside a doubtful one tell which. Looks only where there is a doubt, and
+application property, so the headers next to a doubtful one tell which. Looks only where there is a doubt, and
 once a record. Pure; never raises for any header.
 """
 

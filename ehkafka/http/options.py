@@ -31,7 +31,7 @@ class Http:
       variable `EHKAFKA_HTTP_HOSTS`, with commas between them, count as well.
     - `shows_values` (default `True`): whether the page shows the begin of the values that hold a commit.
     - `advertise` (default `None`): the URL under which other members' pages link to this one. It stands in
-      the mirror, beside the partitions that this member owns; without a mirror it is not written.
+      the mirror, next to the partitions that this member owns; without a mirror it is not written.
 
     Raises `ConfigurationError`.
     """

@@ -45,7 +45,7 @@ def who_has(served: Served, name: str) -> str:
 
 
 class OtherPages:
-    """The pages of other members, by what stands beside the partitions that they own in the mirror."""
+    """The pages of other members, by what stands next to the partitions that they own in the mirror."""
 
     def __init__(self, served: Served, own: str | None) -> None:
         """`own` is where this one's page is: it is no other's."""

@@ -35,7 +35,7 @@ class ByHand:
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._thread: int | None = None
         # Set once, by the poll thread, when no turn comes any more. Set before what waits is refused; a
-        # caller leaves its call first and reads this second, so that no call waits in vain.
+        # caller leaves its call first and reads this second, so that no call waits for a loop that has ended.
         self._is_closed = False
         # Runs in each turn with calls or new epochs, and in each slow look: ends pauses whose time is
         # over. Set once, before the thread starts.

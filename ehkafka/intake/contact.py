@@ -123,7 +123,7 @@ class Contact:
         # Since when all partitions are lost and the group has given none.
         self._lost_since_s: float | None = None
         self.lost_partitions = 0
-        # What came in on all connections; None before the first statistics.
+        # Bytes received on all connections; None before the first statistics.
         self.socket_bytes: int | None = None
         # As of the last statistics; a partition without a leader keeps the one that it had. Replaced.
         self.leaders: Mapping[TopicPartition, Leader] = {}

@@ -149,7 +149,7 @@ class LogEnds:
                     ends.note({partition: LogBounds(start, end)})
                 epoch = owned[partition].epoch
                 received_next = epoch.received.next_offset
-                # Fetched in vain: no record waits in the client either, which has been deleted since.
+                # The fetch found nothing: no record waits in the client either, which has been deleted since.
                 if received_next is None and start == end and self._fetched_s(partition, now_s) > _FETCH_S:
                     # At once: at the next look records may have come.
                     self._skip_to(epoch, end)

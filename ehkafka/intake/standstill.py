@@ -104,7 +104,7 @@ class StandstillWatch:
             self._take(self._question.answer, is_blind=is_blind)
             self._question = None
         if is_blind or withheld:
-            context.owned.standstill.forget_all()  # what came meanwhile is not known
+            context.owned.standstill.forget_all()  # records that arrived meanwhile are not known
             return
         logs, paused = context.owned.logs, context.flow.paused
         context.owned.standstill.check(

@@ -2,7 +2,7 @@
 
 Pure. A record without an outcome keeps every later mark, for however long: so there is a bound, and the marks
 that are merged are those that lie close together for their age. What a mark says of when its records came is
-a thirtieth of their age too early at most, and what came lately is exact. Of a merged mark only the
+a thirtieth of their age too early at most, and recent records are exact. Of a merged mark only the
 last record's timestamp is known, as it was of a batch.
 """
 

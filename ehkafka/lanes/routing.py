@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     # A key, and the identity of its map of owners.
     Name = tuple[int, Hashable]
 
-# Owners that may be left over beside four for each unfinished record.
+# Owners that may be left over in addition to four for each unfinished record.
 OWNERS_MIN: Final = 1_000
 _KEY_OF: Final = itemgetter(KEY)
 _EPOCH_OF: Final = itemgetter(EPOCH)

@@ -2,7 +2,7 @@
 
 SIGUSR1 has each of them log what it does.
 
-Handlers run in the main thread between two of its bytecodes. They only put down what came.
+Handlers run in the main thread between two of its bytecodes. They only note the signal.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> M
 
 
 def _cores(app: AppOptions, count: int) -> tuple[int, ...]:
-    """Return a core for each member, or none: worker processes need cores beside their member's."""
+    """Return a core for each member, or none: worker processes need cores in addition to their member's."""
     wanted = os.environ.get(PIN, "1")
     if wanted not in {"0", "1"}:
         raise ConfigurationError(f"{PIN}={wanted!r:.40}: give 0 to let members share all cores, or 1.")

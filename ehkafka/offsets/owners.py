@@ -1,4 +1,4 @@
-"""Who has which partition: what owners wrote beside the mirror, what the broker says, and what is left to do.
+"""Who has which partition: what owners wrote next to the mirror, what the broker says, and the lag.
 
 Pure, but for the look into the store. An owner's blob tells more than the broker, and of idle partitions,
 too; the broker's own word is only a hint.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ehkafka.offsets.members import GroupMember
     from ehkafka.offsets.view import PartitionView
 
-State = Literal["held", "silent", "gone", "released", "nobody"]
+State = Literal["owned", "silent", "gone", "released", "unowned"]
 SILENT_S = 90.0
 """An owner writes every 30 s: after three silent times he is gone or cannot write.
 
@@ -96,13 +96,13 @@ def _row(
     is_empty: bool,
 ) -> OwnerRow:
     if found is None:
-        return OwnerRow(view, None, member, "nobody" if member is None else "held", None)
+        return OwnerRow(view, None, member, "unowned" if member is None else "owned", None)
     ownership, modified_at_ms = found
     if ownership.is_released and member is not None:
         # What was written last is of the one before.
-        return OwnerRow(view, ownership, member, "held", None)
+        return OwnerRow(view, ownership, member, "owned", None)
     silent_s = (now_ms - modified_at_ms) / 1000
-    state: State = "held"
+    state: State = "owned"
     if ownership.is_released:
         state = "released"
     elif is_empty and silent_s > LATE_S:

@@ -107,14 +107,14 @@ def namespace_of_target(target: Target) -> str:
 
 
 def mirrored_positions(
-    target: Target, topic: str, group: str, beside: Iterable[FoundBlob | BadBlob] = ()
+    target: Target, topic: str, group: str, blobs: Iterable[FoundBlob | BadBlob] = ()
 ) -> dict[int, int]:
-    """Return what the group's mirror says, by partition: the app's own, else one among `beside`.
+    """Return what the group's mirror says, by partition: the app's own, else one among `blobs`.
 
     Raises `StoreError`.
     """
     store, namespace = mirror_of_target(target)
-    found = mirror_of(beside, namespace, topic, group)
+    found = mirror_of(blobs, namespace, topic, group)
     if store is not None:
         own = read_store(store, Layout(namespace, group).prefix(topic, "checkpoint"))
         found |= mirror_of(own, namespace, topic, group)

@@ -60,7 +60,7 @@ class Committer:
         self._saver = saver
         self._on_acknowledged: OnAcknowledged | None = None
         # When the last request went out. Written and read on the poll thread; `commit_once` alone may come
-        # from another one, and never beside any other call.
+        # from another one, and never during any other call.
         self._sent_s = 0.0
         # Why the last commit failed; None since one was acknowledged. Read by `App.health`.
         self.problem: str | None = None
@@ -192,7 +192,7 @@ class Committer:
         if error is None and not refused:
             self._stored(sent)
             return
-        # An error of the request leaves nothing stored: what each partition says beside it means nothing.
+        # An error of the request leaves nothing stored: each partition's own answer then means nothing.
         if error is not None:
             self._refused(sent, error)
             return

@@ -42,7 +42,7 @@ TOPIC_ID_BYTES = 16
 _ANY_VERSION = re.compile(r"ehk([1-9][0-9]{0,3})\.")
 _CHECKSUM_BYTES = 4
 _TIMESTAMP_BYTES = 6
-# Bounds that keep all facts but a reset's name within 64 bytes of text, beside the highest offset.
+# Bounds that keep all facts but a reset's name within 64 bytes of text, with the highest offset.
 _PARTITIONS_MAX = 2**21 - 1
 _DISTANCE_MAX = 2**35 - 1
 # Which parts follow. What is not known here was written by a newer ehkafka.

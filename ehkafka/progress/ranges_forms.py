@@ -142,7 +142,7 @@ class ExponentialGolomb:
 
 
 # By the number that names them in the text: never give one to another form. A body in one of these forms
-# may be compressed, too, which stands beside the number.
+# may be compressed, too, which stands next to the number.
 FORMS: dict[int, Form] = {1: VariableLengths(), 2: Bitmap(), 3: ExponentialGolomb()}
 
 

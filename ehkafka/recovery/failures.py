@@ -53,7 +53,7 @@ _OUTCOMES: dict[type[Any], str] = {
 
 
 class StopWords(NamedTuple):
-    """What the error of a stop says beside what happened; an engine that keeps other things has its own.
+    """What the error of a stop says after what happened; an engine that keeps other things has its own.
 
     `kept` is what becomes of the records, `answers` what `on_error` may answer.
     """

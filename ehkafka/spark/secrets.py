@@ -34,7 +34,7 @@ WAYS: tuple[Way, ...] = (
     "endpointFactory",
     "bootstrap",
 )
-"""Options of which one says how the broker is reached; `bootstrap` may stand beside the others."""
+"""Options of which one says how the broker is reached; `bootstrap` may be given with the others."""
 
 ADDITIONS = ("credential", "credentialFactory", "clientId")
 """Options that belong to `namespace`."""

@@ -41,7 +41,7 @@ Value = float | Mapping[str, float] | Buckets | None
 class Metric(Generic[Of]):
     """One metric: what `read` finds in a snapshot, or in its part for one partition, handler or member.
 
-    `meaning` is the help text. `own_labels` stand beside the `COMMON_LABELS`; `by` is one more, where `read`
+    `meaning` is the help text. `own_labels` are added to the `COMMON_LABELS`; `by` is one more, where `read`
     gives a number for each of its values. `buckets` are upper ends, in the unit.
     """
 
@@ -61,7 +61,7 @@ class Metric(Generic[Of]):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels beside the common ones."""
+        """The labels in addition to the common ones."""
         return self.own_labels if self.by is None else (*self.own_labels, self.by)
 
 
@@ -146,7 +146,7 @@ APP: tuple[Metric[Snapshot], ...] = (
     Metric(
         "ehkafka_events_total",
         "counter",
-        "Events of each kind in ehkafka.events, and the plain counters beside them.",
+        "Events of each kind in ehkafka.events, and the plain counters.",
         lambda s: s.counters,
         by="event",
     ),

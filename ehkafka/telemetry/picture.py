@@ -207,7 +207,7 @@ def _lag_records(
         if received is None:
             return None
     if end <= received and context.brokers.throttle.is_recent:
-        return None  # a throttled answer is empty and without an end: what came meanwhile is unknown
+        return None  # a throttled answer is empty and without an end: the end is unknown
     unfinished = epoch.tally.unfinished_records
     if ended_records and watermark is not None:
         unfinished = max(unfinished, min(unfinished + ended_records, received - watermark))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType, TracebackType
 
 STACK_BYTES_MAX = 8_000
-"""A letter's header beside a record of up to 1 MB; 60 frames of usual length."""
+"""A dead letter's header, with a record of up to 1 MB; 60 frames of usual length."""
 
 # The innermost ones of each error: a recursion's outer frames repeat each other.
 _FRAMES_MAX = 40

@@ -2,7 +2,7 @@
 
 Nothing but the rate tells what another worker is worth: a handler may compute, sleep, or wait for a server
 that serves no more than it does. So while records wait and all workers are busy, another number is tried for
-a moment and kept if it brings more, or, where the CPU is full, if fewer do as much. Each try in vain makes
+a moment and kept if it brings more, or, where the CPU is full, if fewer do as much. Each failed try makes
 the next one of its kind come later, so at a steady load the number hardly moves: by a fifth at most, and
 every few minutes. Where no record waits nothing is tried.
 """
@@ -26,7 +26,7 @@ FULL_CORES: Final = 0.85
 # From one number to the next: as long as each try succeeds, and once one has failed.
 STRIDE: Final = 2.0
 STEP: Final = 1.2
-# After a try in vain, until the next one of its kind.
+# After a try without gain, until the next one of its kind.
 PAUSE_MIN_S: Final = 5.0
 PAUSE_MAX_S: Final = 300.0
 # A rate that has moved by such a share is another load's, and so is one after such a rest: all is tried anew.

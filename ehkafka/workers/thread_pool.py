@@ -53,7 +53,7 @@ def open_gates(inboxes: Iterable[Inbox]) -> None:
 
 
 def sleep_until(inbox: Inbox, is_over: Callable[[], object], wait_s: float = -1) -> None:
-    """Sleep on an inbox's gate, unless the wait is over already. It may be woken in vain."""
+    """Sleep on an inbox's gate, unless the wait is over already. It may be woken for nothing."""
     # Published first, looked at second: who ends the wait looks afterwards who sleeps.
     inbox.asleep = True
     if not is_over():

@@ -35,8 +35,8 @@ HEADS: Final = ("part", "records/s", "lag", "backlog", "lanes", "watermark", "co
 COUNTS: Final = ("lag_records", "backlog_records", "lanes", "watermark", "committed")
 # Of one width whatever they hold: a table that breathes cannot be read. With the gaps they fill 80 columns.
 WIDTHS: Final = (4, 9, 7, 8, 7, 10, 10, 11, 6)
-# Beside the partitions: two heads, the table's head and total, three of the foot, and an empty last line, so
-# that nothing scrolls.
+# Apart from the partitions: two heads, the table's head and total, three of the foot, and an empty last line,
+# so that nothing scrolls.
 LINES_AROUND: Final = 8
 SEEN: Final = ("order_violations", "premature_commits", "lost", "duplicates")
 LOUD: Final = "bold white on red"

@@ -2,7 +2,7 @@
 
 import json
 
-from app import endpoint  # the file beside this one
+from app import endpoint  # the file next to this one
 from confluent_kafka import Producer
 
 # An endpoint knows what any client of it needs: address, credential, and Event Hubs' time-outs.

@@ -1,4 +1,4 @@
-"""After: the consumer of `before.py`, with ehkafka; the README beside it says what became of what.
+"""After: the consumer of `before.py`, with ehkafka; the README next to it says what became of what.
 
 EHKAFKA_CONNECTION_STRING='Endpoint=sb://…' ehkafka run examples/from_amqp_sdk/after.py
 """

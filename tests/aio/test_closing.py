@@ -1,4 +1,4 @@
-"""The end of a consumer: beside polls, twice, from another loop, and when the program forgets it."""
+"""The end of a consumer: during polls, twice, from another loop, and when the program forgets it."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ def test_the_package_needs_nothing_of_its_tests() -> None:
 
 
 def test_all_else_is_in_a_room() -> None:
-    """Beside the rooms lie the root, the errors and the middleware alone."""
+    """Next to the rooms lie the root, the errors and the middleware alone."""
     assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"} == LOOSE - {""}
 
 

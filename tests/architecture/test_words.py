@@ -1,6 +1,6 @@
 """One word, one meaning: words that were replaced stay out of code, texts and docs.
 
-What replaced each stands beside it. Rows of tables under "was" (the appendix of `docs/migrating.md`) are not
+What replaced each stands next to it. Rows of tables under "was" (the appendix of `docs/migrating.md`) are not
 read: they tell what something was called before.
 """
 
@@ -38,6 +38,7 @@ PHRASES = {
     r"(?:goes|go|went) on by (?:itself|themselves)": "recover, continue",
     r"tr(?:ied|ies) again": "retried, retries",
     r"made anew|made again": "recreated",
+    r"(?<!\w)beside(?!s?\w)": "next to, with, in addition to, compared with",
     r"asked? to leave": "stop, end the process",
 }
 # As a name in the package, whole or as one of its words; prose may have them.

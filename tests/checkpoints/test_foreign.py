@@ -49,7 +49,7 @@ def blob(metadata: dict[str, str], checkpoint: Checkpoint = OURS) -> StoredBlob:
 
 
 def test_our_own_blob_is_ours() -> None:
-    """With the metadata beside it, and in a store that keeps none; what others add to them is no matter."""
+    """With its metadata, and in a store that keeps none; what others add to them is no matter."""
     metadata = checkpoint_metadata(OURS)
     for found in (metadata, {}, {**metadata, "cost-centre": "7"}):
         assert checkpoint_in(blob(found), "orders", "readings") == OURS
@@ -128,7 +128,7 @@ def acknowledge(mirror: Mirror, partition: TopicPartition, next_offset: int) -> 
 
 
 def test_no_store_lets_two_spellings_share_a_blob(store: CheckpointStore) -> None:
-    """A group in memory, in a folder and in a container; a topic beside it. First come, first served."""
+    """A group in memory, in a folder and in a container; a topic next to it. First come, first served."""
     orders, readings = TopicPartition("readings", 0), TopicPartition("Readings", 0)
     # A store is one thread's; this one is looked into while a mirror writes.
     reported: list[Event] = []

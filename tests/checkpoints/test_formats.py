@@ -171,7 +171,7 @@ def test_what_is_no_position_says_why(given: StoredBlob, reason: str) -> None:
     ],
 )
 def test_other_blobs_are_passed_over(name: str) -> None:
-    """Ownership, and whatever lies there beside checkpoints."""
+    """Ownership, and whatever lies there next to checkpoints."""
     assert found_in(blob(name, NET, {"ownerid": "x"})) is None
 
 

@@ -58,7 +58,7 @@ def test_as_many_run_at_once_as_the_store_takes(at_once: int) -> None:
 
 
 def test_an_error_is_raised_when_all_calls_have_ended_and_begins_no_other() -> None:
-    """The one that is on its way may write still: what comes after must not run beside it."""
+    """The one that is on its way may write still: what comes after must not run at the same time."""
     begun, go_on, ended = list[int](), threading.Event(), list[int]()
 
     def work(item: int) -> None:

@@ -37,7 +37,7 @@ def test_a_mirror_is_that_of_the_exact_names(topic: str, group: str, mirrored: d
 
 @pytest.mark.parametrize("offset", ["", "8589934592"])
 def test_an_sdk_that_stands_where_we_do_is_an_sdk(offset: str) -> None:
-    """Its metadata are not those that we write beside that body: the position and its offset are its own."""
+    """Its metadata are not those that we write with that body: the position and its offset are its own."""
     sdk = found({"sequencenumber": "6", "offset": offset})
     assert (sdk.origin.format, sdk.next_offset, sdk.checkpoint) == (Format.SDK, 7, None)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SOURCE = dedent(SHOP)
 FAILING = SOURCE.replace("    print(", "    raise ValueError('bad order')\n    print(", 1)
-# It logs for itself, beside what the framework says.
+# It logs for itself, in addition to the framework.
 TAKEN = "    logging.getLogger('shop').info('taken', extra={'at': record.offset()})\n"
 LOGGING = SOURCE.replace("import path", "import logging, path").replace(
     "    while not", f"{TAKEN}    while not"

@@ -111,7 +111,7 @@ def test_a_mirror_by_url_is_written_shown_and_checked(place: Place) -> None:
             "owners", "t", "--mirror", place.url, *ENTRA, "--namespace", HOST, "--json"
         )
         assert code == 0, error
-        assert {row["state"] for row in orjson.loads(text)["partitions"]} == {"held"}
+        assert {row["state"] for row in orjson.loads(text)["partitions"]} == {"owned"}
     finally:
         app.stop()
         store.close()

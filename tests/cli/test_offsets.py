@@ -301,9 +301,9 @@ def test_owners_shows_idle_and_silent_ones(broker: EmbeddedBroker, tmp_path: Pat
     assert code == 0, error
     rows: list[Any] = orjson.loads(text)["partitions"]
     assert [(row["owner"], row["state"], row["lag"]) for row in rows] == [
-        ("app-1", "held", 0),
+        ("app-1", "owned", 0),
         (None, "released", 3),
-        (None, "nobody", 10),
+        (None, "unowned", 10),
     ]
     code, text, _ = ehkafka(broker, "owners", "t", "--mirror", str(tmp_path), "--namespace", HOST)
     assert "idle" in text

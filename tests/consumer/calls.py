@@ -316,7 +316,7 @@ def seeking() -> None:
 
 
 def subscribing() -> None:
-    """Change the list of partitions that is given; leave and come back; assign beside a subscription."""
+    """Change the list of partitions that is given; leave and come back; assign with a subscription."""
 
     def change(_consumer: Bare, partitions: list[TopicPartition]) -> None:
         for partition in partitions:
@@ -330,7 +330,7 @@ def subscribing() -> None:
     call("bare after unsubscribing", consumer.commit, asynchronous=False)
     consumer.subscribe([TOPIC])
     report("back again", len(read(consumer, 20)))
-    call("assign beside it", consumer.assign, [at(1, 6)])
+    call("assign with it", consumer.assign, [at(1, 6)])
     report("of that", read(consumer, 4))
     call("bare", consumer.commit, asynchronous=False)
     call("close", consumer.close)

@@ -142,7 +142,7 @@ def misusing() -> None:
     for name, value in values().items():
         say(f"construct {name}", CONSUMER, value)
         say(
-            f"construct {name} beside properties",
+            f"construct {name} with properties",
             lambda value=value: CONSUMER(value, **{"group.id": "g"}).close(),
         )
         say(f"construct {name} twice", CONSUMER, value, value)

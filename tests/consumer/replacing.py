@@ -3,8 +3,8 @@
     python replacing.py BOOTSTRAP TOPIC WHEN
 
 `WHEN` is `early` (before any part of ehkafka that needs a client is loaded) or `late`. Reads ten records with
-each class by confluent-kafka's own names, commits, and runs an app beside it; prints what was handled. Run by
-`test_replacing.py`; a watchdog prints all stacks where it stands still.
+each class by confluent-kafka's own names, commits, and runs an app at the same time; prints what was handled.
+Run by `test_replacing.py`; a watchdog prints all stacks where it stands still.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several threads in one consumer: they close it at once, or beside others that poll, or poll together."""
+"""Several threads in one consumer: they close it at once, or while others poll, or poll together."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ Place = tuple[str, str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ThreadPoolExecutor]:
-    """Return where scenarios run beside each other."""
+    """Return where scenarios run next to each other."""
     with ThreadPoolExecutor(WIDTH) as running:
         yield running
 

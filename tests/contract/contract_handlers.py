@@ -43,7 +43,7 @@ def _attempt(record: Any) -> int:
 
 
 def note(word: str, record: Any) -> None:
-    """Write a line down, in one piece beside other writers."""
+    """Write a line down, in one piece, whatever other writers do."""
     key = (record.key() or b"-").decode()
     attempt = record.attempt if isinstance(record, ehkafka.Record) else 0
     line = f"{word} {record.topic()} {record.partition()} {record.offset()} {key} {attempt}\n"

@@ -35,7 +35,7 @@ def _by_partition_key(record: ehkafka.Record) -> str | bytes | None:
 
 @pytest.mark.parametrize("order_by", [ehkafka.by_key, _by_partition_key])
 def test_records_of_one_partition_key_never_overlap_though_they_have_no_key(lab: Any, order_by: Any) -> None:
-    """The lane is that of `x-opt-partition-key`, AMQP string or plain text; other keys run beside it."""
+    """The lane is that of `x-opt-partition-key`, AMQP string or plain text; other keys run meanwhile."""
     for number in range(30):
         home = f"home-{number % 3}"
         _produce(lab, (PARTITION_KEY, _amqp(home) if number % 2 else home.encode()))
@@ -69,7 +69,7 @@ def test_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_the_
 @pytest.mark.parametrize(
     ("headers", "service", "expected"),
     [
-        # Beside the others `qABCD` is no text either: they all have one producer, and it speaks AMQP.
+        # Next to the others `qABCD` is no text either: they all have one producer, and it speaks AMQP.
         ("auto", True, {"kind": "alarm", "level": 3, "message-id": "A", "note": 0x41424344}),
         ("auto", False, {"kind": b"\xa1\x05alarm", "level": "T\x03", "message-id": "A", "note": "qABCD"}),
         ("amqp", False, {"kind": "alarm", "level": 3, "message-id": True, "note": 0x41424344}),

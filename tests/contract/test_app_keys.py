@@ -228,7 +228,7 @@ def test_a_stopped_handler_starts_nothing_more(lab: Any, recorder: Any) -> None:
     app = lab.app(recorder)
 
     @app.handler("u")
-    def beside(record: Any) -> None:
+    def others(record: Any) -> None:
         other(record)
 
     app.start()

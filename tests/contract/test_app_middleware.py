@@ -219,7 +219,7 @@ def test_only_valid_trace_parents_count(text: str, valid: bool) -> None:
 
 
 def test_the_older_diagnostic_id_of_the_azure_sdks_counts() -> None:
-    """It has the form of a traceparent; a traceparent beside it goes first."""
+    """It has the form of a traceparent; a traceparent next to it goes first."""
     record = record_with(**{"Diagnostic-Id": TRACE.encode()})
     assert trace_context(record) == {"traceparent": TRACE}
     assert trace_context(SimulatedMessage("t", 0, 7, b"a")) == {}

@@ -45,7 +45,7 @@ def reading(sensor: str, number: int) -> tuple[str, bytes]:
 
 @pytest.mark.parametrize("how", ["", "with the record", "without a history"])
 def test_payloads_come_decoded_and_each_key_in_order(stage: Stage, how: str) -> None:
-    """300 records of 10 keys; also beside the record, and without a history, which wraps each call."""
+    """300 records of 10 keys; also with the record, and without a history, which wraps each call."""
     if how and stage.name != "threads":
         pytest.skip("the shape of the call is the same")
     produce(stage, *(reading(f"s{number % 10}", number) for number in range(300)))

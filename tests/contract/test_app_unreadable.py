@@ -222,7 +222,7 @@ def test_a_running_app_finds_another_record_where_its_witness_was(
 def test_a_commit_whose_witness_is_another_record_does_not_decide(
     lab: Any, recorder: Any, events: Any, policy: str
 ) -> None:
-    """The app begins at it, for the witness is read beside; then the policy decides."""
+    """The app begins at it, for the witness is read meanwhile; then the policy decides."""
     lab.produce(words("n", NEW))
     commit(lab, OLD, metadata=text_of(OLD, witness=(OLD - 1, LONG_AGO_MS)))
     app = lab.start(recorder, on_out_of_range=policy)

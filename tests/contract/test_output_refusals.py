@@ -1,4 +1,4 @@
-"""Outputs that the broker refuses again and again, slow user code beside them, a sender that dies."""
+"""Outputs that the broker refuses again and again, slow user code meanwhile, a sender that dies."""
 
 from __future__ import annotations
 

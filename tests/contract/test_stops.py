@@ -112,7 +112,7 @@ def test_a_stop_without_partitions_does_not_wait_for_an_old_commit(
     began_s = time.monotonic()
     app.stop(timeout_s=60.0)
     assert time.monotonic() - began_s < 30.0
-    # The client's own close waits for those answers, beside the app.
+    # The client's own close waits for those answers, apart from the app.
     wait_until(lambda: not any(one.name == "ehkafka-close" for one in threading.enumerate()))
 
 

@@ -41,7 +41,7 @@ def path(name: str) -> Path:
 
 
 def note(name: str, line: str) -> None:
-    """Write a line down, in one piece beside other writers."""
+    """Write a line down, in one piece, whatever other writers do."""
     file = os.open(path(name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, f"{line}\n".encode())

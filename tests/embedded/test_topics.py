@@ -44,7 +44,7 @@ def test_commits_of_a_missing_topic_are_an_error(broker: EmbeddedBroker) -> None
 def test_commit_metadata_is_readable(
     broker: EmbeddedBroker, consumer: Callable[..., AbstractContextManager[Consumer]]
 ) -> None:
-    """`commits` shows what was stored beside the offset."""
+    """`commits` shows the metadata stored with the offset."""
     with consumer(broker) as opened:
         opened.commit(offsets=[TopicPartition("orders", 2, 7, "ranges")], asynchronous=False)
     found = {one.partition: (one.offset, one.metadata) for one in commits(broker.bootstrap, "g", "orders")}

@@ -27,7 +27,7 @@ def _on_event_hubs(**more: Any) -> dict[str, Any]:
 
 
 def test_a_namespace_gets_what_keeps_its_connections() -> None:
-    """Keep-alive and time-outs of Event Hubs, beside the program's own values."""
+    """Keep-alive and time-outs of Event Hubs, with the program's own values."""
     found = _on_event_hubs(auto_offset_reset="latest", metadata_max_age_ms=100_000)
     assert found["connections.max.idle.ms"] == 180_000
     assert found["session.timeout.ms"] == 30_000

@@ -138,7 +138,7 @@ def test_a_connection_string_gives_all_that_event_hubs_wants(connection_string: 
 
 
 def test_a_private_endpoint_and_a_local_broker_can_be_named(connection_string: str) -> None:
-    """Bootstrap servers and the authority can be set beside the string; the name stays the namespace."""
+    """Bootstrap servers and the authority can be set with the string; the name stays the namespace."""
     endpoint = Endpoint.connection_string(
         connection_string, properties={"bootstrap.servers": "10.1.2.3:9093", "ssl.ca.location": "/ca.pem"}
     )

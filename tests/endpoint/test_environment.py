@@ -102,7 +102,7 @@ def test_none_set_is_reported_with_all_names(environ: dict[str, str]) -> None:
 
 
 def test_an_error_of_what_is_set_speaks_of_nothing_else() -> None:
-    """An empty variable beside the wrong one is not what has to be corrected."""
+    """An empty variable next to the wrong one is not what has to be corrected."""
     with pytest.raises(ConfigurationError) as caught:
         Endpoint.from_env({"EHKAFKA_BOOTSTRAP": "no host", "EHKAFKA_NAMESPACE": ""})
     assert "EHKAFKA_NAMESPACE" not in str(caught.value)
@@ -132,7 +132,7 @@ def test_two_set_are_reported_by_name(first: str, second: str) -> None:
 
 @pytest.mark.parametrize("key", ["credential", "client_id"])
 def test_what_belongs_to_another_way_is_refused(key: str) -> None:
-    """A credential beside a bootstrap address would be ignored without a word."""
+    """A credential with a bootstrap address would be ignored without a word."""
     with pytest.raises(ConfigurationError, match=f"EHKAFKA_{key.upper()} belongs to EHKAFKA_NAMESPACE"):
         Endpoint.from_env({"EHKAFKA_BOOTSTRAP": "a:1", f"EHKAFKA_{key.upper()}": "x"})
 

@@ -176,7 +176,7 @@ def test_the_app_cannot_bend_where_the_endpoint_points(name: str) -> None:
 
 
 def test_what_the_endpoint_says_too_may_be_repeated(connection_string: str, key: str) -> None:
-    """A whole configuration of Event Hubs may stand beside its endpoint; a key in other letters may not."""
+    """A whole configuration of Event Hubs may be given with its endpoint; a key in other letters may not."""
     endpoint = Endpoint.connection_string(connection_string)
     reported = {
         "security.protocol": "sasl_ssl",

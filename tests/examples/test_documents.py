@@ -97,7 +97,7 @@ def test_a_newcomer_reads_a_short_page_and_finds_every_guide() -> None:
 
 @pytest.mark.parametrize("page", LINKED_TO_WORDS, ids=lambda page: page.name)
 def test_a_word_of_ours_is_explained_where_it_first_stands(page: Path) -> None:
-    """Beside it a link to what explains it; or it stands in italics, with its explanation around it."""
+    """Next to it a link to what explains it; or it stands in italics, with its explanation around it."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
     for word in OUR_WORDS:
         lines = [line for line in text.splitlines() if re.search(rf"\b{word}s?\b", line) and line[0] != "#"]

@@ -40,7 +40,7 @@ def test_slow_commits_share_requests() -> None:
 
 
 def test_the_first_step_changes_one_line() -> None:
-    """Beside the docstring and the group's name, so that both can be run, the loop is the same."""
+    """Except the docstring and the group's name, so that both can be run, the loop is the same."""
 
     def code(name: str) -> list[str]:
         text = (EXAMPLES / name).read_text()

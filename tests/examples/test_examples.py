@@ -40,7 +40,7 @@ def test_home_security_reads_another_broker(start_example: Callable[..., Any]) -
 def test_the_quickstart_prints_what_is_produced(
     start_example: Callable[..., Any], run_script: Callable[..., str]
 ) -> None:
-    """The ten lines of the README, fed by the producer beside them; each home's readings in order."""
+    """The ten lines of the README, fed by the producer next to them; each home's readings in order."""
     with EmbeddedBroker({"readings": 4}) as broker:
         where = {"EHKAFKA_BOOTSTRAP": broker.bootstrap}
         assert run_script("examples/quickstart/produce.py", **where) == "produced 100 readings"

@@ -131,7 +131,7 @@ def test_what_stops_a_consumer_raises_an_alert() -> None:
 
 
 def test_the_dashboard_shows_every_metric_but_the_uptime() -> None:
-    """Panels stand beside each other without overlap, each with an id of its own."""
+    """Panels stand next to each other without overlap, each with an id of its own."""
     texts = " ".join(expressions(DASHBOARD))
     missing = [metric.name for metric in ALL if metric.name not in texts]
     assert missing == ["ehkafka_uptime_seconds", "ehkafka_mirror_behind_partitions", "ehkafka_mirror_failing"]

@@ -93,7 +93,7 @@ class Served(Running):
 def serve(
     tmp_path: Path, embedded_broker_factory: Callable[..., EmbeddedBroker], guard: Guard
 ) -> Iterator[Callable[..., tuple[Served, EmbeddedBroker]]]:
-    """Serve the page's program, or what a test makes of it, beside a broker."""
+    """Serve the page's program, or what a test makes of it, with a broker."""
     with ExitStack() as running:
 
         def start(text: str = PROGRAM.text) -> tuple[Served, EmbeddedBroker]:

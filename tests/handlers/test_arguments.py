@@ -317,16 +317,16 @@ def test_a_decoder_that_is_a_coroutine_is_refused() -> None:
 
 
 def test_value_and_decoder_choose_a_bare_parameter() -> None:
-    """The second one beside the record, or the only one."""
+    """The second one next to the record, or the only one."""
 
     def both(record, reading): ...  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
     alone_ = payload_of(bare, value=Reading)
-    beside = payload_of(both, decoder=orjson.loads)
+    second = payload_of(both, decoder=orjson.loads)
     tombstones = payload_of(bare, value=Reading | None)
-    assert alone_ is not None and beside is not None and tombstones is not None  # noqa: PT018
+    assert alone_ is not None and second is not None and tombstones is not None  # noqa: PT018
     assert (alone_.arguments, alone_.place, alone_.optional) == (("reading",), 0, False)
-    assert (beside.arguments, beside.place) == (("record", "reading"), 1)
+    assert (second.arguments, second.place) == (("record", "reading"), 1)
     assert tombstones.optional
 
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_sent_fails_the_attempt(way: Way, result: object, error: 
 
 
 def test_a_message_may_be_as_large_as_the_limit_says(way: Way) -> None:
-    """With its key, and what it takes beside both: not a byte more."""
+    """With its key, and what it takes in addition to both: not a byte more."""
     largest = 1_000 - FRAME_BYTES - len(b"k")
     way.call(lambda _record: b"x" * largest)
     with pytest.raises(ValueError, match="bytes"):

@@ -51,7 +51,7 @@ def test_beside_a_sure_text_the_doubtful_is_text(sure: bytes, doubtful: bytes) -
     ],
 )
 def test_without_a_clear_word_of_the_others_the_rule_for_one_header_stands(others: Headers) -> None:
-    """Nothing beside it, only doubts, a contradiction, or what the service wrote."""
+    """Nothing next to it, only doubts, a contradiction, or what the service wrote."""
     found = read([("n", b"T*"), ("flag", b"A"), *others])
     assert (found["n"], found["flag"]) == ("T*", True)
 

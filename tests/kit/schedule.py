@@ -1,7 +1,7 @@
 """Which process of a parallel run gets which tests: whole files, the long ones first, one Spark for all.
 
 Long tests keep the cores busy, and what is left, such as the contract, mostly waits. So every third process
-begins with the quick rooms, beside them: one after the other, each half would leave the other's time unused.
+begins with the quick rooms, next to them: one after the other, each half would leave the other's time unused.
 
 A session of Spark, warm, runs a query in a second; each process that starts one of its own pays that start
 and that warm-up again. And a file's own servers are started once where its tests stay together. Called by

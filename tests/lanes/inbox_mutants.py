@@ -131,7 +131,7 @@ WaitingKeys._answered: answer: a dead letter's key runs on
     self._follow(held, decision.after) -> True
 WaitingKeys.answer: answer: what ended with its epoch has an outcome
     if ticket.attempt.epoch.ended: -> if False:
-Held.disown: let go: a key runs beside what still runs of it
+Held.disown: let go: a key runs while a record of it still runs
     self.owners[self.key] = self.behind -> del self.owners[self.key]
     by is_batch=False, keys=3
 WaitingKeys._let_go: let go: a failed record above the drain's limit lets its key pass
@@ -298,7 +298,7 @@ WaitingKeys._hold: slow start: no retry of a key that waits again
 SlowStart._go_on: slow start: begins while a partition drains
     all(entry[EPOCH].drain_limit is None for entry in first) -> True
     by test_no_key_starts_slowly_while_its_partition_drains
-SlowStart.begin: slow start: begins beside what runs
+SlowStart.begin: slow start: begins while the key runs
     held.key not in held.owners -> True
     by test_nothing_of_a_key_goes_beside_its_running_record
 Ending.drain: drain: what waits of keys in slow start counts as started

@@ -69,7 +69,7 @@ def test_each_question_gets_its_answer(ends: tuple[Channel, socket.socket]) -> N
     assert first.result(0) == (503, {"text": "no"})
 
 
-def test_a_member_that_reads_nothing_delays_nobody(ends: tuple[Channel, socket.socket]) -> None:
+def test_a_member_that_reads_nothing_delays_no_other(ends: tuple[Channel, socket.socket]) -> None:
     """Neither who asks nor who writes waits; beyond a bound its questions are refused at once."""
     channel, _ = ends
     big = "x" * 100_000

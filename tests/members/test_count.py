@@ -130,5 +130,5 @@ def test_each_member_has_a_core_where_there_are_as_many(
 
 
 def test_one_member_has_all_cores(tmp_path: Path) -> None:
-    """Its client and its libraries compute beside it."""
+    """Its client and its libraries compute meanwhile."""
     assert one_each(1, tmp_path, affinity=[3]) == ()

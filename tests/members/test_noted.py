@@ -126,7 +126,7 @@ ADVERTISED = """
 
 
 def test_members_advertise_the_page_of_their_supervisor(start: Callable[..., Any], tmp_path: Path) -> None:
-    """Each beside the partitions that it owns; none of them serves a page of its own."""
+    """Each next to the partitions that it owns; none of them serves a page of its own."""
     (tmp_path / "mirror").mkdir()
     running = start(parts=(ADVERTISED,))
     running.wait_until_ready(2)

@@ -1,4 +1,4 @@
-"""What members get beside their program: by a socket of their own, never by argument or variable."""
+"""What members get in addition to their program: by a socket of their own, never by argument or variable."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_a_live_group_is_refused(group: Group, how: str, monkeypatch: pytest.Mon
     assert f"topic {group.topic}, group {group.name}" in error
     assert group.committed() == {0: 2, 1: 2, 2: 2}
     rows = orjson.loads(owners)["partitions"]
-    assert [row["state"] for row in rows] == (["held"] * 3)
+    assert [row["state"] for row in rows] == (["owned"] * 3)
     # No owner is left: the same goes through.
     assert group.reset("--to", "earliest")[0] == 0
 

@@ -28,12 +28,12 @@ def row(ownership: Ownership | None, members: list[GroupMember] | None, age_s: f
 @pytest.mark.parametrize(
     ("members", "age_s", "state"),
     [
-        pytest.param(None, SILENT_S - 1, "held", id="the broker does not tell"),
+        pytest.param(None, SILENT_S - 1, "owned", id="the broker does not tell"),
         pytest.param(None, SILENT_S + 1, "silent", id="heard of no more"),
         pytest.param([PLAIN], SILENT_S + 1, "silent", id="he cannot write, or another client has it"),
-        pytest.param([PLAIN], 0.0, "held", id="he is a member"),
-        pytest.param([UNSETTLED], 0.0, "held", id="the group is settling a rebalance"),
-        pytest.param([], LATE_S - 1, "held", id="his word is fresher than the broker's"),
+        pytest.param([PLAIN], 0.0, "owned", id="he is a member"),
+        pytest.param([UNSETTLED], 0.0, "owned", id="the group is settling a rebalance"),
+        pytest.param([], LATE_S - 1, "owned", id="his word is fresher than the broker's"),
         pytest.param([], LATE_S + 1, "gone", id="the group has no members"),
     ],
 )
@@ -50,10 +50,10 @@ def test_a_killed_owner_does_not_own_for_ever(
     [
         (RELEASED, None, "released", ""),
         (RELEASED, [], "released", ""),
-        (RELEASED, [PLAIN], "held", "rdkafka (/127.0.0.1)"),
-        (None, [PLAIN], "held", "rdkafka (/127.0.0.1)"),
-        (None, [], "nobody", ""),
-        (None, None, "nobody", ""),
+        (RELEASED, [PLAIN], "owned", "rdkafka (/127.0.0.1)"),
+        (None, [PLAIN], "owned", "rdkafka (/127.0.0.1)"),
+        (None, [], "unowned", ""),
+        (None, None, "unowned", ""),
     ],
 )
 def test_without_an_owner_s_word_the_broker_s_counts(

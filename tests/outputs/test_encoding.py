@@ -1,4 +1,4 @@
-"""What a handler says of an output beside its value: fitting, or an error of its own attempt."""
+"""What a handler says of an output in addition to its value: fitting, or an error of its own attempt."""
 
 from __future__ import annotations
 

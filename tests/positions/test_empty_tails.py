@@ -85,7 +85,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualClock:
 @pytest.mark.parametrize(
     ("ends", "answers", "answers_s", "empty", "full"),
     [
-        # Beside one that has a record, and one that was not answered.
+        # Next to one that has a record, and one that was not answered.
         ({0: 10, 1: 10}, [(0.2, found(1))], 0.0, {P0}, {P1}),
         # A fetch that is late shows nothing before it is answered, however long that takes.
         ({0: 10}, [(3.0, found(0))], 3.0, set(), {P0}),
@@ -119,7 +119,7 @@ def test_what_the_client_cannot_parse_is_no_empty_tail(clock: VirtualClock) -> N
     late = clock.now_s() + 0.6
     reader = Reader(clock, {0: 10, 1: 10}, (late, found(1)), is_broken=lambda r: 1 not in r.paused)
     assert reader.tails((P0, (7, 10)), (P1, (7, 10)))[1:] == ({P0}, set(), {P1})
-    # Beside one whose transaction is open.
+    # Next to one whose transaction is open.
     late = clock.now_s() + 0.6
     reader = Reader(clock, {0: 9, 1: 10}, (late, found(1)), is_broken=lambda r: 1 not in r.paused)
     assert reader.tails((P0, (7, 10)), (P1, (7, 10)))[1:] == (set(), set(), {P1})

@@ -70,7 +70,7 @@ def test_facts_come_back_whole(commit: tuple[int, LogFacts], *, is_complete: boo
 @given(commit=commits(named=False))
 @example((OFFSET_MAX, LogFacts(2**21 - 1, b"\xff" * 16, (OFFSET_MAX - 2**35, MILLISECONDS_MAX))))
 def test_facts_without_a_name_take_64_bytes_at_most(commit: tuple[int, LogFacts]) -> None:
-    """The partition count, the topic's id and the witness, beside any offset: what is left is for ranges."""
+    """The partition count, the topic's id and the witness, with any offset: what is left is for ranges."""
     next_offset, facts = commit
     assert len(encode(next_offset, facts, (), None, TEXT_BYTES_MAX).text or "") <= TEXT_BYTES_OF_FACTS
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_said_is_left_out(facts: LogFacts) -> None:
 
 @given(commit=commits(), data=st.data())
 def test_damaged_facts_are_never_believed(commit: tuple[int, LogFacts], data: st.DataObject) -> None:
-    """With a character changed, cut anywhere, or beside another offset, a text says nothing."""
+    """With a character changed, cut anywhere, or with another offset, a text says nothing."""
     next_offset, facts = commit
     starts = data.draw(st.lists(st.integers(1, 10_000), max_size=50, unique=True).map(sorted))
     ranges = tuple((next_offset + 2 * start, next_offset + 2 * start + 1) for start in starts)
@@ -175,7 +175,7 @@ def test_any_text_is_read_without_an_exception(text: str) -> None:
 
 @given(commit=commits(), data=st.data())
 def test_a_commit_from_outside_says_facts_too(commit: tuple[int, LogFacts], data: st.DataObject) -> None:
-    """They are read back beside their offset alone; a damaged one still says that the group was moved."""
+    """They are read back with their own offset only; a damaged one still says that the group was moved."""
     next_offset, facts = commit
     text = moved(next_offset, facts)
     assert decode(text, next_offset) == CommitMetadata(facts, drops_ranges=True)
@@ -188,7 +188,7 @@ def test_a_commit_from_outside_says_facts_too(commit: tuple[int, LogFacts], data
 
 
 def test_facts_are_no_reason_for_a_commit() -> None:
-    """What a text says beside its facts is the same whatever they are; ranges and marks are compared."""
+    """A text without its facts is the same whatever they are; ranges and marks are compared."""
     plain = encode(1_000, LogFacts(), FEW, 7, 1_023).text
     assert without_facts(plain) == without_facts(encode(1_000, FULL, FEW, 7, 1_023).text)
     assert without_facts(plain) != without_facts(encode(1_000, FULL, FEW[:1], 7, 1_023).text)

@@ -96,7 +96,7 @@ FLOW = r"""
 FlowControl._free: what is parked beyond its budget is taken anew
     - beyond_records ->
     by first=11
-FlowControl.over_parked_share: a full parked budget pauses nobody
+FlowControl.over_parked_share: a full parked budget pauses no partition
     load.parked_records >= records -> False
     by test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of_it
 FlowControl._free: the backlog has no limit
@@ -104,7 +104,7 @@ FlowControl._free: the backlog has no limit
 FlowControl.to_pause: a partition is paused though its records end
     if _is_over(one, records // parts, size // parts) -> if one.load.backlog_records > records // parts
     by test_what_is_not_stuck_is_not_paused
-FlowControl.to_pause: partitions are paused where nobody gains
+FlowControl.to_pause: partitions are paused where no other gains
     or (over and not gains) ->
     by test_nothing_is_paused_where_no_partition_gains
 FlowControl.to_pause: partitions are paused for one whose log has ended

@@ -11,7 +11,7 @@ from ehkafka.spark import java_home
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Answers `-version` as Java does, and otherwise tells its arguments; knows modules by a file beside it.
+# Answers `-version` as Java does, and otherwise tells its arguments; knows modules by a file next to it.
 FAKE_JAVA = """#!/bin/sh
 if [ "$1" = "--add-modules=jdk.incubator.vector" ] && [ ! -e "$0.vector" ]; then exit 1; fi
 for last do :; done

@@ -60,7 +60,7 @@ def failed(error: Exception) -> Exception:
 
 
 def test_a_line_has_time_level_logger_and_message(kept: Kept, logger: logging.Logger) -> None:
-    """In UTC, to the millisecond, in this order; more that was given stands beside it."""
+    """In UTC, to the millisecond, in this order; more that was given stands next to it."""
     logger.warning("%d left", 3, extra={"order": 7, "level": "high", "parts": ("a", TopicPartition("t", 1))})
     assert kept.lines[-1].startswith(BEGIN)
     line = kept.last

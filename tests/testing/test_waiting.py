@@ -10,7 +10,7 @@ from tests.kit.waiting import must_stay, wait_until
 
 
 def test_a_wait_in_vain_says_what_for_and_what_was_there() -> None:
-    """The condition's own words and the value of each of its parts, also beside another lambda."""
+    """The condition's own words and the value of each of its parts, also next to another lambda."""
     seen, limit = [1, 2], {"records": 3}
     with pytest.raises(AssertionError) as failed:
         wait_until(lambda: len(seen) >= limit["records"] or not seen, timeout_s=0.0)

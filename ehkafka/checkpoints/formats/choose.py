@@ -107,7 +107,7 @@ def choose(found: Iterable[FoundBlob | BadBlob], wanted: CheckpointFilter, where
     if not sets:
         raise ConfigurationError(_none(everything, wanted, where))
     if len(sets) > 1:
-        # Our own mirror may lie beside what others wrote; who means it says so.
+        # Our own mirror may lie next to blobs of others; who means it says so.
         others = {folder: members for folder, members in sets.items() if not _is_mirror(members)}
         sets = others if len(others) == 1 else sets
     if len(sets) > 1:

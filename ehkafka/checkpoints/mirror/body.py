@@ -1,4 +1,4 @@
-"""The JSON in our blobs, and the metadata beside it that others read.
+"""The JSON in our blobs, and the blob's metadata, which others read.
 
 Pure, and safe with any bytes: reading never raises and is bounded in work. A
 checkpoint's metadata is that of the current SDKs: `sequencenumber` is the last *processed* one, so one

@@ -2,7 +2,7 @@
 
 Two things get there. Blobs have lower-case names, so groups and topics that differ in case alone share them:
 the exact names stand inside. And an SDK that checkpoints where our blob lies sets its metadata and leaves our
-body: the blob is ours only while its metadata are what we write beside that body. What is not ours is
+body: the blob is ours only while its metadata are what we write with that body. What is not ours is
 neither used nor overwritten. Pure.
 """
 
@@ -62,7 +62,7 @@ def has_names(found: Checkpoint | Ownership, group: str, topic: str) -> bool:
 
 
 def agrees(checkpoint: Checkpoint, metadata: Mapping[str, str]) -> bool:
-    """Tell whether metadata are those that were written beside this checkpoint's body.
+    """Tell whether metadata are those that were written with this checkpoint's body.
 
     All that we write is compared: an SDK may stand where we do, and its own offset must not be wiped. A
     store that keeps no metadata at all has none that an SDK could have set.

@@ -83,7 +83,7 @@ class Mirror:
     ) -> None:
         """A partition is ours from now on; the group has `committed` it so far, None if not at all.
 
-        `is_ours`: whether an app of ours has, by what stands beside the offset; None: nothing does.
+        `is_ours`: whether an app of ours has, by the commit's metadata; None: nothing does.
         """
         with self._changed:
             self._book.assigned(partition, epoch, committed, is_ours=is_ours)

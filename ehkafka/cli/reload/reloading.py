@@ -228,7 +228,7 @@ def has_foreground() -> bool:
 
 
 def _shown(changed: Iterable[str]) -> str:
-    """Return one of the files as it is seen from here, and how many there are beside it."""
+    """Return one of the files as it is seen from here, and how many more there are."""
     here, (first, *others) = Path.cwd(), sorted(changed)
     path = Path(first)
     name = path.relative_to(here) if path.is_relative_to(here) else path

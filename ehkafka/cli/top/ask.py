@@ -76,7 +76,7 @@ class Ask(ModalScreen[Answer | None]):
     def __init__(self, question: Confirmation) -> None:
         super().__init__()
         self._question = question
-        # Of the last question: what came before is of no interest.
+        # Only of the last question.
         self._number = 0
 
     def compose(self) -> ComposeResult:

@@ -99,7 +99,7 @@ class Plot(Vertical):
         yield Sparkline([])
 
     def show(self, numbers: Sequence[Any], unit: str) -> None:
-        """Draw numbers, of which an unknown one is 0; its highest stands beside its heading."""
+        """Draw numbers, of which an unknown one is 0; its highest stands next to its heading."""
         known = [float(one or 0) for one in numbers]
         self.query_one(Sparkline).data = known
         most = f", max {max(known):,.0f}{unit}" if known else ""

@@ -1,4 +1,4 @@
-"""What `Endpoint.entra` is made of: a namespace, a credential, and the properties beside them.
+"""What `Endpoint.entra` is made of: a namespace, a credential, and further properties.
 
 Refuses what would send the token to others, or bend who we say we are. Opens nothing and asks for
 nothing: the first token is fetched by `sign_in`, before the first client is opened.

@@ -101,7 +101,7 @@ class TokenSource:
 
     @property
     def problem(self) -> str | None:
-        """Why no new token comes, while that lasts. One failure beside a valid token is none yet."""
+        """Why no new token comes, while that lasts. One failure while a token is valid is none yet."""
         with self._changed:
             remaining_s = self._remaining_s()
             if not self._failures or (self._failures == 1 and remaining_s > 0):
@@ -204,7 +204,7 @@ class TokenSource:
         return events
 
     def _overtake_if_overdue(self, now_s: float) -> list[Event]:
-        """Ask again beside an attempt that takes too long, and tell of it: that one cannot."""
+        """Ask again while an attempt takes too long, and report it: that attempt cannot."""
         if now_s - self._asked_s < OVERTAKEN_AFTER_S:
             return []
         self._begin()

@@ -17,7 +17,7 @@ from ehkafka.endpoint.bootstrap import is_event_hubs_host
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import Secret
 
-# The literal user name that Event Hubs wants beside the whole string as password.
+# The literal user name that Event Hubs wants with the whole string as password.
 USERNAME = "$ConnectionString"
 KAFKA_PORT = 9093
 EMULATOR_KAFKA_PORT = 9092

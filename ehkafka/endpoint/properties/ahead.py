@@ -1,4 +1,4 @@
-"""How much a consumer fetches ahead: no more than fits beside the backlog, and beside other apps. Pure."""
+"""How much a consumer fetches ahead: no more than fits with the backlog, and with other apps. Pure."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ OF_CONFLUENT = frozenset(
         "value.serializer",
     }
 )
-"""What confluent-kafka takes beside librdkafka's."""
+"""What confluent-kafka takes in addition to librdkafka's."""
 
 KNOWN = OF_CONFLUENT | frozenset(
     """

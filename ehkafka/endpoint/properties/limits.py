@@ -79,8 +79,8 @@ large messages aside). librdkafka's default `message.max.bytes` of 1 000 000 is 
 Source: client configurations."""
 
 PRODUCE_OVERHEAD_BYTES = 1_024
-"""What a produce request of one record needs beside what librdkafka counts as the record: batch header 61,
-topic up to 249, client id, some 50 more. Source: the Kafka protocol."""
+"""What a produce request of one record needs on top of what librdkafka counts: batch header 61, topic
+up to 249, client id, some 50 more. Source: the Kafka protocol."""
 
 LETTER_BYTES_MAX = PRODUCE_REQUEST_BYTES_BELOW - PRODUCE_OVERHEAD_BYTES
 """`message.max.bytes` of our own producers at Event Hubs: the largest record whose request it takes. With

@@ -37,7 +37,7 @@ _SECRET_MARKS = (
     "username",
     "secret",
     "jaas",
-    # Certificates are none, but the text of one often has its key beside it.
+    # Certificates are none, but the text of one often has its key with it.
     ".pem",
     "private.key",
     "keystore.key",
@@ -114,7 +114,7 @@ def _check_item(name: str, value: object, origin: str) -> None:
     if name == "default.topic.config":
         # Its entries would slip past every check below.
         raise ConfigurationError(
-            f"{origin}: default.topic.config is not taken; put its entries beside the others"
+            f"{origin}: default.topic.config is not taken; put its entries with the others"
         )
     if value is None:
         # librdkafka reads it as "back to its own default", which may be the unsafe one.

@@ -1,4 +1,4 @@
-// Words for numbers, times and what came from the wire. Nothing here touches the document.
+// Words for numbers, times and received values. Nothing here touches the document.
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 1 });
@@ -47,7 +47,7 @@ function escaped(character) {
   return code < 0x10000 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
 }
 
-// What came from the wire, as one line of visible characters, cut.
+// A received value as one line of visible characters, cut.
 export function visible(text, charactersMax = SENTENCE_CHARACTERS_MAX) {
   return cut(text, charactersMax).replace(HIDDEN, escaped);
 }

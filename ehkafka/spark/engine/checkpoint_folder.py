@@ -2,7 +2,7 @@
 
 The folder may be anywhere that Spark can write to, so it is read and written by Spark's own file systems.
 Each new checkpoint is a folder of its own inside (`run-0001`, …): nothing of Spark's is ever deleted here.
-The description beside them is written only when it changes, and is whole at each moment. Called on the
+The description next to them is written only when it changes, and is whole at each moment. Called on the
 driver, in the thread that starts a query.
 """
 

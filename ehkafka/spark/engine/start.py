@@ -271,7 +271,7 @@ class _Start:
                 follower.done.wait(_WAIT_S)
             except BaseException as signal:
                 if follower.is_in_users_hands:
-                    raise  # their on_stop functions go on, beside
+                    raise  # their on_stop functions go on meanwhile
                 noted = noted or signal
         return noted
 

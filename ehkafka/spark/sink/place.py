@@ -20,7 +20,7 @@ from ehkafka.spark.secrets import called
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Each way with what may come beside it.
+# Each way with what may be given with it.
 _WAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "containerUrl": ("credential", "clientId", "credentialFactory"),
     "containerUrlEnv": (),
@@ -57,14 +57,12 @@ class Place:
                 f"Given {'is none' if not ways else 'are ' + ' and '.join(ways)}"
             )
         way = ways[0]
-        beside = given.keys() - {way}
-        if strangers := sorted(beside - {*_WAYS[way]}):
+        others = given.keys() - {way}
+        if strangers := sorted(others - {*_WAYS[way]}):
             raise ConfigurationError(f"Option {strangers[0]} does not go with {way}; leave one of them out")
         if "container" in _WAYS[way] and "container" not in given:
-            raise ConfigurationError(
-                f"Option {way} needs the container's name beside it, in option container"
-            )
-        if "credentialFactory" in given and beside & {"credential", "clientId"}:
+            raise ConfigurationError(f"Option {way} also needs the container's name, in option container")
+        if "credentialFactory" in given and others & {"credential", "clientId"}:
             raise ConfigurationError(
                 "Option credentialFactory makes the credential: leave credential and clientId out"
             )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.secrets import NamedEndpoint
     from ehkafka.spark.source.options import SourceOptions
 
-# What librdkafka said beside the records; only the last of it explains a time-out.
+# What librdkafka reported apart from the records; only the last of it explains a time-out.
 _ERRORS_MAX = 20
 
 

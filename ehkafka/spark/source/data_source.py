@@ -1,7 +1,7 @@
 """The format `ehkafka` of `spark.readStream` and `spark.read`.
 
 Checks the options when a query is built, so that what is wrong is an error on the driver before anything
-runs. Spark makes one for each query, in a Python process beside the driver, and pickles it. It makes one for
+runs. Spark makes one for each query, in a Python process next to the driver, and pickles it. It makes one for
 a writer, too, and tells only afterwards: so what is wrong with the options waits until it is known that
 Spark wants to read.
 """

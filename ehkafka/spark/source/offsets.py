@@ -1,6 +1,6 @@
 """What Spark keeps of a stream: its positions as JSON, in one spelling.
 
-Pure. The shape is the JVM connector's, `{"topic": {"0": 23}}`, with entries beside whose names no topic can
+Pure. The shape is the JVM connector's, `{"topic": {"0": 23}}`, with further entries whose names no topic can
 have. Spark compares offsets as text, so the same positions must always give the same text: other key
 orders would make endless empty batches. Used by the stream reader on the driver, and by programs that read a
 query's progress.

@@ -53,7 +53,7 @@ def limited(
 ) -> dict[TopicPartition, int]:
     """Return the ends of a batch of at most `limit_records`, shared in proportion to backlog.
 
-    Every partition with a backlog gets one record at least, so that a small one beside a growing one is
+    Every partition with a backlog gets one record at least, so that a small one next to a growing one is
     not starved for ever; a limit below their number counts as their number. A partition whose end
     lies before its start keeps that end.
     """

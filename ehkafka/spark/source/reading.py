@@ -169,7 +169,7 @@ class _Reading:
             yield str(topic), run
 
     def _on_error(self, event: Message) -> None:
-        """Act on what came in place of a record. Raises what ends the task."""
+        """Act on an event in place of a record. Raises what ends the task."""
         error = event.error()
         assert error is not None
         where = TopicPartition(str(event.topic()), event.partition() or 0)

@@ -148,7 +148,7 @@ class Stream:
     ) -> StreamOffset:
         read = {one.topic for one in ends}
         topic_ids = {topic: one for topic, one in ids.items() if topic in read}
-        witnesses = self._witnesses.beside(ends, topic_ids)
+        witnesses = self._witnesses.records_for(ends, topic_ids)
         group = self._group()
         return StreamOffset(ends, begun, group, topic_ids=topic_ids, anew=anew, witnesses=witnesses)
 

@@ -34,5 +34,5 @@ class SourceStreamReader(StreamReaderParts, SupportsTriggerAvailableNow):
         self._stream.prepare_available_now()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return the logs' ends: beside a batch's end they tell the lag in the query's progress."""
+        """Return the logs' ends: with a batch's end they show the lag in the query's progress."""
         return self._stream.seen()

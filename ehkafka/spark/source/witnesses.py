@@ -98,7 +98,7 @@ class Witnesses:
         fresh, _ = self._log.records(_last(planned, ids), {})
         self._known |= _read(fresh, planned)
 
-    def beside(self, ends: Positions, ids: Collection[str]) -> dict[TopicPartition, WitnessRecord]:
+    def records_for(self, ends: Positions, ids: Collection[str]) -> dict[TopicPartition, WitnessRecord]:
         """Return what the offset of a batch with these ends carries."""
         found = {p: one for p, one in self._known.items() if p.topic not in ids and one[0] < ends.get(p, 0)}
         self._checked = found

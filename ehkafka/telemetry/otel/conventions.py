@@ -1,7 +1,7 @@
 """OpenTelemetry's names for messaging, of one version of its conventions, and their older ones. Pure.
 
 They are still in development and change from version to version: a new `VERSION` needs a look at every name
-here. Those of version 1.24, which most dashboards know, go beside the new ones where the environment variable
+here. Those of version 1.24, which most dashboards know, are added where the environment variable
 `OTEL_SEMCONV_STABILITY_OPT_IN` has `messaging/dup`, as the conventions want it.
 """
 
@@ -51,7 +51,7 @@ OLD_OFFSET: Final = "messaging.kafka.message.offset"
 
 
 def wants_both(environment: Mapping[str, str]) -> bool:
-    """Tell whether the names of version 1.24 are to stand beside the new ones."""
+    """Tell whether the names of version 1.24 are to be added to the new ones."""
     return "messaging/dup" in (part.strip() for part in environment.get(OPT_IN, "").split(","))
 
 
@@ -61,7 +61,7 @@ def operation(name: str) -> Attributes:
 
 
 def with_old_names(attributes: Attributes) -> Attributes:
-    """Return the attributes with those of version 1.24 beside them."""
+    """Return the attributes and those of version 1.24."""
     old: Attributes = {}
     if OPERATION_TYPE in attributes:
         name = attributes[OPERATION_TYPE]

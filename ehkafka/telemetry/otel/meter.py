@@ -108,7 +108,7 @@ def instrument_of(metric: Metric[Any]) -> Instrument:
     """Return the name and unit of what shows a metric.
 
     As the conventions want it: words that say nothing but the unit, and `_total`, are no part of a name; what
-    is counted stands in braces. Bytes are a `size`, since some have records beside them.
+    is counted stands in braces. Bytes are a `size`, since some have records next to them.
     """
     name = metric.name.removesuffix("_total")
     if metric.unit == "seconds":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ehkafka.testing.in_test.moved_clock import MovedClock
 
 # How long the app gets, in real time, to receive what was sent, and to do what has become due. A handler that
-# takes longer goes on beside the clock.
+# takes longer continues in real time.
 RECEIVED_S = 5.0
 AT_REST_S = 1.0
 # A letter takes milliseconds. One that is not safe by then waits for its next attempt, by the same clock.

@@ -275,10 +275,10 @@ class AppTest(TestedApp):
 
         What was sent is received and tried first; then the clock goes from one thing that is due to the next,
         so that several attempts of a record may come in one call. A handler that runs for longer than a
-        second of real time goes on beside it. Real time counts as well. After ten seconds of it, what is left
-        of the time passes in one step. Timers of the client library
-        (sessions, connections) stay real, and so does `time.sleep` in a handler; `asyncio.sleep` goes by this
-        clock. Raises `ConfigurationError` for less than 0 or more than 100 years, and what ended the app.
+        second of real time continues in real time, which counts as well. After ten seconds of it, what is
+        left passes in one step. Timers of the client library (sessions, connections) stay real, and so does
+        `time.sleep` in a handler; `asyncio.sleep` goes by this clock.
+        Raises `ConfigurationError` for less than 0 or more than 100 years, and what ended the app.
         """
         self._advance(seconds)
 

@@ -61,7 +61,7 @@ def run(
     the latest at the end of the block, with the handler's own error as its cause.
 
     - `app` (required): what `ehkafka.App(…)` returned.
-    - `topics` (default `None`): partitions of topics by name, also of topics beside the app's.
+    - `topics` (default `None`): partitions of topics by name, also of topics that the app has not.
     - `partitions` (default `4`): of every other topic.
     - `http` (default `False`): serve what the app's own `http=` says.
     - `**settings`: the fields of `ehkafka.settings.Settings` that are to be others in this test.
@@ -102,7 +102,7 @@ async def arun(
     real.
 
     - `app` (required): what `ehkafka.App(…)` returned.
-    - `topics` (default `None`): partitions of topics by name, also of topics beside the app's.
+    - `topics` (default `None`): partitions of topics by name, also of topics that the app has not.
     - `partitions` (default `4`): of every other topic.
     - `http` (default `False`): serve what the app's own `http=` says.
     - `**settings`: the fields of `ehkafka.settings.Settings` that are to be others in this test.

@@ -1,4 +1,4 @@
-"""Says what a test waits for in vain: each key that holds a commit, and what that key waits for."""
+"""Reports what a test still waits for: each key that holds a commit, and what that key waits for."""
 
 from __future__ import annotations
 

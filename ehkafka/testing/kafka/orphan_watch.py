@@ -1,6 +1,6 @@
 """Kills a broker whose owner died: `python -I -S orphan_watch.py OWNER_PID BROKER_PID DIRECTORY`.
 
-A process of its own beside each broker, started by `BrokerProcess`. It sleeps until one of the two
+A process of its own next to each broker, started by `BrokerProcess`. It sleeps until one of the two
 processes ends. When that is the owner (killed, crashed, closed by its terminal), it kills the broker
 and removes the directory; when it is the broker, nothing is left to do.
 

@@ -101,7 +101,7 @@ class BatchWorkers(ThreadPool):
         open_gates(inbox for inbox in inboxes if inbox.asleep and self._is_awake(inbox))
 
     def _may_run(self, inbox: Inbox) -> bool:
-        """Tell whether a worker is to look, be it in vain."""
+        """Tell whether a worker is to look, even if it may find nothing."""
         waiting, limits = len(inbox.q), self._limits
         due_s, sent = self._seen.get(inbox, (math.inf, -1))
         # The first record of a batch, whose time counts then, or perhaps the last one.

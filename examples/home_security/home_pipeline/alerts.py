@@ -1,6 +1,6 @@
 """Alerts: each reading that is an alarm goes to the topic `alerts`, in order per home.
 
-    python -m home_pipeline.alerts     # a process of its own, beside the local engine
+    python -m home_pipeline.alerts     # a process of its own, next to the local engine
 
 On Spark the same app runs inside of the engine's session (see `spark_engine`). A reading is committed when
 the broker has acknowledged its alert, so none is lost; an alert that comes twice, after a crash, says the

@@ -7,7 +7,7 @@ passed its end, and then never changes (output mode append). Spark keeps the off
 the process is started again with the same one, it goes on where it was. Settings as in `local_engine`, and
 HOME_SECURITY_CHECKPOINT, a folder.
 
-Beside it, in the same session, the app of `alerts` runs in tasks of its own: what calls Python for each
+Meanwhile, in the same session, the app of `alerts` runs in tasks of its own: what calls Python for each
 reading, and sends. Spark keeps no offsets for that one: it commits for its group, as a consumer does.
 """
 
@@ -156,7 +156,7 @@ def session(cores: str = "local[2]") -> SparkSession:
 def watch(
     spark: SparkSession, query: StreamingQuery, stop: threading.Event, trigger_s: float
 ) -> Exception | None:
-    """Run the alerts beside the query until one ends or a stop is asked for; return what ended it."""
+    """Run the alerts along with the query until one ends or a stop is asked for; return what ended it."""
     app = alerts.make_app(ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"]))
     failure: Exception | None = None
     try:

@@ -55,7 +55,7 @@ class BatchSink(BatchingSink):
         self._handle = handle
 
     def write(self, batch: SinkBatch) -> None:
-        """Take what came since the last checkpoint."""
+        """Take the records since the last checkpoint."""
         for chunk in batch.iter_chunks(self._records):
             self._handle(chunk)
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 class Checker:
     """Streaming judge. `observe` every event in a valid order of the calls, then ask for the verdict.
 
-    `expected` names offsets that must get an outcome, beside those of `Produced` events.
+    `expected` names offsets that must get an outcome, in addition to those of `Produced` events.
     `lane_scope` maps a partition to its handler when handlers run one lane per key over all their
     partitions. `examples_max` bounds the sentences kept per measure.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class RecordingHistory(ABC):
     """An `ehkafka.events.history.History` that turns each call into an event and stores it.
 
-    Beside the engine's calls it takes those of a test harness: `produced`, `dead_lettered`, `mirrored`,
+    It takes the engine's calls and those of a test harness: `produced`, `dead_lettered`, `mirrored`,
     `process_started`, `process_stopped`, `process_killed`.
     """
 

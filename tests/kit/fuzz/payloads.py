@@ -83,7 +83,7 @@ def a_model(value: ReadingModel) -> None: ...  # noqa: D103
 
 
 class Codec(NamedTuple):
-    """What decodes, a payload that it takes, and the content type beside it."""
+    """What decodes, a payload that it takes, and its content type."""
 
     decode: Callable[[Record], Any]
     whole: bytes

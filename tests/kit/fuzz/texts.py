@@ -1,4 +1,4 @@
-"""Hostile texts: beside commits, in connection strings, in other settings and names that others give us."""
+"""Hostile texts: in commits' metadata, in connection strings, in other settings and names of others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KEY_WINDOW = 6
 
 
 class Text(NamedTuple):
-    """A text beside a commit of `next_offset`, and what it says. None: whatever is within its bounds.
+    """The metadata of a commit of `next_offset`, and what it says. None: whatever is within its bounds.
 
     One that `is_damaged` says the same, or nothing.
     """

@@ -120,7 +120,7 @@ class SimulationPlan:
             fits_share=fits_share if load["saves_ranges"] or not graceful else 1.0,
             **load,  # type: ignore[arg-type]
             **({} if graceful else _faults(rng)),  # type: ignore[arg-type]
-            # A held key cannot be drained, so what ran beside it is repeated.
+            # A held key cannot be drained, so what ran meanwhile is repeated.
             after_dead_letter="continue" if graceful else rng.choice(get_args(AfterDeadLetter)),
             **_moves(seed),  # type: ignore[arg-type]
         )
@@ -170,7 +170,7 @@ class SimulationPlan:
             metadata_bytes_max=rng.choice([12, 32, 40, 1_000, 1_000]),
             saved_bytes_max=rng.choice([25, 32, 1_000, 1_000]),
             refuse_share=rng.choice([0.0, 0.02, 0.1, 0.3]),
-            # Apart, so that what is drawn for a seed beside it stays the same.
+            # Apart, so that what is drawn for a seed otherwise stays the same.
             batch_bytes_limit=random.Random(f"batch limit {seed}").choice([None, None, None, 100, 500]),
             slow_request_share=rng.choice([0.0, 0.02, 0.1]),
             producer_lost_share=rng.choice([0.0, 0.05, 0.2]),

@@ -1,6 +1,6 @@
 """Finished offsets above the watermark, saved with a simulated commit and taken up by the next owner.
 
-The engine's own saving and text; beside it the offsets that ended are kept one by one, to judge the ranges.
+The engine's own saving and text; next to it the offsets that ended are kept one by one, to judge the ranges.
 """
 
 from __future__ import annotations

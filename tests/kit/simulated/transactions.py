@@ -319,7 +319,7 @@ def wrong_with(outputs: list[SentOutput]) -> str | None:
         return "has an output twice"
     missing = max(output.total for output in outputs) - len(outputs)
     if missing < 0:
-        return "has a dead letter beside all of its outputs"
+        return "has a dead letter and all of its outputs"
     return "has not all of its outputs" if missing and LETTER not in numbers else None
 
 

@@ -300,7 +300,7 @@ def without_facts(metadata: str) -> str:
 def group_commits(broker: EmbeddedBroker) -> Iterator[Callable[..., dict[int, tuple[int, str]]]]:
     """Return what commits for the group from outside, or says what it has: offset and metadata.
 
-    A run's mark is returned without the facts of the log that stand beside it.
+    A run's mark is returned without the facts of the log that stand next to it.
     """
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
 

@@ -102,7 +102,7 @@ def test_checkpoints_of_others_are_refused(spark: SparkSession, tmp_path: Path) 
 def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The next description stands beside until it is in place: either is enough, half of one is none."""
+    """The next description stands next to it until it is in place: either is enough, half of one is none."""
     ours = Identity("g", ("t",), "broker")
     folder, description = tmp_path / "checkpoint", tmp_path / "checkpoint" / "ehkafka.json"
     first = CheckpointFolder(spark, str(folder), ours)

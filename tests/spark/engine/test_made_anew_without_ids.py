@@ -126,7 +126,7 @@ def test_a_reading_that_fails_ends_the_start() -> None:
 def test_a_group_commit_of_another_log_does_not_decide(runs: Runs, group_commits: Any, produced: Any) -> None:
     """The start ends and says why, or takes the group to the log's beginning, as `on_out_of_range` says."""
     produced(400)
-    text = Mark("run-1", "").beside(50, LogFacts(witness=(48, 1_500_000_000_000)), 4096)
+    text = Mark("run-1", "").text_with(50, LogFacts(witness=(48, 1_500_000_000_000)), 4096)
     group_commits({0: (50, text), 1: (50, "")})
     with pytest.raises(
         OffsetGapError, match=r"t\[0\].*record at 48 was of 2017-.*on_out_of_range='earliest'"

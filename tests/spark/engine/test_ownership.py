@@ -60,10 +60,10 @@ def test_a_mark_is_read_back() -> None:
     for mark in (OURS, THEIRS):
         assert Mark.read(mark.text) == mark
         assert decode(mark.text, 10) == CommitMetadata(drops_ranges=True)
-        text = mark.beside(10, FACTS, 1_000)
+        text = mark.text_with(10, FACTS, 1_000)
         assert Mark.read(text) == mark
         assert decode(text, 10) == CommitMetadata(FACTS, drops_ranges=True)
-        assert mark.beside(10, FACTS, len(mark.text)) == mark.text
+        assert mark.text_with(10, FACTS, len(mark.text)) == mark.text
     for text in ("", MOVED, "ehk2.spark.", "ehk2.spark.-.c1", "ehk2.spark.-..run", "x", None):
         assert Mark.read(text) is None
 

@@ -1,4 +1,4 @@
-"""Handlers that outlive their task on a Spark session: never beside the next attempt of their own key."""
+"""Handlers that outlive their task on a Spark session: never during the next attempt of their own key."""
 
 from __future__ import annotations
 

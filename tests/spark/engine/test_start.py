@@ -237,7 +237,7 @@ def test_a_start_whose_query_does_not_end_keeps_its_group_until_it_has(
     begin(app, lab.FakeQuery).stop()
 
 
-def test_what_fails_while_a_start_is_broken_off_is_reported_beside(
+def test_what_fails_while_a_start_is_broken_off_is_reported_with_it(
     app: ehkafka.App, lab: Any, caplog: pytest.LogCaptureFixture, break_off: Callable[..., None]
 ) -> None:
     """The caller sees what broke the start off; the rest is ended all the same."""

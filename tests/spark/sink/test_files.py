@@ -195,8 +195,8 @@ def test_days_and_times_have_one_form_whatever_stands_beside_them() -> None:
     ]
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         alone = values_of(pa.array(near, pa.int64()).view(kind))
-        beside = values_of(pa.array([*near, 2**62], pa.int64()).view(kind))
-        assert beside[:-1] == alone
+        nearest = values_of(pa.array([*near, 2**62], pa.int64()).view(kind))
+        assert nearest[:-1] == alone
     days = [-719_162, 2_932_896, -1, 0, 11_016, 19_782]
     alone = values_of(pa.array(days, pa.int32()).view(pa.date32()))
     assert values_of(pa.array([*days, 2**31 - 1], pa.int32()).view(pa.date32())) == [*alone, "+5881580-07-11"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.planning import Piece
 
 Rows = list[tuple[int, int]]
-# A query of a second may take minutes beside others; the time-out reports a test that hangs.
+# A query of a second may take minutes while others run; the time-out reports a test that hangs.
 ENOUGH_S = 200
 # How Spark says that the process in which a source plans took more than 10 s to start; then it starts anew.
 HASTE = "Python worker failed to connect back"

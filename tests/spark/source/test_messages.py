@@ -1,6 +1,6 @@
 """What `format("ehkafka")` tells on a real session where it cannot go on: our own words, as soon as can be.
 
-The words of most refusals are compared in the tests beside this one; here is what Spark makes of them.
+The words of most refusals are compared in the tests next to this one; here is what Spark makes of them.
 """
 
 from __future__ import annotations

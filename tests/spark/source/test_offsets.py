@@ -85,7 +85,7 @@ def test_a_record_of_an_impossible_moment_is_not_carried(witness: tuple[int, int
 
 
 def test_the_witnesses_of_many_partitions_take_little_room() -> None:
-    """Five hundred of them: less than the positions that they stand beside."""
+    """Five hundred of them: less than the positions that they are added to."""
     partitions = [TopicPartition("readings", number) for number in range(500)]
     positions = dict.fromkeys(partitions, 3_000_000_000)
     witnesses = dict.fromkeys(partitions, (2_999_999_998, 1_790_000_000_000))

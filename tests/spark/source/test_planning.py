@@ -94,7 +94,7 @@ def test_one_task_for_each_partition_is_the_default() -> None:
 
 
 def test_partitions_are_dealt_so_that_tasks_have_about_the_same() -> None:
-    """The largest piece stands alone beside several small ones."""
+    """The largest piece stands alone next to several small ones."""
     pieces = [Piece("a", number, 0, size) for number, size in enumerate([90, 30, 30, 30])]
     shares = plan(pieces, 2, split=False)
     assert [[piece.partition for piece in share] for share in shares] == [[0], [1, 2, 3]]

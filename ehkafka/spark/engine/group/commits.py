@@ -62,7 +62,7 @@ class RunCommits:
         *,
         facts: Mapping[TopicPartition, LogFacts] | None = None,
     ) -> bool:
-        """Commit where the query begins; tell whether the broker keeps what is committed beside the offsets.
+        """Commit where the query begins; tell whether the broker keeps the metadata of commits.
 
         `found` is what the group had when `starts` were chosen, `facts` what is known of its partitions.
         Raises `GroupInUseError` for a group with consumers or one that was moved since; `EndpointError`.
@@ -147,7 +147,8 @@ class RunCommits:
         mark = self._ownership.mark
         if len(mark.text) > self._bytes_max:
             return position
-        return position._replace(metadata=mark.beside(position.next_offset, position.facts, self._bytes_max))
+        text = mark.text_with(position.next_offset, position.facts, self._bytes_max)
+        return position._replace(metadata=text)
 
     def _commit_first(self, found: Mapping[TopicPartition, Commit], timeout_s: float) -> None:
         ends_s = time.monotonic() + timeout_s

@@ -63,7 +63,7 @@ _RUNS: dict[tuple[str, str, str], str] = {}
 
 
 class Claimed(NamedTuple):
-    """Where the query begins, and whether the broker keeps what is committed beside the offsets."""
+    """Where the query begins, and whether the broker keeps the metadata of commits."""
 
     starts: dict[TopicPartition, int]
     keeps_marks: bool
@@ -78,7 +78,7 @@ class Group:
         self._bus = bus
         self._fail = fail
         self.name = app.settings.group
-        # For errors, and in the marks beside its commits.
+        # For errors, and in the marks in its commits.
         self.run = run_name()
         # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
         self._identity = LogIdentity(app, bus, on_death=lambda _error: None)

@@ -57,7 +57,7 @@ class Mark(NamedTuple):
         """What is committed where no fact is known."""
         return f"{ON_SPARK}{NO_WORD}.{self._words}"
 
-    def beside(self, next_offset: int, facts: LogFacts, bytes_max: int) -> str:
+    def text_with(self, next_offset: int, facts: LogFacts, bytes_max: int) -> str:
         """Return what is committed with `next_offset`: the mark, and as many facts as fit with it."""
         room_bytes = bytes_max - len(ON_SPARK) - 1 - len(self._words)
         return f"{ON_SPARK}{facts_word(next_offset, facts, room_bytes)}.{self._words}"

@@ -1,6 +1,6 @@
 """Ends Spark's Python worker together with a task that had to leave handlers running.
 
-Spark keeps its workers for later tasks, and a thread cannot be ended: a handler that hangs would go on beside
+Spark keeps its workers for later tasks, and a thread cannot be ended: a handler that hangs would go on during
 the next attempt of its own key, here or in another worker. So the process has to end, but not before its
 task's result is sent, since Spark tries a task again whose worker is gone. A worker whose task raises is
 ended by Spark itself. Called in workers only, on the task's thread.

@@ -124,7 +124,7 @@ def _run(work: TaskWork, batches: Iterator[Any]) -> list[PartitionResult]:
         with closing(cast("Generator[Any]", batches)):
             results = work.run(cast("Batches", batches))
     except Exception as error:
-        # What a policy has decided counts, whatever else went wrong beside it or afterwards. And no other
+        # What a policy has decided counts, whatever else went wrong meanwhile or afterwards. And no other
         # attempt finds what the log has no more.
         failure = work.failure or (error if isinstance(error, OffsetGapError) else None)
         if failure is None:

@@ -121,7 +121,7 @@ export class Chart {
       padding: [8, 32, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: { time: true, range: this.options.bars ? beside : undefined }, y: this.options.range ? { range: this.options.range } : {} },
+      scales: { x: { time: true, range: this.options.bars ? aroundBars : undefined }, y: this.options.range ? { range: this.options.range } : {} },
       axes: [
         { ...axis, grid: { show: false }, values: instants, incrs: this.options.bySeconds ? SECONDS : MINUTES, space: 84, size: 26, gap: 8 },
         { ...axis, size: 52, space: this.options.space ?? 44, incrs: this.options.incrs ?? WHOLE, values: (_, all) => all.map(this.options.label ?? number) },
@@ -165,7 +165,7 @@ function instants(_plot, all, _axis, _space, stepS) {
 export const fromZero = (_, __, most) => [0, Math.max(1, most * 1.12)];
 
 // Room for half a bar at both ends.
-function beside(plot) {
+function aroundBars(plot) {
   const times = plot.data[0];
   const step = times.length > 1 ? times[1] - times[0] : 60;
   return [times[0] - step / 2, times.at(-1) + step / 2];
