@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,6 @@ from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevel
 from ehkafka.cli.options import Assignments, Config, given_options, only_with
 from ehkafka.cli.reload.reloading import Reload, run_reloading
 from ehkafka.cli.run_spark import SparkArguments, run_on_spark
-from ehkafka.cli.run_view import members_shown, progress_shown
 from ehkafka.cli.settings.given import Given
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import AppStopping, Draining
@@ -24,6 +24,7 @@ from ehkafka.http import Http
 from ehkafka.members.count import count_from_text
 
 if TYPE_CHECKING:
+    from ehkafka import App
     from ehkafka.events import Event
 
 cli = CommandLine()
@@ -202,12 +203,17 @@ def run(
         run_on_spark(found, app, spark)
         return None
     in_members = members.members is not None
-    with (
-        members_shown(found, is_wanted=for_eyes and in_members),
-        progress_shown(found, is_wanted=for_eyes and not in_members, to_end=until.until_caught_up),
-    ):
+    is_drawn = for_eyes and sys.stderr.isatty()
+    with _view(found, until, in_members=in_members) if is_drawn else nullcontext():
         found.run(**arguments, http=http)
     return None
+
+
+def _view(app: App, until: EndArguments, *, in_members: bool) -> AbstractContextManager[None]:
+    # A container's log needs none of it.
+    from ehkafka.cli.run_view import members_shown, progress_shown  # noqa: PLC0415
+
+    return members_shown(app) if in_members else progress_shown(app, to_end=until.until_caught_up)
 
 
 class StopNotice:

@@ -14,6 +14,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.console import Console
+from rich.live import Live
+from rich.logging import RichHandler
+from rich.table import Table
+from rich.text import Text
+
 from ehkafka.cli.top.rows import panel_rows
 from ehkafka.http.measures import Rates
 from ehkafka.http.panels import PANELS
@@ -21,9 +27,7 @@ from ehkafka.http.panels import PANELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich.console import RenderableType
 
     from ehkafka import App
     from ehkafka.telemetry import PartitionSnapshot, Snapshot
@@ -38,33 +42,32 @@ BEHIND_RECORDS: Final = 500
 CAUGHT_UP_PART: Final = 0.1
 
 
-@contextmanager
-def members_shown(app: App, *, is_wanted: bool) -> Iterator[None]:
-    """Show the members of the app while the block runs it, if that is wanted and stderr is a terminal."""
+def members_shown(app: App) -> View:
+    """Show the members of the app while the block runs it."""
     rates = Rates()
 
-    def picture(snapshot: Snapshot, _console: Console) -> Table | None:
+    def picture(_console: Console) -> Table | None:
+        snapshot = app.snapshot()
         return table_of(snapshot.as_dict(), rates) if snapshot.members else None
 
-    with _drawn(app, picture, is_wanted=is_wanted):
-        yield
+    return View(picture)
 
 
 @contextmanager
-def progress_shown(app: App, *, is_wanted: bool, to_end: bool) -> Iterator[None]:
-    """Show how far the app is behind while it is, and the block runs it, if stderr is a terminal."""
+def progress_shown(app: App, *, to_end: bool) -> Iterator[None]:
+    """Show how far the app is behind while it is, and the block runs it."""
     distance = Distance(to_end)
 
-    def picture(snapshot: Snapshot, console: Console) -> Text | None:
-        distance.take(snapshot)
+    def picture(console: Console) -> Text | None:
+        distance.take(app.snapshot())
         return bar_of(distance, console.width) if distance.is_behind else None
 
     # The bar says the same as these lines, all the time.
-    handlers = logging.getLogger().handlers if is_wanted and to_end and sys.stderr.isatty() else []
+    handlers = logging.getLogger().handlers if to_end else []
     for handler in handlers:
         handler.addFilter(_is_no_progress)
     try:
-        with _drawn(app, picture, is_wanted=is_wanted):
+        with View(picture):
             yield
     finally:
         for handler in handlers:
@@ -75,57 +78,47 @@ def _is_no_progress(record: logging.LogRecord) -> bool:
     return getattr(record, "event", "") != "AppCatchingUp"
 
 
-@contextmanager
-def _drawn(app: App, picture: Callable[[Snapshot, Console], Any], *, is_wanted: bool) -> Iterator[None]:
-    """Draw what `picture` returns once a second, on the view's thread, while there is something to draw."""
-    if not (is_wanted and sys.stderr.isatty()):
-        yield
-        return
-    # A container's log needs none of it.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.live import Live  # noqa: PLC0415
-    from rich.logging import RichHandler  # noqa: PLC0415
+class View:
+    """Draws what `picture` returns once a second, on the view's thread, while there is something to draw."""
 
-    ended = threading.Event()
-    logs = (one.console for one in logging.getLogger().handlers if isinstance(one, RichHandler))
-    console = next(logs, None) or Console(stderr=True)
-    to_terminal = sys.stdout.isatty()
-    live: Live | None = None
+    def __init__(self, picture: Callable[[Console], RenderableType | None]) -> None:
+        logs = (one.console for one in logging.getLogger().handlers if isinstance(one, RichHandler))
+        self._console = next(logs, None) or Console(stderr=True)
+        self._picture = picture
+        self._to_terminal = sys.stdout.isatty()
+        self._live: Live | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="ehkafka-view", daemon=True)
 
-    def draw() -> None:
-        nonlocal live
-        while not ended.wait(EVERY_S):
-            found = picture(app.snapshot(), console)
-            with suppress(OSError):  # the terminal has gone, or takes nothing just now
-                if found is None:
-                    remove()
-                elif live is None:
-                    live = Live(
-                        found,
-                        console=console,
-                        auto_refresh=False,
-                        transient=True,
-                        redirect_stdout=to_terminal,
-                    )
-                    live.start()
-                else:
-                    live.update(found, refresh=True)
+    def __enter__(self) -> None:
+        self._thread.start()
 
-    def remove() -> None:
-        nonlocal live
-        shown, live = live, None
-        if shown is not None:
-            shown.stop()
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._thread.join(4 * EVERY_S)
+        self._show(None)
 
-    thread = threading.Thread(target=draw, name="ehkafka-view", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(4 * EVERY_S)
-        with suppress(OSError):  # as above
-            remove()
+    def _draw(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            self._show(self._picture(self._console))
+
+    def _show(self, found: RenderableType | None) -> None:
+        with suppress(OSError):  # the terminal has gone, or takes nothing just now
+            if found is None:
+                shown, self._live = self._live, None
+                if shown is not None:
+                    shown.stop()
+            elif self._live is None:
+                self._live = Live(
+                    found,
+                    console=self._console,
+                    auto_refresh=False,
+                    transient=True,
+                    redirect_stdout=self._to_terminal,
+                )
+                self._live.start()
+            else:
+                self._live.update(found, refresh=True)
 
 
 @dataclass(slots=True)
@@ -186,8 +179,6 @@ class Distance:
 
 def bar_of(distance: Distance, width: int) -> Text:
     """Return a line of that width. It is drawn again below each line that is printed meanwhile."""
-    from rich.text import Text  # noqa: PLC0415 - as above
-
     left, done = distance.left_records or 0, distance.done_records
     # Without all ends there is no share.
     share = done / max(1, done + left) if distance.is_all else 0.0
@@ -214,8 +205,6 @@ def clock_of(time_s: float | None) -> str:
 
 def table_of(snapshot: dict[str, Any], rates: Rates) -> Table:
     """Return the members' panel of the page and `top`, with a line for all of them."""
-    from rich.table import Table  # noqa: PLC0415 - as above
-
     rates.note(snapshot)
     members = snapshot["members"]
     total = {

@@ -136,7 +136,6 @@ def make_route(
     """Return a handler with its inboxes and workers. Raises `ConfigurationError`."""
     if is_batch(spec):
         spec.check_backlog(run.app.settings)
-    now_s = run.app.clock.now_s
     make_record = record_type(spec.headers, event_hubs=run.app.endpoint.is_event_hubs)
     outlet = rules = None
     if delivery is not None and spec.to:
@@ -144,13 +143,10 @@ def make_route(
         outlet = _make_outlet(run, delivery, spec, rules)
         make_record = sending_type(make_record, outlet)
     keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
-    pace = None if spec.rate_limit is None else Pace(spec.rate_limit, now_s)
-    hub = Hub(_inboxes(spec, keys), now_s, pace)
+    hub = _hub(run, spec, keys)
     if rules is not None and run.may_hold:
         rules.hold = hub.hold_key
     failures = _failures(run, spec, hub, letters, make_record)
-    if isinstance(spec.on_failure, DeadLetter):
-        hub.inboxes.waiting.divert = failures.divert
     deferrals = _deferrals(run, hub, failures)
     if outlet is not None:
         deferrals.on_end = outlet.answered
@@ -164,10 +160,16 @@ def make_route(
         make_record=make_record,
         outlet=outlet,
     ).pool()
-    name = f"{spec.name}({', '.join(spec.topics)})"
     opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
     own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0, spec.auto, failures.attempts)
+    name = f"{spec.name}({', '.join(spec.topics)})"
     return Route(name, spec.topics, hub, keys, workers, *own)
+
+
+def _hub(run: Assembly, spec: HandlerSpec, keys: KeyReader) -> Hub:
+    now_s = run.app.clock.now_s
+    pace = None if spec.rate_limit is None else Pace(spec.rate_limit, now_s)
+    return Hub(_inboxes(spec, keys), now_s, pace)
 
 
 def _inboxes(spec: HandlerSpec, keys: KeyReader) -> Inboxes:
@@ -182,7 +184,7 @@ def _inboxes(spec: HandlerSpec, keys: KeyReader) -> Inboxes:
 def _failures(
     run: Assembly, spec: HandlerSpec, hub: Hub, letters: LetterTargets, make_record: type[Record]
 ) -> Failures:
-    return Failures(
+    failures = Failures(
         handler=spec.name,
         policy=spec.on_failure,
         retry=spec.retry,
@@ -198,6 +200,9 @@ def _failures(
         now_s=run.app.clock.wall_s,
         words=run.stop_words,
     )
+    if isinstance(spec.on_failure, DeadLetter):
+        hub.inboxes.waiting.divert = failures.divert
+    return failures
 
 
 def _deferrals(run: Assembly, hub: Hub, failures: Failures) -> PendingAnswers:

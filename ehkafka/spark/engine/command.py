@@ -68,17 +68,12 @@ def run_until_stopped(
         )
         run: SparkRun | None = None
 
-        def stop(name: str) -> None:
+        def begun() -> SparkRun:
             if run is None:
                 raise KeyboardInterrupt
-            run.request_stop(name)
+            return run
 
-        def exit_now() -> None:
-            if run is None:
-                raise KeyboardInterrupt
-            run.exit_now()
-
-        with stop_signals(stop, exit_now):
+        with stop_signals(lambda name: begun().request_stop(name), lambda: begun().exit_now()):
             run = app.run_on_spark(spark, folders=folders, **choices)
             # In slices: a wait without end would keep signals from being handled on some platforms.
             while not run.wait(_WAIT_S):
