@@ -39,6 +39,8 @@ _TABLE = """
     contract/test_app_backpressure.py::test_handlers_far_longer_than_the_poll_interval_cause_no_rebalance
 15 | handlers that never return, keys by hand | both
 16 | one record in a hundred fails, then each one | embedded
+    contract/test_app_dead_letters.py::test_a_letter_is_the_record_and_says_where_it_comes_from_and_why
+    contract/test_app_dead_letters.py::test_too_many_in_a_row_stop_the_app_and_say_why
 17 | dead letters cannot be written | embedded
 18 | a process is frozen and comes back | Kafka
 19 | the wall clock jumps by an hour | embedded
@@ -53,6 +55,9 @@ _TABLE = """
 24 | quotas throttle fetches and commits | Kafka
     integration/test_throttling.py
 25 | the log and scrapes of metrics hang | embedded
+    telemetry/test_bus_problems.py
+    contract/test_app_failures.py::test_event_hooks_that_raise_or_block_never_reach_the_data_path
+    contract/test_app_http_life.py::test_clients_that_do_not_read_hold_nothing_up
 26 | a random mixture of calls, retries and commands | embedded
     contract/test_app_at_random.py
 27 | all kinds of workers, kills, a broker's restart | Kafka

@@ -368,11 +368,6 @@ def test_files_stay_small_and_well_named() -> None:
     assert [path for path in FILES if path.stem in NO_NAMES] == []
 
 
-def test_each_module_says_what_it_is_for() -> None:
-    """In its docstring."""
-    assert [module for module, tree in MODULES.items() if not ast.get_docstring(tree)] == []
-
-
 def test_tests_have_one_waiter_and_one_recorder_of_events() -> None:
     """`tests.kit.waiting` says what it waited for and what it saw; a deadline of its own does not."""
     own = re.compile(r"assert time\.monotonic\(\) <|return \[event for event in self\.\w+ if isinstance")

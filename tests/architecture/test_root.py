@@ -77,17 +77,6 @@ def test_a_program_loads_the_parts_that_it_needs(code: str) -> None:
     subprocess.run([sys.executable, "-c", f"import sys; {code}"], check=True)
 
 
-def test_every_public_name_is_documented() -> None:
-    """Each exported class and function has a docstring, and so has each of its public methods."""
-    for name in ehkafka.__all__:
-        thing = getattr(ehkafka, name)
-        assert inspect.getdoc(thing), name
-        if inspect.isclass(thing):
-            for attribute, value in vars(thing).items():
-                if inspect.isfunction(value) and not attribute.startswith("_"):
-                    assert inspect.getdoc(value), f"{name}.{attribute}"
-
-
 def test_the_error_tree_is_drawn_as_it_is() -> None:
     """Every error class stands in the tree of its module's docstring, with its exit code."""
     drawn = dict(re.findall(r"─ (\w+Error) .*?exit (\d+)", ehkafka.errors.__doc__ or ""))

@@ -1,4 +1,4 @@
-"""`examples/demo` as a user runs it, the simulator that it holds back, and what a bad verdict ends with."""
+"""`examples/demo` as a user runs it, and what a bad verdict ends with."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer
-from session import DemoPlan
-from simulator import Feed
 from view import Summary
 
 import ehkafka
@@ -25,7 +23,7 @@ from tests.kit.checker.verdict import Verdict
 from tests.kit.running import Running, ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ehkafka.testing.kafka.broker import KafkaBroker
 
@@ -132,22 +130,6 @@ def test_ctrl_c_ends_it_early_with_the_summary(times: int, tmp_path: Path) -> No
     summary = json.loads(running.stdout)
     assert (summary["ended_by"], summary["left_early"], summary["ok"]) == ("interrupt", times == 2, True)
     assert summary["verdict"]["finished"] == summary["finished_records"] > 0
-    running.close()
-
-
-@pytest.fixture
-def plan() -> Iterator[DemoPlan]:
-    """Return a plan with a broker of its own."""
-    made = DemoPlan(address="embedded", topic="t", workers=1)
-    with made.endpoint:
-        yield made
-
-
-@pytest.fixture
-def feed(plan: DemoPlan) -> Iterator[Feed]:
-    """Return a running simulator whose records no app reads."""
-    running = Feed(plan)
-    yield running
     running.close()
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.events import StuckReport
 from tests.kit.checker.checking_history import CheckingHistory
 from tests.kit.fault_runs import SCALE, judge
 from tests.kit.waiting import wait_until
@@ -25,18 +24,6 @@ STUCK_S = 2.0
 VISIBLE_S = STUCK_S + 1.0
 WORK_S = 0.01
 OTHERS_THROUGHPUT_MIN = 0.9
-
-
-class Noted:
-    """A hook that notes when stuck work was reported, and what was said."""
-
-    def __init__(self) -> None:
-        self.reports: list[tuple[float, StuckReport]] = []
-
-    def on_event(self, event: ehkafka.events.Event) -> None:
-        """Keep the reports."""
-        if isinstance(event, StuckReport):
-            self.reports.append((time.monotonic(), event))
 
 
 def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
@@ -92,41 +79,3 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     assert len(reasons) == 1
     assert "key stuck has been unfinished" in reasons[0]
     assert red_s <= VISIBLE_S
-
-
-def test_row_15_a_pool_that_is_stuck_as_a_whole_is_reported_with_its_stacks(
-    embedded_stage: Callable[..., Any],
-) -> None:
-    """16 of 16: health is red, one report names every record and where its thread is; then it goes on."""
-    stage = embedded_stage(PARTITIONS)
-    freed = threading.Event()
-    began_s: list[float] = []
-
-    def never_returns(_record: Any) -> None:
-        began_s.append(time.monotonic())
-        freed.wait()
-
-    load = stage.load()
-    for number in range(RECORDS * SCALE):
-        load.put(b"one-%d" % number)
-    load.produce(0)
-    app = stage.app(never_returns, workers=WORKERS, stuck_s=STUCK_S)
-    app.add_hook(noted := Noted())
-    app.start()
-    try:
-        wait_until(lambda: len(began_s) == WORKERS, "16 stuck workers")
-        wait_until(lambda: not app.health() and noted.reports, "red health and a report", timeout_s=60.0)
-        reported_s, report = noted.reports[0]
-        reasons = app.health().reasons
-    finally:
-        freed.set()
-    stage.wait_until_committed(load.ends)
-    assert app.health()
-    app.stop()
-    judge(stage)
-    assert len(report.running) == WORKERS
-    assert report.stacks.count("ehkafka-") == WORKERS, "by name"
-    assert report.stacks.count("in never_returns") == 1, "all stand at one line"
-    assert "has been unfinished" in reasons[0]
-    # From the moment when the last worker began: until then something moved.
-    assert reported_s - began_s[WORKERS - 1] <= VISIBLE_S

@@ -177,6 +177,8 @@ class Members:
             self._stop(guest)
             self.counts["rebalance"] += 1
             over.wait(GUEST_S)
+        for guest in guests:
+            guest.close()
 
     def revive(self) -> None:
         """Start again those that have ended by themselves, as a supervisor does."""

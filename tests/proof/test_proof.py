@@ -17,9 +17,13 @@ EACH_MODE = pytest.mark.parametrize("mode", MODES)
 @pytest.mark.broker
 @EACH_MODE
 def test_a_group_of_all_kinds_of_workers_of_which_members_are_killed_and_stopped(mode: str) -> None:
-    """Each takes over what another one has left, with refused outputs and ranges that do not fit."""
+    """Each takes over what another one has left, with refused outputs and ranges that do not fit.
+
+    A guest comes and goes. Exactly once, attempts that fail or skip have sent, which no reader sees.
+    """
     group = ["--kind", ",".join(WORKERS), "--members", str(len(WORKERS))]
-    faults = ["--faults", "kill", "--seconds", "5", "--metadata-bytes", "64"]
+    group += ["--strict"] if mode == MODES[1] else []
+    faults = ["--faults", "kill,stop,rebalance", "--seconds", "8", "--metadata-bytes", "64"]
     result = check("--mode", mode, *group, *faults, "--rate", "80", "--refused-every", "300")
     assert not result["violations"], f"FACT: {result}"
     assert result["faults"]["kill"], result
