@@ -27,21 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
-    from ehkafka.settings import OnParkedFull, OutOfRange
-
-
-@dataclass(frozen=True, slots=True)
-class IntakeOptions:
-    """Settings of the poll thread."""
-
-    drain_s: float
-    idle_s: float
-    stuck_s: float
-    cooperative: bool
-    on_out_of_range: OutOfRange = "stop"
-    on_parked_full: OnParkedFull = "pause_partition"
-    # None when no handler has a limit: then no timestamp is looked at.
-    ages: AgeLimits | None = None
+    from ehkafka.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +65,16 @@ class IntakeContext:
     fatal: Callable[[EhkafkaError], None]
     # True once the user asked a second time: wait for nothing.
     exit_now: Callable[[], bool]
-    options: IntakeOptions
+    # Of these, `drain_s` is what a revoke may take.
+    settings: Settings
     brokers: Brokers
     begins: EpochSetup
     flow: FlowControl
     ledger: CommitLedger
     committer: Committer
     hook_threads: HookThreads
+    # None when no handler has a limit: then no timestamp is looked at.
+    ages: AgeLimits | None = None
     history: History | None = None
     # None where no handler sends anything.
     delivery: Delivery | None = None

@@ -14,7 +14,7 @@ of the free half behind records that wait for others, but only if a partition th
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ehkafka.lanes.inbox import KEY
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records import TopicPartition
+    from ehkafka.settings import Settings
 
 # Taken for the size of the next record before any was seen: the largest that Event Hubs' standard tiers
 # accept (1 MB), so that the first batches cannot overrun the byte limit.
@@ -90,13 +91,18 @@ class Stuck(NamedTuple):
 
 @dataclass(slots=True)
 class FlowLimits:
-    """Bounds of the backlog and of the parked budget."""
+    """Bounds of the backlog and of the parked budget: settings of these names."""
 
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
     consume_records_max: int = 1_000
     parked_records_max: int = 100_000
     parked_bytes_max: int = 128 * 1024 * 1024
+
+    @classmethod
+    def of(cls, settings: Settings) -> FlowLimits:
+        """Return an app's."""
+        return cls(*(getattr(settings, one.name) for one in fields(cls)))
 
 
 @dataclass(slots=True)

@@ -100,7 +100,9 @@ class Membership:
         self.guard(REBALANCED, lambda: self._revoke(consumer, names))
 
     def _revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        released = self.release(consumer, partitions, reason="revoked", drain_s=self._context.options.drain_s)
+        released = self.release(
+            consumer, partitions, reason="revoked", drain_s=self._context.settings.drain_s
+        )
         if self.revoked is not None:
             self.revoked.append(released)
 
@@ -279,8 +281,8 @@ class Membership:
         context.flow.forget(partition)
         context.owned.end(partition)
         self.owned.logs.forget(partition)
-        if context.options.ages is not None:
-            context.options.ages.report(partition)
+        if context.ages is not None:
+            context.ages.report(partition)
         if context.history is not None:
             context.history.revoked(partition, number, reason)
         context.emit(event)
@@ -296,7 +298,7 @@ class Membership:
         where = [*(begin.kafka_partition() for begin in begins), *waiting]
         # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
         # and a partition without a commit could skip what arrives before the first commit.
-        if self._context.options.cooperative:
+        if self._context.settings.is_cooperative:
             consumer.incremental_assign(where)
         else:
             consumer.assign(where)

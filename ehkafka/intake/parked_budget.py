@@ -35,7 +35,7 @@ class ParkedBudget:
 
     def __init__(self, context: IntakeContext) -> None:
         self._context = context
-        self._action = context.options.on_parked_full
+        self._action = context.settings.on_parked_full
 
     def check(self, pause: Callable[[list[TopicPartition]], None]) -> None:
         """Act where a share has become full; `pause` pauses partitions of the consumer."""

@@ -268,7 +268,7 @@ class PollLoop:
             context.history.received(partition, epoch.number, [message.offset() for message in fresh])
         # Before any code of the user's sees the messages.
         sizes = sizes_of(batch)
-        if context.options.ages is None or not (skipped := context.options.ages.too_old(partition, fresh)):
+        if context.ages is None or not (skipped := context.ages.too_old(partition, fresh)):
             keys = None if route.hub.inboxes.router.unread.needs_no_keys() else route.keys.keys(batch)
             return epoch, batch, keys, (), sizes
         young = [message for message in batch if message.offset() not in skipped]
@@ -349,8 +349,8 @@ class PollLoop:
             return
         self._next_slow_check_s = now_s + SLOW_CHECK_S
         self.check_log_ends(consumer, self._log_ends.due())
-        if self._context.options.ages is not None:
-            self._context.options.ages.check()
+        if self._context.ages is not None:
+            self._context.ages.check()
         if self._context.brokers.log_watch is not None:
             for partition, reason in self._context.brokers.log_watch.check().items():
                 self._gaps.note_another_log(consumer, partition, reason)

@@ -60,7 +60,7 @@ class GapRepair:
     def __init__(self, context: IntakeContext, membership: Membership) -> None:
         self._context = context
         self._membership = membership
-        self._action = context.options.on_out_of_range
+        self._action = context.settings.on_out_of_range
         self._stuck: dict[TopicPartition, _Stuck] = {}
         self._not_before_s = 0.0
         # Where the logs begin and end of partitions whose way on is open.
@@ -240,7 +240,7 @@ def _is_back(epoch: Epoch, offset: int) -> bool:
 
 def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence[TopicPartition]) -> None:
     """Let partitions of ours be read from the positions of their epochs. Raises `KafkaException`."""
-    if context.options.cooperative:
+    if context.settings.is_cooperative:
         consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
         consumer.incremental_assign([_position(context, context.owned[p].epoch) for p in partitions])
         return

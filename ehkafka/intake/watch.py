@@ -23,7 +23,7 @@ class ProgressWatch:
     def __init__(self, context: IntakeContext, routes: Sequence[Route]) -> None:
         self._context = context
         self._routes = routes
-        self._stuck = StuckWatch(routes, context.options.stuck_s, self._owned, context.emit, context.clock())
+        self._stuck = StuckWatch(routes, context.settings.stuck_s, self._owned, context.emit, context.clock())
         # Per partition: what was received at the last look, since when, and whether on_idle was called.
         self._idle: dict[TopicPartition, tuple[int, float, bool]] = {}
 
@@ -69,7 +69,7 @@ class ProgressWatch:
 
     def _is_proved(self, partition: TopicPartition, silent_s: float) -> bool:
         """Tell whether the silence has lasted for idle_s, and a broker said after that that the log ended."""
-        logs, over_s = self._context.owned.logs, silent_s - self._context.options.idle_s
+        logs, over_s = self._context.owned.logs, silent_s - self._context.settings.idle_s
         if over_s >= 0.0 and logs.age_s(partition, self._context.brokers.contact.now_s) > over_s:
             logs.wanted.add(partition)
             return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.intake.contact import Contact
-from ehkafka.intake.context import Brokers, EpochSetup, IntakeContext, IntakeOptions
+from ehkafka.intake.context import Brokers, EpochSetup, IntakeContext
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.intake.log_watch import LogWatch, OwnedLogs
@@ -92,10 +92,11 @@ class Assembly:
             count=bus.count,
             fatal=self.fail,
             exit_now=self.exit_now,
-            options=self._options(),
+            settings=self._settings(),
+            ages=self._age_limits(),
             brokers=self._brokers(logs, log_watch),
             begins=self._begins(mirror, lookups),
-            flow=FlowControl(_flow_limits(app.settings)),
+            flow=FlowControl(FlowLimits.of(app.settings)),
             ledger=ledger,
             committer=committer,
             hook_threads=HookThreads(self.user_code_failed, bus.emit, now_s, app.partition_hooks),
@@ -132,18 +133,12 @@ class Assembly:
             log_watch=log_watch,
         )
 
-    def _options(self) -> IntakeOptions:
+    def _settings(self) -> Settings:
+        """Return the settings as the poll thread goes by them."""
         settings = self.app.settings
-        return IntakeOptions(
-            # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
-            drain_s=settings.drain_used_s(int(self.app.consumer_properties()["max.poll.interval.ms"])),
-            idle_s=settings.idle_s,
-            stuck_s=settings.stuck_s,
-            cooperative=settings.assignor == "cooperative-sticky",
-            on_out_of_range=settings.on_out_of_range,
-            on_parked_full=settings.on_parked_full,
-            ages=self._age_limits(),
-        )
+        # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
+        poll_ms = int(self.app.consumer_properties()["max.poll.interval.ms"])
+        return replace(settings, drain_s=settings.drain_used_s(poll_ms))
 
     def _begins(self, mirror: MirrorParts, lookups: Lookups) -> EpochSetup:
         app, bus = self.app, self.bus
@@ -196,13 +191,3 @@ def _lookups(mirror: MirrorParts, disproved: IsDisproved, delivery: AnyDelivery 
     if delivery is None:
         return lookups
     return replace(lookups, undecided=delivery.undecided, is_old=delivery.is_old)
-
-
-def _flow_limits(settings: Settings) -> FlowLimits:
-    return FlowLimits(
-        settings.backlog_records_max,
-        settings.backlog_bytes_max,
-        settings.consume_records_max,
-        settings.parked_records_max,
-        settings.parked_bytes_max,
-    )

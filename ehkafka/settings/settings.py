@@ -242,6 +242,11 @@ class Settings:
                 "Lower the first or raise the second."
             )
 
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether rebalances take single partitions."""
+        return self.assignor == "cooperative-sticky"
+
     def drain_used_s(self, poll_ms: int) -> float:
         """Return the budget of a revoke: half of `max.poll.interval.ms` at most, which ends a membership."""
         return min(self.drain_s, poll_ms / 2000)

@@ -77,7 +77,7 @@ def _outliving(context: IntakeContext, route: Route, entry: Entry) -> OutlivingC
         key=describe_key(entry[KEY]),
         handler=route.handler,
         age_s=age_s,
-        is_stuck=age_s > context.options.stuck_s + route.deadline_s,
+        is_stuck=age_s > context.settings.stuck_s + route.deadline_s,
     )
 
 
@@ -128,7 +128,7 @@ def _numbers(
     committed = context.ledger.acknowledged(partition)
     oldest, key = _oldest(route, seen, outputs, now_s)
     if oldest is not None:
-        oldest["is_stuck"] = oldest["age_s"] > context.options.stuck_s + oldest.get("deadline_s", 0.0)
+        oldest["is_stuck"] = oldest["age_s"] > context.settings.stuck_s + oldest.get("deadline_s", 0.0)
     watermark = None if seen.watermark is None else outputs.bound(seen.watermark)
     lag_records, log_age_s = _lag_and_age(context, epoch, watermark, outputs.ended_records)
     numbers = dict(

@@ -102,7 +102,7 @@ class Stage:
         context: Any = SimpleNamespace(
             owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append,
-            options=SimpleNamespace(cooperative=cooperative, on_out_of_range=action),
+            settings=SimpleNamespace(is_cooperative=cooperative, on_out_of_range=action),
             brokers=SimpleNamespace(asker=self.consumer), flow=FlowControl(FlowLimits()),
             ledger=SimpleNamespace(acknowledged=self.committed.get),
             delivery=SimpleNamespace(outputs=self.outputs),

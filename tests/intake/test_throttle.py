@@ -45,7 +45,7 @@ class Stand:
             clock=self.clock.now_s,
             brokers=SimpleNamespace(throttle=self.throttle, contact=self.contact),
             owned=SimpleNamespace(logs=self.logs, epochs=lambda: [self.epoch]),
-            options=SimpleNamespace(idle_s=5.0, stuck_s=300.0),
+            settings=SimpleNamespace(idle_s=5.0, stuck_s=300.0),
             emit=self.reported.append,
             hook_threads=SimpleNamespace(
                 hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),

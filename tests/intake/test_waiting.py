@@ -181,6 +181,6 @@ def test_an_eager_repair_keeps_those_that_wait(bench: Bench) -> None:
     bench.waiting.note({P1: "silent"}, 0.0)
     given: list[KafkaPartition] = []
     consumer: Any = SimpleNamespace(assign=given.extend)
-    context: Any = SimpleNamespace(options=SimpleNamespace(cooperative=False), owned=bench.owned)
+    context: Any = SimpleNamespace(settings=SimpleNamespace(is_cooperative=False), owned=bench.owned)
     assign_anew(consumer, context, [])
     assert [(p.partition, p.offset) for p in given] == [(1, OFFSET_BEGINNING)]

@@ -80,7 +80,7 @@ def inside_the_logs(
     Over a checkpoint Spark's source passes a gap over by itself, and the group is not to be ahead of it; only
     a log that ends before the checkpoint was recreated, and is read from its beginning.
     """
-    action = context.options.on_out_of_range
+    action = context.settings.on_out_of_range
     if gone := sorted(set(starts) - set(logs)):
         _settle_gone(gone, action)
     found = {partition: offset for partition, offset in starts.items() if partition in logs}
@@ -109,7 +109,7 @@ def in_new_logs(
     Spark's source notices it by itself and reads the new log from its beginning; here the group is taken
     there. Raises `OffsetGapError` by `on_out_of_range`.
     """
-    action, found = context.options.on_out_of_range, {}
+    action, found = context.settings.on_out_of_range, {}
     for partition, reason in sorted(reasons.items()):
         another = AnotherLog(partition, positions[partition], reason, logs[partition])
         if partition not in reported:
