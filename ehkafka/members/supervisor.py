@@ -35,7 +35,7 @@ from ehkafka.members.orders import INTERRUPTED
 from ehkafka.members.output import MemberOutput
 from ehkafka.members.process import MemberProcess, must_reap, reap
 from ehkafka.members.restarts import LOOP_ENDS, Rollover, Watching, described, ends_all, failure_of
-from ehkafka.members.summary import counts_of, joined, summed
+from ehkafka.members.summary import counts_of, joined_health, summed
 from ehkafka.run.run import Run
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.health import POLL_SILENCE_S
@@ -133,7 +133,7 @@ class Supervisor(Run):
     def health(self) -> Health:
         """Return what is wrong with any member."""
         now_s = self._now_s()
-        return joined(member.health(now_s) for member in self._members)
+        return joined_health(member.health(now_s) for member in self._members)
 
     def not_live(self) -> tuple[str, ...]:
         """Return what only a restart of the supervisor cures: it restarts its members itself."""

@@ -14,7 +14,7 @@ from ehkafka.events import HandlerReport, StateReport
 from ehkafka.intake.owned import waiting_events
 from ehkafka.telemetry.health import POLL_SILENCE_S, health_of
 from ehkafka.telemetry.picture import partition_snapshots, pictures
-from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, Snapshot
+from ehkafka.telemetry.snapshot import COUNTED, HandlerSnapshot, Health, Snapshot
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.live_stack import stacks_text
 
@@ -67,10 +67,7 @@ def snapshot_of(runtime: Runtime) -> Snapshot:
 def totals_of(runtime: Runtime) -> dict[str, Any]:
     """Return the counts over all partitions that are or were ours."""
     tallies = [route.hub.tally for route in runtime.routes.all]
-    return {
-        f"{name}_records": sum(getattr(tally, f"{name}_records") for tally in tallies)
-        for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
-    }
+    return {name: sum(getattr(tally, name) for tally in tallies) for name in COUNTED}
 
 
 def _handler(route: Route) -> HandlerSnapshot:

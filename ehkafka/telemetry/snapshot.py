@@ -1,6 +1,7 @@
 """The snapshot: one immutable picture of a running app, and its health.
 
-Values only. `App.snapshot()` takes it from any thread; pages, terminals and metrics read nothing else.
+Values only. `App.snapshot()` takes it from any thread; pages, terminals and metrics read nothing else. What a
+supervisor shows of its members is declared with each field, by `joins`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 # At run time: web frameworks read the annotations.
 from ehkafka.records import TopicPartition  # noqa: TC001
+from ehkafka.telemetry.joins import by_handler, by_partition, counts, in_line, joins, side_by_side, worst
 from ehkafka.workers.attempt_clock import OverdueAttempt  # noqa: TC001
 
 if TYPE_CHECKING:
@@ -148,17 +150,17 @@ class HandlerSnapshot:
 
     handler: str
     topics: tuple[str, ...]
-    workers: int
+    workers: int = joins(sum, 0)
     # How attempts ended: `finished`, or one of `recovery.failures.FAILED_OUTCOMES`.
-    attempts: Mapping[str, int]
+    attempts: Mapping[str, int] = joins(counts, dict)
     # How many calls took how long: one count for each of `workers.call_times.BOUNDS_S` and one for what took
     # longer, and their sum. A call of a batch handler is a batch. Empty unless `App.measure` was called.
-    call_counts: tuple[int, ...] = ()
-    calls_s: float = 0.0
-    # A person has stopped it: nothing starts, and nothing is received for it.
-    is_stopped: bool = False
+    call_counts: tuple[int, ...] = joins(side_by_side, ())
+    calls_s: float = joins(sum, 0.0)
+    # A person has stopped it: nothing starts, and nothing is received for it. Of members: of all.
+    is_stopped: bool = joins(all, default=False)
     # The least and the most that `workers="auto"` may find; None where their number is given.
-    workers_auto: tuple[int, int] | None = None
+    workers_auto: tuple[int, int] | None = joins(side_by_side, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,56 +197,56 @@ class Snapshot:
     state: str
     taken_at_s: float
     uptime_s: float
-    partitions: tuple[PartitionSnapshot, ...]
+    partitions: tuple[PartitionSnapshot, ...] = joins(by_partition, ())
     # Over all partitions that are or were ours since the start.
-    received_records: int
-    finished_records: int
-    skipped_records: int
-    dead_lettered_records: int
-    returned_records: int
-    stale_records: int
+    received_records: int = joins(sum, 0, counts_on=True)
+    finished_records: int = joins(sum, 0, counts_on=True)
+    skipped_records: int = joins(sum, 0, counts_on=True)
+    dead_lettered_records: int = joins(sum, 0, counts_on=True)
+    returned_records: int = joins(sum, 0, counts_on=True)
+    stale_records: int = joins(sum, 0, counts_on=True)
     # One count for each kind of event, by class name, and the plain counters (see `events.event.COUNTERS`).
-    counters: Mapping[str, int]
+    counters: Mapping[str, int] = joins(counts, dict)
     # What brokers held their answers back because of quotas, over all brokers since the start.
-    throttled_s: float = 0.0
+    throttled_s: float = joins(sum, 0.0)
     # One did so just now: empty fetches prove nothing.
-    is_throttled: bool = False
+    is_throttled: bool = joins(any, default=False)
     # Calls on threads that run for longer than their handler's `deadline_s`.
-    overdue: tuple[OverdueAttempt, ...] = ()
+    overdue: tuple[OverdueAttempt, ...] = joins(in_line, ())
     # Calls that still run for assignments that have ended, and keep their keys.
-    outliving: tuple[OutlivingCall, ...] = ()
+    outliving: tuple[OutlivingCall, ...] = joins(in_line, ())
     # Since any broker answered last, heartbeats included; up to 5 s too much where little goes on. The time
     # in which this process did not look is not counted.
-    broker_silence_s: float = 0.0
+    broker_silence_s: float = joins(max, 0.0, of_running=True)
     # No broker can be asked, so the ends of the logs are unknown: all lags are None.
-    is_cut_off: bool = False
+    is_cut_off: bool = joins(any, default=False, of_running=True)
     # A member of a settled group that gave it no partition: it takes over when another one leaves.
-    is_standby: bool = False
+    is_standby: bool = joins(all, default=False, of_running=True)
     # Since when all partitions are lost and none came back, and how many they were.
-    lost_s: float | None = None
-    lost_partitions: int = 0
+    lost_s: float | None = joins(max, None, of_running=True)
+    lost_partitions: int = joins(sum, 0, of_running=True)
     # What the consumer received on its connections, as of up to 5 s ago; None before the first statistics.
-    socket_bytes: int | None = None
+    socket_bytes: int | None = joins(sum, None)
     # Of values, keys and headers of the records that have an outcome.
-    handled_bytes: int = 0
+    handled_bytes: int = joins(sum, 0)
     # None without a mirror.
-    mirror: MirrorState | None = None
-    # Of a supervisor each of its members; all else is then the sum over them.
+    mirror: MirrorState | None = joins(worst, None)
+    # Of a supervisor each of its members; all else is then what these have together.
     members: tuple[MemberSnapshot, ...] = ()
-    handlers: tuple[HandlerSnapshot, ...] = ()
+    handlers: tuple[HandlerSnapshot, ...] = joins(by_handler, ())
     # The longest time between two turns of the poll loop, of the last one to two minutes.
-    poll_gap_s: float = 0.0
+    poll_gap_s: float = joins(max, 0.0, of_running=True)
     # How long the Entra ID token in use is still valid, 0: none is; None where the endpoint has no tokens.
-    token_valid_s: float | None = None
+    token_valid_s: float | None = joins(min, None)
     # What handlers have sent and the broker has not acknowledged; None where no handler sends anything.
-    unacknowledged_outputs: int | None = None
+    unacknowledged_outputs: int | None = joins(sum, None)
     # What `app.producer` was given and has no answer; None where it was given nothing yet.
-    unacknowledged_messages: int | None = None
+    unacknowledged_messages: int | None = joins(sum, None)
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:
         """Return the picture of an app that was never started."""
-        return cls(group, endpoint, state, taken_at_s, 0.0, (), 0, 0, 0, 0, 0, 0, {})
+        return cls(group, endpoint, state, taken_at_s, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as dicts, lists, texts and numbers, the totals included: JSON can say it."""
@@ -296,6 +298,10 @@ def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _plain(one) for name, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+COUNTED = tuple(one.name for one in fields(Snapshot) if one.metadata.get("counts_on"))
+"""What of a snapshot counts on after its process has ended: a `Tally` has the same names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ehkafka.errors import (
 from ehkafka.members.member import SILENCE_S, Member
 from ehkafka.members.opening import advice, checked_hung_s
 from ehkafka.members.restarts import described, failure_of
-from ehkafka.members.summary import counts_of, joined, summed
+from ehkafka.members.summary import counts_of, joined_health, summed
 from ehkafka.records import TopicPartition
 from ehkafka.run.health_file import TOUCHED_EVERY_S, HealthFile
 from ehkafka.settings import Settings
@@ -92,7 +92,7 @@ def test_the_sum_counts_each_member_once_and_those_that_ended() -> None:
     """Partitions stand in order; counts of processes that have ended go on to count."""
     total = sum_of(
         member(2, other(1, throttled_s=1.0, broker_silence_s=40.0, mirror=MirrorState("f", 0, 99.0, None))),
-        member(1, ONE),
+        member(1, replace(ONE, handled_bytes=10)),
         ended=counts_of(ONE),
     )
     assert [str(one.partition) for one in total.partitions] == ["orders[1]", "orders[3]"]
@@ -100,6 +100,7 @@ def test_the_sum_counts_each_member_once_and_those_that_ended() -> None:
     assert (total.lag_records, total.backlog_records) == (10, 12)
     assert total.counters == {name: 2 * count for name, count in ONE.counters.items()} | {"MemberEnded": 1}
     assert (total.throttled_s, total.broker_silence_s, len(total.overdue)) == (35.0, 40.0, 2)
+    assert (total.socket_bytes, total.handled_bytes, total.lost_s) == (72, 10, None)
     assert total.mirror is not None
     assert total.mirror.error == "full"
     assert [one.number for one in total.members] == [2, 1]
@@ -164,7 +165,7 @@ def test_health_names_the_member() -> None:
     well, ill = member(1, ONE), member(2, ONE)
     ill.take(answered(health={"reasons": ["orders[0]@7 is on hold."], "notes": ["standby"]}), 10.0)
     down = Member(3, start_at_s=14.0, last_end="signal SIGKILL")
-    health = joined(one.health(10.0) for one in (well, ill, down))
+    health = joined_health(one.health(10.0) for one in (well, ill, down))
     assert health == Health(
         (
             "Member 2: orders[0]@7 is on hold.",
