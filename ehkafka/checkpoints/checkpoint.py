@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts
+
 Ranges = tuple[tuple[int, int], ...]
 """Half-open ranges of offsets, ascending and disjoint."""
 CommitMetadata = Literal["none", "ours"]
@@ -19,14 +21,9 @@ class Checkpoint:
     """What the broker had acknowledged for a partition when its mirror was written.
 
     `finished` are records above `next_offset` that have an outcome, `finished_leader_epoch` the newest leader
-    epoch among them. `owner` is one run of one process,
-    `epoch` its local number of the assignment. `last_timestamp_ms` is the timestamp of the record just
-    before `next_offset`, None if unknown; `anchor` is the latest record below `next_offset` whose timestamp
-    is known, as (offset, timestamp in ms). It tells the log from another of the same name. `group`
+    epoch among them. `owner` is one run of one process, `epoch` its local number of the assignment. `group`
     and `topic` are the names as they are, which a blob's own name has in lower case; empty where they are not
-    known.
-    `first_partitions`, `topic_id` and `reset` are facts of the log and the group: see
-    `progress.metadata.LogFacts`.
+    known. `facts` are those of the commit.
     `commit_metadata` tells whether the commit that was copied contained anything but its offset, and
     `metadata_returned` whether the service gives that back; None: not known. They show another client's
     commit at the same offset.
@@ -36,16 +33,12 @@ class Checkpoint:
     finished: Ranges = ()
     finished_leader_epoch: int | None = None
     leader_epoch: int | None = None
-    last_timestamp_ms: int | None = None
-    anchor: tuple[int, int] | None = None
     epoch: int = 0
     owner: str = ""
     written_at_ms: int = 0
     group: str = ""
     topic: str = ""
-    first_partitions: int | None = None
-    topic_id: bytes | None = None
-    reset: str | None = None
+    facts: LogFacts = NOTHING_KNOWN
     commit_metadata: CommitMetadata | None = None
     metadata_returned: bool | None = None
 

@@ -46,7 +46,7 @@ class WantedPositions:
             for number, one in ours.items()
             # Beyond the log's end it is refused anyway, or clamped.
             if one is not None
-            and (one.anchor or one.topic_id) is not None
+            and (one.facts.witness or one.facts.topic_id) is not None
             and one.next_offset <= views[number].log.end
         }
 

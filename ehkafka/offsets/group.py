@@ -26,7 +26,7 @@ from ehkafka.offsets.blocking import READ_S, blocking_records, reading_propertie
 from ehkafka.offsets.members import similar_groups
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds, start_offsets
-from ehkafka.positions.same_log import Recognised, facts_of_mirror, judged
+from ehkafka.positions.same_log import Recognised, judged
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import recognise, witness_properties
 from ehkafka.progress.ledger import Position
@@ -169,7 +169,7 @@ class GroupOffsets:
             return {}
         named = {TopicPartition(self.topic, n): one for n, one in checkpoints.items()}
         ids = TopicIds(partial(open_admin, admin_properties(self.target.endpoint), logger=_SILENT))
-        found = Recognised({one: facts_of_mirror(known) for one, known in named.items()})
+        found = Recognised({one: known.facts for one, known in named.items()})
         found.ids = ids.ask(found.named())
         reader = partial(self._reader, witness_properties, "whether the log is the mirror's")
         recognise(found, reader, bounds="all", timeout_s=self.timeout_s)

@@ -33,9 +33,9 @@ class FirstCounts:
 
     def note(self, facts: Mapping[TopicPartition, LogFacts]) -> None:
         """Take what commits or their copies say."""
-        for partition, (first, *_, reset) in facts.items():
-            self._resets.add(reset)
-            if first is not None:
+        for partition, one in facts.items():
+            self._resets.add(one.reset)
+            if (first := one.first_partitions) is not None:
                 self._carried[partition.topic] = min(first, self._carried.get(partition.topic, first))
 
     def is_carried(self, topic: str) -> bool:

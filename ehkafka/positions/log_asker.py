@@ -22,7 +22,7 @@ from ehkafka.positions.client_fetches import ClientFetches
 from ehkafka.positions.empty_tails import Tails, empty_tails
 from ehkafka.positions.log_book import KnownLog
 from ehkafka.positions.log_bounds import commits_of, known_bounds, learn_leaders
-from ehkafka.positions.same_log import Recognised, facts_of_mirror, judged
+from ehkafka.positions.same_log import Recognised, judged
 from ehkafka.positions.witness import recognise
 from ehkafka.wording import seconds
 
@@ -148,7 +148,7 @@ class LogAsker:
         """
         late, self._late_proof = self._late_proof, None
         if late is None or late[0] != checkpoints or time.monotonic() - late[1].asked_s >= _PROOF_KEPT_S:
-            found = Recognised({p: facts_of_mirror(one) for p, one in checkpoints.items()})
+            found = Recognised({p: one.facts for p, one in checkpoints.items()})
             late = checkpoints, self._recognise(found, found.named(), True, "all")
         proof = late[1]
         if not proof.done.wait(_PROOF_S):

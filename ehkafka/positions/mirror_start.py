@@ -18,7 +18,6 @@ from ehkafka.checkpoints.stores.store import StoreUnavailableError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
-from ehkafka.positions.same_log import facts_of_mirror
 from ehkafka.positions.without_commit import KnownStarts, WithoutCommit
 from ehkafka.wording import counted, ended
 
@@ -90,7 +89,7 @@ class MirrorStart(WithoutCommit):
         offsets, unproved = self._verified(
             {p: known[p] for p in partitions if p in known and p not in waiting}
         )
-        facts = {p: facts_of_mirror(one) for p, one in known.items()}
+        facts = {p: one.facts for p, one in known.items()}
         return KnownStarts(offsets, facts, {p: _waits(why) for p, why in (waiting | unproved).items()})
 
     def is_known(self, partitions: Sequence[TopicPartition]) -> bool:
@@ -233,7 +232,7 @@ def mirror_evidence(
     # The mirror's own thread tells of its store. What is not known disproves nothing.
     found = mirror.lookup(list(commits), RESTORE_S)
     return {
-        partition: facts_of_mirror(known)
+        partition: known.facts
         for partition, known in found.items()
         if isinstance(known, Checkpoint)
         and known.next_offset <= commits[partition]

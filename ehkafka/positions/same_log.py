@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.progress.metadata import LogFacts
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.positions.gap import LogBounds
+    from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
 
 # A record by which a log is distinguished from another one: its offset, and its timestamp in ms.
@@ -92,7 +91,7 @@ def judge(
     checkpoint: Checkpoint, log: LogBounds, reading: Reading | None, topic_id: bytes | None = None
 ) -> Judgement:
     """Tell whether a mirror's checkpoint may decide where its log is read: here it has to be proved."""
-    next_offset, facts = checkpoint.next_offset, facts_of_mirror(checkpoint)
+    next_offset, facts = checkpoint.next_offset, checkpoint.facts
     if next_offset == 0:
         return Judgement(is_same=True, reason="nothing had been processed before")
     if next_offset > log.end:
@@ -129,11 +128,6 @@ def judged(
         for p, one in checkpoints.items()
         if p not in unread
     }
-
-
-def facts_of_mirror(known: Checkpoint) -> LogFacts:
-    """Return what a mirror's checkpoint knows of its log and its group."""
-    return LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
 
 
 def id_text(topic_id: bytes) -> str:

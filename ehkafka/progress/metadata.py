@@ -135,7 +135,7 @@ def encode(
 def decode(text: str, next_offset: int) -> CommitMetadata | Unusable:
     """Return what the text of a commit of `next_offset` contains, or why it is of no use."""
     if drops_ranges(text):
-        return CommitMetadata(_facts_of_word(_facts_word(text), next_offset), drops_ranges=True)
+        return CommitMetadata(facts_in_word(_facts_word(text), next_offset), drops_ranges=True)
     version = _ANY_VERSION.match(text)
     if version is None or len(text) > TEXT_BYTES_MAX:
         return Unusable.FOREIGN
@@ -167,9 +167,17 @@ def claim(next_offset: int, facts: LogFacts, whose: str) -> str:
 
 
 def facts_word(next_offset: int, facts: LogFacts, bytes_max: int = TEXT_BYTES_MAX) -> str:
-    """Return facts as a word without dots, as many as fit: a commit from outside contains it."""
+    """Return facts as a word without dots, as many as fit: commits from outside and mirrors contain it."""
     known, head = _fitting(next_offset, facts, _payload_bytes(bytes_max, "") - _CHECKSUM_BYTES)
     return _packed(bytes([known]) + head) if known else NO_WORD
+
+
+def facts_in_word(word: object, next_offset: int) -> LogFacts:
+    """Return the facts that `facts_word` has made a word of; none where it is of no use."""
+    parts = _parts(word) if isinstance(word, str) and len(word) <= TEXT_BYTES_MAX else Unusable.FOREIGN
+    if isinstance(parts, Unusable) or parts.next_offset != next_offset or parts.ranges:
+        return LogFacts()
+    return parts.facts
 
 
 def drops_ranges(text: str) -> bool:
@@ -297,10 +305,3 @@ def _facts_word(text: str) -> str:
     """Return the facts of a commit from outside, as they stand in its text."""
     words = text[:TEXT_BYTES_MAX].split(".", 3)
     return words[2] if len(words) > 2 else NO_WORD
-
-
-def _facts_of_word(word: str, next_offset: int) -> LogFacts:
-    parts = _parts(word)
-    if isinstance(parts, Unusable) or parts.next_offset != next_offset or parts.ranges:
-        return LogFacts()
-    return parts.facts

@@ -9,9 +9,22 @@ from hypothesis import strategies as st
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, Ownership
 from ehkafka.checkpoints.mirror import body
+from ehkafka.progress.metadata import LogFacts, facts_word
 
 NUMBERS = st.integers(0, body.OFFSET_MAX)
 MILLISECONDS = st.integers(0, body.MILLISECONDS_MAX)
+
+
+def facts_below(next_offset: int) -> st.SearchStrategy[LogFacts]:
+    """Return any facts of a commit."""
+    witness = st.tuples(st.integers(max(0, next_offset - 2**35), next_offset - 1), MILLISECONDS)
+    return st.builds(
+        LogFacts,
+        first_partitions=st.none() | st.integers(1, 1_000),
+        topic_id=st.none() | st.binary(min_size=16, max_size=16),
+        witness=st.none() | witness if next_offset else st.none(),
+        reset=st.none() | st.sampled_from(["first", "2026-11"]),
+    )
 
 
 @st.composite
@@ -24,10 +37,7 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
         finished=tuple(zip(edges[::2], edges[1::2], strict=False)),
         finished_leader_epoch=draw(st.none() | st.integers(0, body.LEADER_EPOCH_MAX)),
         leader_epoch=draw(st.none() | st.integers(0, body.LEADER_EPOCH_MAX)),
-        last_timestamp_ms=draw(st.none() | MILLISECONDS),
-        anchor=draw(st.none() | st.tuples(st.integers(0, next_offset - 1), MILLISECONDS))
-        if next_offset
-        else None,
+        facts=draw(facts_below(next_offset)),
         epoch=draw(NUMBERS),
         owner=draw(st.text(st.characters(categories=["L", "N", "P"]), max_size=40)),
         written_at_ms=draw(MILLISECONDS),
@@ -86,15 +96,14 @@ def test_details_that_cannot_be_true_are_unknown() -> None:
     """What only decorates a checkpoint, or proves it, is taken as unknown when it is broken."""
     fields = json.loads(body.checkpoint_body(Checkpoint(next_offset=10)))
     fields |= {
-        "anchor": [10, 5],
         "leader_epoch": "x",
-        "last_timestamp_ms": -1,
+        "facts": facts_word(11, LogFacts(witness=(10, 5))),
         "written_at_ms": 2**49,
         "owner": "a\x1b[31m" + "b" * 999,
     }
     found = body.read_checkpoint(json.dumps(fields).encode())
     assert found is not None
-    assert (found.anchor, found.leader_epoch, found.last_timestamp_ms) == (None, None, None)
+    assert (found.facts, found.leader_epoch) == (LogFacts(), None)
     assert found.written_at_ms == 0, "beyond the calendar: who shows it as a date would fail"
     assert "\x1b" not in found.owner
     assert len(found.owner) == body.OWNER_CHARACTERS_MAX

@@ -11,6 +11,7 @@ from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint
 from ehkafka.checkpoints.mirror.book import MirrorBook, SeenBlob
 from ehkafka.checkpoints.mirror.foreign import is_copy
 from ehkafka.progress.ledger import Position
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -19,8 +20,9 @@ RANGES = ((7, 9),)
 
 def copy(**more: Any) -> Checkpoint:
     """Return what an earlier run has left."""
-    given: dict[str, Any] = {"commit_metadata": "ours", "metadata_returned": True, "anchor": (4, 99), **more}
-    return Checkpoint(next_offset=5, finished=RANGES, owner="earlier", **given)
+    given: dict[str, Any] = {"commit_metadata": "ours", "metadata_returned": True, **more}
+    facts = LogFacts(witness=(4, 99))
+    return Checkpoint(next_offset=5, finished=RANGES, owner="earlier", facts=facts, **given)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_ranges_above_another_client_s_commit_are_taken_out_at_once(*, is_ours: 
     assert write is not None
     assert write.expected == "1"
     found = write.checkpoint
-    assert (found.next_offset, found.finished, found.anchor) == (5, (), (4, 99))
+    assert (found.next_offset, found.finished, found.facts.witness) == (5, (), (4, 99))
     assert (found.commit_metadata, found.metadata_returned) == ("none", True)
     book.was_written(T0, write, "2", 3.0)
     assert (book.to_write(99.0), book.behind()) == ([], [])

@@ -57,8 +57,7 @@ def test_what_was_acknowledged_is_written_whole(book: MirrorBook) -> None:
         next_offset=5,
         finished=((7, 9),),
         leader_epoch=7,
-        last_timestamp_ms=99,
-        anchor=(4, 99),
+        facts=LogFacts(witness=(4, 99)),
         epoch=1,
         owner="me",
         written_at_ms=123,
@@ -166,7 +165,7 @@ def test_what_was_owed_is_owed_still_after_a_rebalance_that_gives_it_back(
     write = book.write(T0, 0)
     assert write is not None
     found = write.checkpoint
-    assert (write.epoch, found.next_offset, found.finished, found.anchor) == (2, 5, ((7, 9),), (4, 99))
+    assert (write.epoch, found.next_offset, found.finished, found.facts.witness) == (2, 5, ((7, 9),), (4, 99))
     book.was_written(T0, write, "2", 3.0)
     assert book.behind() == []
 
@@ -212,11 +211,11 @@ def test_an_ended_epoch_is_given_up_after_a_while(book: MirrorBook) -> None:
 
 def test_the_record_that_tells_the_log_is_kept_while_no_newer_one_is_known(book: MirrorBook) -> None:
     """After a restart without a record the mirror must not forget it."""
-    book.was_read(T0, 1, seen(40, anchor=(39, 1000)))
+    book.was_read(T0, 1, seen(40, facts=LogFacts(witness=(39, 1000))))
     book.acknowledged(T0, progress(41), requested_s=1.0, now_s=1.0)
     write = book.write(T0, 0)
     assert write is not None
-    assert write.checkpoint.anchor == (39, 1000)
+    assert write.checkpoint.facts.witness == (39, 1000)
 
 
 def test_how_far_behind_it_is(book: MirrorBook) -> None:

@@ -160,7 +160,7 @@ def test_a_mirror_of_another_log_is_not_imported(
     broker: EmbeddedBroker, tmp_path: Path, anchor_ms: int, code: int
 ) -> None:
     """The topic was made anew under its name: the record before the position is another one."""
-    mirror(tmp_path, 0, Checkpoint(next_offset=5, anchor=(4, anchor_ms), owner="app-1"))
+    mirror(tmp_path, 0, Checkpoint(next_offset=5, facts=LogFacts(witness=(4, anchor_ms)), owner="app-1"))
     found, _, error = import_from(broker, tmp_path, "--from-group", "g")
     assert found == code, error
     if code:

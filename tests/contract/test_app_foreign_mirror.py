@@ -12,6 +12,7 @@ from ehkafka.checkpoints.mirror.body import (
     read_ownership,
 )
 from ehkafka.events import MirrorForeign, MirrorUsed, ProgressRestored
+from ehkafka.progress.metadata import LogFacts
 from tests.contract.conftest import ends_with
 from tests.contract.mirrored import LAYOUT, Mirrored, commit, timestamp_ms
 from tests.kit.waiting import wait_until
@@ -93,7 +94,7 @@ def contested(container: Mirrored, **options: Any) -> Any:
     """Return an app whose group has no commit, and whose mirror an SDK has written over."""
     container.lab.produce("a b c d e")
     anchor = (1, timestamp_ms(container.lab, 1))
-    container.put(Checkpoint(next_offset=2, anchor=anchor, group="g", topic="t"), SDK)
+    container.put(Checkpoint(next_offset=2, facts=LogFacts(witness=anchor), group="g", topic="t"), SDK)
     return container.app(container.lab.recorder(), **options)
 
 

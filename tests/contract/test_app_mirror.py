@@ -20,6 +20,7 @@ from ehkafka.events import (
     MirrorUsed,
     ProgressRestored,
 )
+from ehkafka.progress.metadata import LogFacts
 from tests.contract.conftest import ends_with
 from tests.contract.mirrored import LAYOUT, Mirrored, commit, timestamp_ms
 from tests.kit.unstolen import unstolen_s
@@ -51,7 +52,7 @@ def test_commits_get_into_the_mirror_and_never_ahead_of_them(mirrored: Mirrored,
     assert (found.next_offset, found.finished, found.epoch) == (5, (), 1)
     # On a broker that tells no topic's id the first one that was found is kept until a look has proved it:
     # the last record of one of the batches in which they were received.
-    assert found.anchor in {(offset, timestamp_ms(mirrored.lab, offset)) for offset in range(5)}
+    assert found.facts.witness in {(offset, timestamp_ms(mirrored.lab, offset)) for offset in range(5)}
     assert app.snapshot().mirror.behind_partitions == 0
     assert mirrored.events.of(MirrorBehind) == []
 
@@ -98,7 +99,9 @@ def test_the_group_s_commit_decides_and_the_mirror_follows(
     """An older, equal or newer mirror (after an operator's rewind) skips and hides nothing."""
     mirrored.lab.produce("a b c d e")
     commit(mirrored.lab, 3)
-    mirrored.put(Checkpoint(next_offset=mirror_at, owner="earlier", anchor=(mirror_at - 1, 1)))
+    mirrored.put(
+        Checkpoint(next_offset=mirror_at, owner="earlier", facts=LogFacts(witness=(mirror_at - 1, 1)))
+    )
     app = mirrored.start(recorder)
     wait_until(lambda: mirrored.lab.committed() == 5)
     mirrored.lab.produce("f")
@@ -127,7 +130,7 @@ def test_without_a_group_commit_the_mirror_says_where(mirrored: Mirrored, record
         Checkpoint(
             next_offset=2,
             finished=((4, 5),),
-            anchor=(1, timestamp_ms(mirrored.lab, 1)),
+            facts=LogFacts(witness=(1, timestamp_ms(mirrored.lab, 1))),
             owner="host-7",
             written_at_ms=1_700_000_000_000,
         )
@@ -148,7 +151,7 @@ def test_another_log_of_the_same_name_is_refused_with_both_timestamps(
 ) -> None:
     """The topic was made anew: to resume at a number would skip records of the new one."""
     mirrored.lab.produce("a b c d e")
-    mirrored.put(Checkpoint(next_offset=2, anchor=(1, 1_600_000_000_123), owner="host-7"))
+    mirrored.put(Checkpoint(next_offset=2, facts=LogFacts(witness=(1, 1_600_000_000_123)), owner="host-7"))
     app = mirrored.start(recorder)
     text = str(ends_with(app, EndpointError, "another log"))
     assert "2020-09-13T12:26:40.123+00:00" in text
@@ -161,7 +164,7 @@ def test_another_log_of_the_same_name_is_refused_with_both_timestamps(
 @pytest.mark.parametrize(
     ("checkpoint", "words"),
     [
-        (Checkpoint(next_offset=6, anchor=(5, 1)), "the log ends at 5, before 6"),
+        (Checkpoint(next_offset=6, facts=LogFacts(witness=(5, 1))), "the log ends at 5, before 6"),
         (Checkpoint(next_offset=2), "no record's timestamp"),
     ],
 )
@@ -179,7 +182,7 @@ def test_what_retention_has_deleted_is_a_gap_as_always(mirrored: Mirrored, recor
     """The log begins behind the mirror's position: `on_out_of_range` decides, and stops by default."""
     mirrored.lab.produce("a b c d e")
     mirrored.lab.broker.delete_records("t", 0, 4)
-    mirrored.put(Checkpoint(next_offset=2, anchor=(1, 5)))
+    mirrored.put(Checkpoint(next_offset=2, facts=LogFacts(witness=(1, 5))))
     app = mirrored.start(recorder)
     ends_with(app, ehkafka.errors.OffsetGapError)
 
@@ -191,7 +194,11 @@ def test_a_partition_that_the_mirror_does_not_know_begins_at_start(
     """A new group begins as if there were no mirror; so does every one with `start`."""
     mirrored.lab.produce("a b c")
     if policy == "start":
-        mirrored.put(Checkpoint(next_offset=2, anchor=(1, timestamp_ms(mirrored.lab, 1)), owner="earlier"))
+        mirrored.put(
+            Checkpoint(
+                next_offset=2, facts=LogFacts(witness=(1, timestamp_ms(mirrored.lab, 1))), owner="earlier"
+            )
+        )
     app = mirrored.start(recorder, on_no_group_offsets=policy)
     wait_until(lambda: mirrored.lab.committed() == 3)
     wait_until(lambda: mirrored.next_offset() == 3)
@@ -210,7 +217,9 @@ def test_fail_ends_the_app_without_a_commit(lab: Any, recorder: Any) -> None:
 def test_reset_begins_at_start_whatever_the_mirror_says(mirrored: Mirrored, recorder: Any) -> None:
     """`reset` is the user's word."""
     mirrored.lab.produce("a b c")
-    mirrored.put(Checkpoint(next_offset=2, anchor=(1, timestamp_ms(mirrored.lab, 1)), owner="earlier"))
+    mirrored.put(
+        Checkpoint(next_offset=2, facts=LogFacts(witness=(1, timestamp_ms(mirrored.lab, 1))), owner="earlier")
+    )
     app = mirrored.start(recorder, reset=True)
     wait_until(lambda: mirrored.next_offset() == 3)
     app.stop()

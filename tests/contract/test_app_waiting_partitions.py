@@ -14,6 +14,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import MirrorUsed, PartitionAssigned, PartitionsWaiting
 from ehkafka.intake.caught_up import CatchingUp
 from ehkafka.positions.finder import PositionFinder
+from ehkafka.progress.metadata import LogFacts
 from tests.contract.conftest import FAST_GROUP, ends_with
 from tests.contract.mirrored import Mirrored, commit, timestamp_ms
 from tests.kit.waiting import must_stay, wait_until
@@ -48,7 +49,9 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     must_stay(lambda: recorder.count == 0 and mirrored.lab.committed() is None, for_s=0.6)
     assert app.current_run.not_ready() == ()  # a roll-out goes on: a restart would help nothing
     assert not app.snapshot().is_standby
-    mirrored.put(Checkpoint(next_offset=1, anchor=(0, timestamp_ms(mirrored.lab, 0)), owner="host-7"))
+    mirrored.put(
+        Checkpoint(next_offset=1, facts=LogFacts(witness=(0, timestamp_ms(mirrored.lab, 0))), owner="host-7")
+    )
     mirrored.store.down = False
     wait_until(lambda: mirrored.lab.committed() == 3)
     assert app.health().ok, app.health().reasons

@@ -16,6 +16,7 @@ from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.checkpoints.stores.store import StoreForbiddenError, StoreUnavailableError
 from ehkafka.errors import EndpointError
 from ehkafka.positions.mirror_start import MirrorStart
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 from tests.kit.waiting import wait_until
 
@@ -60,7 +61,7 @@ def problem_in(why: str) -> str:
 @pytest.fixture
 def store() -> Store:
     """Return a store that has the mirror of partition 1."""
-    found, known = Store(), Checkpoint(next_offset=5, anchor=(4, 1), first_partitions=2)
+    found, known = Store(), Checkpoint(next_offset=5, facts=LogFacts(witness=(4, 1), first_partitions=2))
     body, metadata = checkpoint_body(known), checkpoint_metadata(known)
     found.write(LAYOUT.name(*T1), metadata=metadata, body=body, expected=None)
     return found

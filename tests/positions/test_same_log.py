@@ -59,7 +59,7 @@ def test_a_mirror_decides_only_where_the_log_is_proved(
     topic_id: bytes | None, reading: Reading | None, *, is_same: bool, says: str
 ) -> None:
     """Without a commit a missing witness is no proof: to begin there could skip records."""
-    checkpoint = Checkpoint(next_offset=300, anchor=WITNESS, topic_id=ID)
+    checkpoint = Checkpoint(next_offset=300, facts=LogFacts(witness=WITNESS, topic_id=ID))
     found = judge(checkpoint, LogBounds(0, 800), reading, topic_id)
     assert found.is_same is is_same
     assert says in found.reason

@@ -16,8 +16,7 @@ from urllib.parse import quote, unquote
 import orjson
 
 from ehkafka.checkpoints.checkpoint import Checkpoint, CommitMetadata, Ownership, Ranges
-from ehkafka.progress.metadata import TOPIC_ID_BYTES
-from ehkafka.settings.reset_name import RESET_NAME
+from ehkafka.progress.metadata import facts_in_word, facts_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,17 +35,15 @@ MILLISECONDS_MAX = 253_402_300_799_999
 _NUMBERS = {
     "finished_leader_epoch": LEADER_EPOCH_MAX,
     "leader_epoch": LEADER_EPOCH_MAX,
-    "last_timestamp_ms": MILLISECONDS_MAX,
 }
 _PAGE = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
-_TOPIC_ID = re.compile(rf"[0-9a-f]{{{2 * TOPIC_ID_BYTES}}}")
 
 
 def checkpoint_body(checkpoint: Checkpoint) -> bytes:
     """Return a checkpoint as our JSON, its ranges cut to `RANGES_MAX` from the lowest on."""
     said = {one.name: getattr(checkpoint, one.name) for one in fields(checkpoint)}
     said["finished"] = checkpoint.finished[:RANGES_MAX]
-    said["topic_id"] = checkpoint.topic_id and checkpoint.topic_id.hex()
+    said["facts"] = facts_word(checkpoint.next_offset, checkpoint.facts)
     return orjson.dumps({"ehkafka": VERSION, **said})
 
 
@@ -72,15 +69,12 @@ def read_checkpoint(body: bytes) -> Checkpoint | None:
     return Checkpoint(
         next_offset=next_offset,
         finished=finished,
-        anchor=_anchor(found.get("anchor"), next_offset),
         epoch=_number(found, "epoch", OFFSET_MAX) or 0,
         owner=_text(found, "owner"),
         written_at_ms=_number(found, "written_at_ms", MILLISECONDS_MAX) or 0,
         group=_name(found, "group"),
         topic=_name(found, "topic"),
-        first_partitions=_number(found, "first_partitions", OFFSET_MAX) or None,
-        topic_id=_topic_id(found.get("topic_id")),
-        reset=_reset(found.get("reset")),
+        facts=facts_in_word(found.get("facts"), next_offset),
         commit_metadata=_commit_metadata(found.get("commit_metadata")),
         metadata_returned=returned if isinstance(returned, bool) else None,
         **{name: _number(found, name, most) for name, most in _NUMBERS.items()},
@@ -148,23 +142,6 @@ def _ours(body: bytes) -> dict[str, Any] | None:
 def _number(found: Mapping[str, Any], name: str, most: int) -> int | None:
     value = found.get(name)
     return value if type(value) is int and 0 <= value <= most else None
-
-
-def _anchor(found: Any, below: int) -> tuple[int, int] | None:
-    if not (isinstance(found, list) and len(found) == 2 and all(type(n) is int for n in found)):
-        return None
-    offset, timestamp_ms = found
-    return (offset, timestamp_ms) if 0 <= offset < below and 0 <= timestamp_ms <= MILLISECONDS_MAX else None
-
-
-def _topic_id(found: Any) -> bytes | None:
-    if not (isinstance(found, str) and _TOPIC_ID.fullmatch(found)):
-        return None
-    return bytes.fromhex(found)
-
-
-def _reset(found: Any) -> str | None:
-    return found if isinstance(found, str) and RESET_NAME.fullmatch(found) else None
 
 
 def _commit_metadata(found: Any) -> CommitMetadata | None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.mirror.foreign import is_copy
 from ehkafka.progress.ledger import Position
-from ehkafka.progress.metadata import LogFacts
 
 if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import CommitMetadata
@@ -174,22 +173,20 @@ class MirrorBook:
         assert entry.owed is not None
         assert entry.seen is not None
         position, known = entry.owed.position, entry.seen.checkpoint
-        first_partitions, topic_id, witness, reset = position.facts
+        facts = position.facts
+        if facts.witness is None:
+            facts = facts._replace(witness=_kept_witness(known, position.next_offset))
         checkpoint = Checkpoint(
             next_offset=position.next_offset,
             finished=position.finished,
             finished_leader_epoch=position.finished_leader_epoch,
             leader_epoch=position.leader_epoch,
-            last_timestamp_ms=witness[1] if witness and witness[0] == position.next_offset - 1 else None,
-            anchor=witness or _kept_anchor(known, position.next_offset),
             epoch=entry.epoch,
             owner=self.owner,
             written_at_ms=written_at_ms,
             group=self.group,
             topic=partition.topic,
-            first_partitions=first_partitions,
-            topic_id=topic_id,
-            reset=reset,
+            facts=facts,
             commit_metadata=_metadata_of(position),
             metadata_returned=self._metadata_returned(known),
         )
@@ -313,7 +310,7 @@ def _is_owed(entry: _Mirrored) -> bool:
     if known is None or (known.next_offset, known.finished) != (wanted.next_offset, wanted.finished):
         return True
     # Reported once, as soon as it is known: what a commit without metadata belongs to, only the mirror says.
-    if wanted.facts.topic_id not in (None, known.topic_id):
+    if wanted.facts.topic_id not in (None, known.facts.topic_id):
         return True
     # Without ranges it is no matter who made the commit.
     return entry.owes_answer or (bool(known.finished) and known.commit_metadata != _metadata_of(wanted))
@@ -342,18 +339,14 @@ def _overrule(entry: _Mirrored, there: Checkpoint | None) -> None:
 
 
 def _without_ranges(there: Checkpoint) -> Position:
-    witness = there.anchor
-    if there.last_timestamp_ms is not None:
-        witness = there.next_offset - 1, there.last_timestamp_ms
-    facts = LogFacts(there.first_partitions, there.topic_id, witness, there.reset)
-    return Position(there.epoch, there.next_offset, there.leader_epoch, facts=facts)
+    return Position(there.epoch, there.next_offset, there.leader_epoch, facts=there.facts)
 
 
 def _metadata_of(position: Position) -> CommitMetadata:
     return "ours" if position.metadata else "none"
 
 
-def _kept_anchor(known: Checkpoint | None, next_offset: int) -> tuple[int, int] | None:
+def _kept_witness(known: Checkpoint | None, next_offset: int) -> tuple[int, int] | None:
     """Return an older record of the same log, where no newer one's timestamp is known."""
-    anchor = known.anchor if known is not None else None
-    return anchor if anchor is not None and anchor[0] < next_offset else None
+    witness = known.facts.witness if known is not None else None
+    return witness if witness is not None and witness[0] < next_offset else None

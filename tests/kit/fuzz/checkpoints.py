@@ -17,6 +17,7 @@ from ehkafka.checkpoints.mirror.body import (
     read_ownership,
 )
 from ehkafka.checkpoints.stores.store import StoredBlob
+from ehkafka.progress.metadata import LogFacts
 from tests.kit.fuzz.target import Target, any_text, any_value, damaged
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ def _blob(rng: random.Random) -> StoredBlob:
     ours = Checkpoint(
         next_offset=100,
         finished=tuple(zip(edges[::2], edges[1::2], strict=True)),
-        anchor=(99, 5),
+        facts=LogFacts(witness=(99, 5), topic_id=bytes(16)),
         owner="host:1",
-        topic_id=bytes(16),
     )
     own = json.loads(checkpoint_body(ours))
     fields = dict(rng.choice((own, own, own, *_BODIES)))
