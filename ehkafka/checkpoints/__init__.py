@@ -12,30 +12,5 @@ checkpoints say.
 
 from __future__ import annotations
 
-from ehkafka.checkpoints.store_mirror import StoreMirror
-from ehkafka.checkpoints.stores.file import FileStore
-from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.checkpoints.stores.store import (
-    CheckpointStore,
-    StoreConflictError,
-    StoredBlob,
-    StoreError,
-    StoreForbiddenError,
-    StoreMissingError,
-    StoreUnavailableError,
-    Version,
-)
-
-__all__ = [
-    "CheckpointStore",
-    "FileStore",
-    "MemoryStore",
-    "StoreConflictError",
-    "StoreError",
-    "StoreForbiddenError",
-    "StoreMirror",
-    "StoreMissingError",
-    "StoreUnavailableError",
-    "StoredBlob",
-    "Version",
-]
+from ehkafka.checkpoints.store_mirror import StoreMirror as StoreMirror
+from ehkafka.checkpoints.stores import *

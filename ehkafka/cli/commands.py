@@ -5,30 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import ehkafka
+from ehkafka.cli import MODULES
 from ehkafka.cli.command_line import CommandLine, Commands
 from ehkafka.cli.exits import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# Each with its modules; the first one has the tree that it is in.
-MODULES: Final = {
-    "run": ("run",),
-    "check": ("check",),
-    "config": ("config",),
-    "tail": ("tail",),
-    "lag": ("lag",),
-    "owners": ("owners",),
-    "top": ("top.start",),
-    "dlq": ("dlq",),
-    "keys": ("keys",),
-    "offsets": ("offsets.moves", "offsets.checkpoints"),
-}
 
 
 class Modules(Mapping[str, Any]):

@@ -100,14 +100,17 @@ def test_the_rooms_stand_in_their_order() -> None:
     "init", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: str(path.parent.relative_to(PACKAGE))
 )
 def test_a_room_says_what_each_of_its_files_is_for(init: Path) -> None:
-    """DESIGN.md has no map of files: a module, and a folder, stands in the docstring of its room."""
-    words = ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))) or ""
+    """DESIGN.md has no map of files: a module, and a folder, stands in its room's `__init__`."""
+    tree = ast.parse(init.read_text(encoding="utf-8"))
+    words = ast.get_docstring(tree) or ""
     assert words, "no docstring"
     if init.parent == PACKAGE:
         return  # the root's map of rooms is DESIGN.md's
     files = {path.stem for path in init.parent.glob("*.py")} - {"__init__", "__main__"}
     folders = {path.parent.name for path in init.parent.glob("*/*.py")}
     quoted = {word for span in re.findall(r"```(.*?)```|`(.*?)`", words, re.DOTALL) for word in _words(span)}
+    below = (node for part in tree.body[1:] for node in ast.walk(part) if isinstance(node, ast.Constant))
+    quoted |= {word for node in below for word in re.findall(r"\w+", str(node.value))}
     assert sorted((files | folders) - quoted) == [], f"name them in {init.relative_to(PACKAGE)}"
 
 

@@ -1,4 +1,33 @@
 """Where checkpoints lie: `store` is the protocol, `memory`, `file` and `blob` keep it.
 
 `container` reads which container of Blob Storage is meant, `blob_errors` explains what the service answers.
+The names below are those of `ehkafka.checkpoints`, too.
 """
+
+from __future__ import annotations
+
+from ehkafka.checkpoints.stores.file import FileStore
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import (
+    CheckpointStore,
+    StoreConflictError,
+    StoredBlob,
+    StoreError,
+    StoreForbiddenError,
+    StoreMissingError,
+    StoreUnavailableError,
+    Version,
+)
+
+__all__ = [
+    "CheckpointStore",
+    "FileStore",
+    "MemoryStore",
+    "StoreConflictError",
+    "StoreError",
+    "StoreForbiddenError",
+    "StoreMissingError",
+    "StoreUnavailableError",
+    "StoredBlob",
+    "Version",
+]
