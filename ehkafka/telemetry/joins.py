@@ -1,4 +1,4 @@
-"""How values of several members become a supervisor's: each field says so where it is declared. Pure."""
+"""How members' values become one for a supervisor: each field of a snapshot names its function. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def joins(
 ) -> Any:
     """Return a field of which a supervisor shows what `join` makes of its members' known values.
 
-    `of_running`: of those alone that run. `counts_on`: what a process has counted counts on after its end.
+    `of_running`: only of members that run. `counts_on`: what a process has counted counts on after its end.
     `default` is shown where no member knows a value.
     """
     how = {"join": join, "of_running": of_running, "counts_on": counts_on}
