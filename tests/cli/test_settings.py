@@ -167,16 +167,6 @@ def test_a_mistake_in_the_file_is_reported_with_file_and_key(text: str, shown: s
     assert "ehkafka.toml" in str(caught.value) or text == "[app]\ndrain_s = -1"
 
 
-@pytest.mark.parametrize(("content", "shown"), [(None, "cannot be read"), (b"\xff\xfe", "not UTF-8")])
-def test_a_file_that_was_named_must_be_readable(content: bytes | None, shown: str, tmp_path: Path) -> None:
-    """The default one may be missing, one that was asked for may not."""
-    file = tmp_path / "prod.toml"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(ConfigurationError, match=f"prod.toml .*{shown}"):
-        configured(config=file)
-
-
 def test_another_file_by_option_or_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The option goes before the variable, the variable before the file that is just there."""
     for name, seconds in (("ehkafka.toml", 1), ("variable.toml", 2), ("option.toml", 3)):

@@ -203,8 +203,9 @@ def test_a_pipe_is_read_once(place: str) -> None:
     assert b"a pipe that ended without a byte" in empty.stderr
 
 
-def test_a_folder_is_no_file(folder: Path) -> None:
-    """One sentence with the system's reason."""
+def test_a_file_that_was_named_must_be_readable(folder: Path) -> None:
+    """One sentence with the system's reason; the default one alone may be missing."""
+    assert "prod.toml cannot be read: No such file" in refusal(folder / "prod.toml")
     assert "cannot be read: Is a directory" in refusal(folder)
     assert "a NUL" in refusal(Path("a\0b"))
 

@@ -165,8 +165,6 @@ def test_what_members_cannot_import_is_said_once(
     ("arguments", "words"),
     [
         (("--members", "0"), "--members=0: give a number of processes from 1 to 256, or 'auto'"),
-        (("--members=-1",), "--members=-1: give a number"),
-        (("--members", "two"), "--members='two': give a number"),
         (("--members", "2", "--hung-s", "0"), "hung_s=0.0: give seconds from 1 to"),
         (("--hung-s", "30"), "--hung-s: only with --members"),
         (("--members", "2", "--engine", "spark"), "--members: not with --engine spark"),
@@ -203,16 +201,11 @@ IN_THREAD = """
     ("call", "words"),
     [
         ("app.run(members=0)", "members=0: give a number of processes from 1 to 256, or 'auto'"),
-        ("app.run(members='two')", "members='two': give a number"),
-        ("app.run(members=True)", "members=True: give a number"),
         ("app.run(hung_s=5)", "hung_s and members_min are for members"),
         ("app.run(members=2, hung_s='x')", "hung_s='x': give seconds"),
         ("app.run(members=2, health_file=7)", "health_file=7: give the path of a file"),
         ("ehkafka.App(group='g', endpoint=endpoint, start=0).run(members=2)", "has no handler"),
-        (
-            IN_THREAD,
-            "only the main thread can run members",
-        ),
+        (IN_THREAD, "only the main thread can run members"),
     ],
 )
 def test_bad_calls_are_refused(tmp_path: Path, write: Callable[..., Path], call: str, words: str) -> None:

@@ -100,14 +100,35 @@ def test_the_error_advises_what_spark_can_do(lab: Any) -> None:
     assert "Hold" not in str(caught.value)
 
 
-def test_a_worker_hook_that_fails_is_named(lab: Any) -> None:
-    """What on_worker_start raises, or its sys.exit(), is the task's error, before any record."""
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        (
+            "on_worker_start",
+            r"on_worker_start failed for handler 'Homes'.*SystemExit: no client.*Fix the hook",
+        ),
+        ("open", r"Opening t\[0\] failed in handler 'Homes': SystemExit: no client"),
+    ],
+)
+def test_what_fails_before_any_record_is_named(lab: Any, where: str, named: str) -> None:
+    """What a worker's hook or a class's open() raises, or its sys.exit(), is the task's error."""
     app = lab.make_app()
-    app.handler("t")(lambda record: pytest.fail("a record was handled"))
-    app.on_worker_start(lambda: sys.exit("no client"))
-    with pytest.raises(
-        EhkafkaError, match=r"on_worker_start failed for handler .*SystemExit: no client.*Fix the hook"
-    ):
+
+    def fail(*_partition: object) -> None:
+        sys.exit("no client")
+
+    @app.handler("t")
+    class Homes:
+        def open(self, partition: ehkafka.TopicPartition) -> None:
+            if where == "open":
+                fail()
+
+        def process(self, record: ehkafka.Record) -> None:
+            pytest.fail("a record was handled")
+
+    if where == "on_worker_start":
+        app.on_worker_start(fail)
+    with pytest.raises(EhkafkaError, match=named):
         lab.run_task(app, lab.log_of(1))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.errors import EhkafkaError, HandlerFailedError
+from ehkafka.errors import HandlerFailedError
 from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
 from tests.kit.simulated.message import SimulatedMessage
@@ -43,49 +43,28 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
     assert (results[1].last_offset, results[1].last_timestamp_ms) == (299, 1299)
 
 
-@pytest.mark.parametrize("kind", ["threads", "asyncio"])
-def test_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
+def test_per_key_order_is_kept_with_retries(lab: Any) -> None:
     """Per key, starts follow offsets and no two overlap, retries included."""
-    app, chance, lock = (
-        lab.make_app(backlog_records_max=200, consume_records_max=50),
-        random.Random(7),
-        threading.Lock(),
-    )
+    app, chance = lab.make_app(backlog_records_max=200, consume_records_max=50), random.Random(7)
+    lock = threading.Lock()
     done: list[tuple[bytes | None, int]] = []
     running: set[bytes | None] = set()
     # An assertion in a handler would be one more failure to be tried again.
     side_by_side: list[int] = []
 
-    def begin(record: ehkafka.Record) -> float:
+    @app.handler("t", workers=8, retry=ehkafka.Retry(attempts=50, first_s=0.001, max_s=0.002))
+    def handle(record: ehkafka.Record) -> None:
         with lock:
             if record.key() in running:
                 side_by_side.append(record.offset())
             running.add(record.key())
-            return chance.random()
-
-    def end(record: ehkafka.Record, luck: float) -> None:
+            luck = chance.random()
+        time.sleep(luck * 1e-3)
         with lock:
             running.discard(record.key())
-            if luck > 0.1:
-                done.append((record.key(), record.offset()))
-        if luck <= 0.1:
-            raise ValueError
-
-    endless = ehkafka.Retry(attempts=50, first_s=0.001, max_s=0.002)
-    if kind == "threads":
-
-        @app.handler("t", workers=8, retry=endless)
-        def handle(record: ehkafka.Record) -> None:
-            luck = begin(record)
-            time.sleep(luck * 1e-3)
-            end(record, luck)
-    else:
-
-        @app.handler("t", workers=50, retry=endless)
-        async def handle_async(record: ehkafka.Record) -> None:
-            luck = begin(record)
-            await asyncio.sleep(luck * 1e-3)
-            end(record, luck)
+            if luck <= 0.1:
+                raise ValueError
+            done.append((record.key(), record.offset()))
 
     results = lab.run_task(app, lab.log_of(1000))
     assert results[0].finished == 1000
@@ -188,22 +167,6 @@ def test_a_class_handler_is_opened_and_closed_around_each_partition(lab: Any) ->
     for number in (0, 1):
         own = [what for what, partition in reported if partition == number]
         assert own == ["open", *["record"] * 20, "stopped"]
-
-
-def test_a_class_that_cannot_be_opened_fails_the_task(lab: Any) -> None:
-    """What open() raises is the task's error, before any record."""
-    app = lab.make_app()
-
-    @app.handler("t")
-    class Homes:
-        def open(self, partition: ehkafka.TopicPartition) -> None:
-            raise OSError("no database")
-
-        def process(self, record: ehkafka.Record) -> None:
-            pytest.fail("a record was handled")
-
-    with pytest.raises(EhkafkaError, match=r"Opening t\[0\] failed in handler 'Homes': OSError: no database"):
-        lab.run_task(app, lab.log_of(3))
 
 
 def test_deferred_records_are_waited_for(lab: Any) -> None:
