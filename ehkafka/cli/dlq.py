@@ -25,7 +25,7 @@ from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import INTERRUPTED
 from ehkafka.cli.lag import age_of
 from ehkafka.cli.options import OfEndpoint, Yes, topic_names
-from ehkafka.cli.output import columns, notice, put_json, put_text, quiet_pipe, shown
+from ehkafka.cli.output import columns, cut, notice, put_json, put_text, quiet_pipe, shown
 from ehkafka.cli.target import parse_from, target_of
 from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.letters.letter import Header, LetterFilter, letter_origin
@@ -352,7 +352,7 @@ def _row(record: Record) -> tuple[object, ...]:
 
 
 def _cut(text: str) -> str:
-    return f"{text[:TEXT_CHARACTERS_MAX]}…" if len(text) > TEXT_CHARACTERS_MAX else text
+    return cut(text, TEXT_CHARACTERS_MAX)
 
 
 def _summary(record: Record) -> dict[str, Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from urllib.parse import SplitResult
 
+USUAL_URL: Final = "http://127.0.0.1:8080"
 # A thousand partitions are half a megabyte.
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 TEXT_CHARACTERS_MAX: Final = 1_000

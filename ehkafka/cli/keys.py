@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.door import Door
+from ehkafka.cli.door import USUAL_URL, Door
 from ehkafka.cli.options import Json, Timeout, TokenFile, Yes
 from ehkafka.cli.output import columns, cut, put_json
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EndpointError
@@ -22,7 +22,6 @@ from ehkafka.wording.line import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-DEFAULT_URL = "http://127.0.0.1:8080"
 HEADERS = ("KEY AT ITS HEAD", "KEY", "STATUS", "AGE", "ATTEMPTS", "RECORDS", "HANDLER", "LAST ERROR")
 SHOWN_CHARACTERS_MAX = 60
 ACTION = """{text}
@@ -80,7 +79,7 @@ class OfApps:
     def doors(self) -> list[Door]:
         """Return the apps that were named. Raises `ConfigurationError`."""
         token = Http(token_file=self.token_file).read_token()
-        return [Door(url, token, self.timeout_s) for url in self.url or [DEFAULT_URL]]
+        return [Door(url, token, self.timeout_s) for url in self.url or [USUAL_URL]]
 
 
 @cli.command("list")

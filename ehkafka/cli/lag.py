@@ -6,7 +6,6 @@ group that no broker lists and for one without members. A key may be any bytes.
 
 from __future__ import annotations
 
-import base64
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -18,7 +17,7 @@ from rich.text import Text
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import LAGGING
 from ehkafka.cli.options import OfGroup, Topic
-from ehkafka.cli.output import PipedConsole, columns, cut, put_json, put_text
+from ehkafka.cli.output import PipedConsole, columns, cut, put_json, put_text, readable
 from ehkafka.cli.target import group_offsets
 from ehkafka.offsets import LagReport
 from ehkafka.wording import seconds
@@ -139,9 +138,13 @@ def _pause(seconds: float) -> None:
 def _put(group: GroupOffsets, now: Lag, *, as_json: bool, is_one: bool = True) -> bool:
     """Print a look; one of several takes one line of JSON, so that a program reads line by line."""
     if as_json:
-        place = {"endpoint": group.target.endpoint.name, "topic": group.topic, "group": group.group}
-        return put_json({**place, **lag_as_dict(*now, time.time())}, on_one_line=not is_one)
+        return put_json({**place_of(group), **lag_as_dict(*now, time.time())}, on_one_line=not is_one)
     return put_text(f"{group.where}\n\n{_text(group, now)}")
+
+
+def place_of(group: GroupOffsets) -> dict[str, Any]:
+    """Return which group is meant, for JSON."""
+    return {"endpoint": group.target.endpoint.name, "topic": group.topic, "group": group.group}
 
 
 def _text(group: GroupOffsets, now: Lag) -> str:
@@ -196,7 +199,7 @@ def record_text(one: Blocking | None, now_s: float) -> str | None:
     if one.problem:
         return f"@{one.offset} ({one.problem})"
     key = (
-        f"key {cut(_readable(one.key), KEY_CHARACTERS_MAX)}"
+        f"key {cut(readable(one.key), KEY_CHARACTERS_MAX)}"
         if one.key
         else "no key"
         if one.key is None
@@ -211,18 +214,11 @@ def _blocking_as_dict(one: Blocking | None, now_s: float) -> dict[str, Any] | No
         return None
     return {
         "offset": one.offset,
-        "key": None if one.key is None else _readable(one.key),
+        "key": None if one.key is None else readable(one.key),
         "timestamp_ms": one.timestamp_ms,
         "age_s": one.age_s(now_s),
         "problem": one.problem or None,
     }
-
-
-def _readable(key: bytes) -> str:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        return f"base64:{base64.b64encode(key).decode()}"
 
 
 def age_of(age_s: float) -> str:

@@ -110,12 +110,7 @@ def shown(value: object, limit: int | None) -> str:
     """Return a value in printable characters, cut after `limit` of them; bytes that are no text as base64."""
     if value is None:
         return "-"
-    data = value
-    if isinstance(value, bytes):
-        data = _decoded(value)
-        if data is None:
-            data = f"base64:{base64.b64encode(value if limit is None else value[:limit]).decode()}"
-    text = str(data)
+    text = readable(value) if isinstance(value, bytes) else str(value)
     if limit is None or len(text) <= limit:
         return printable(text)
     size = len(value) if isinstance(value, bytes) else len(text.encode(errors="replace"))
@@ -149,6 +144,12 @@ def _line(texts: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) -
         blank = " " * (width - cell_len(text))
         cells.append(f"{blank}{text}" if right else f"{text}{blank}")
     return _GAP.join(cells).rstrip()
+
+
+def readable(data: bytes) -> str:
+    """Return them as text, or in base64 where they are none."""
+    text = _decoded(data)
+    return f"base64:{base64.b64encode(data).decode()}" if text is None else text
 
 
 def _decoded(data: bytes) -> str | None:

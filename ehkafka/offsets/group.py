@@ -200,7 +200,7 @@ class GroupOffsets:
             except Overdue:
                 raise EndpointError(
                     f"{self.where}: the commit was not answered within {seconds(self.timeout_s)}: it is not "
-                    "known whether it was made. Look before you try again: ehkafka offsets show"
+                    "known whether it was made. Look before you try again: ehkafka lag"
                 ) from None
         if refusals:
             raise self._refused(refusals)

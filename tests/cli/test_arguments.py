@@ -39,7 +39,6 @@ GOOD: dict[str, list[str]] = {
     "dlq list": ["t", "--endpoint", "127.0.0.1:1"],
     "dlq show": ["t", "0@0", "--endpoint", "127.0.0.1:1"],
     "dlq redrive": ["t", "--endpoint", "127.0.0.1:1"],
-    "offsets show": ["t", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets reset": ["t", "--to", "earliest", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets skip": ["t/0@0", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets import": ["t", "--from", ".", "--group", "g", "--endpoint", "127.0.0.1:1"],

@@ -150,7 +150,7 @@ def test_the_codes_broker_takes_nothing_of_it() -> None:
         ["tail", "t", "--endpoint", "127.0.0.1:1", "--timeout", "0.2"],
         ["lag", "t", "--group", "g", "--endpoint", "127.0.0.1:1", "--timeout", "0.2"],
         ["owners", "t", "--group", "g", "--endpoint", "127.0.0.1:1", "--timeout", "0.2"],
-        ["offsets", "show", "t", "--group", "g", "--endpoint", "127.0.0.1:1", "--timeout", "0.2"],
+        ["offsets", "skip", "t/0@0", "--group", "g", "--endpoint", "127.0.0.1:1", "--timeout", "0.2"],
         ["dlq", "list", "t", "--endpoint", "127.0.0.1:1", "--timeout", "0.2"],
         ["run", "no_such_module:app"],
     ],

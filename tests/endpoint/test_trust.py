@@ -173,7 +173,6 @@ COMMANDS = [
     ["dlq", "list", "t"],
     ["dlq", "show", "t", "0@0"],
     ["dlq", "redrive", "t"],
-    ["offsets", "show", "t", "--group", "g"],
     ["offsets", "reset", "t", "--to", "earliest", "--group", "g"],
     ["check"],
     ["config"],

@@ -65,7 +65,7 @@ def test_a_record_that_hangs_at_each_start_is_got_past_and_nothing_is_repeated(g
     produce(group.bootstrap, group.topic, [(b"k%d" % number, b"v") for number in range(RECORDS)])
     first = Run(group, 3, 20)
     wait_until(lambda: len(first.started) == RECORDS, timeout_s=30.0)
-    wait_until(lambda: "35 finished above" in group.run("offsets", "show", group.topic)[1])
+    wait_until(lambda: "35 finished above" in group.run("lag", group.topic)[1])
     assert skip(group, "3", "--yes")[0] == 5
     first.end()
     preview = group.run("offsets", "reset", group.topic, "--to", "1")[1]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ehkafka.cli.lag import view_as_dict
-from ehkafka.cli.offsets.plans import Moving, carry_out, cli, place_of
+from ehkafka.cli.lag import place_of, view_as_dict
+from ehkafka.cli.offsets.plans import Moving, carry_out, cli
 from ehkafka.cli.options import ClientId, Credential, OfGroup, Partition, Topic, Yes
 from ehkafka.cli.output import columns, notice, put_json, put_text
 from ehkafka.cli.target import group_offsets
@@ -278,7 +278,7 @@ def exports_as_dict(
         {
             "partition": one.partition,
             "before": one.before,
-            "after": _then(one),
+            "after": one.next_offset if one.written else None,
             "read_back": None if back is None else back.get(one.partition),
             "blob": one.written.name if one.written else None,
             "note": one.note or None,
@@ -315,7 +315,3 @@ def compared_as_dict(rows: Sequence[Compared]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
-
-
-def _then(export: Export) -> int | None:
-    return export.next_offset if export.written is not None else None

@@ -1,4 +1,4 @@
-"""`ehkafka offsets show`, `reset` and `skip`: where a group stands, and moved by hand."""
+"""`ehkafka offsets reset` and `skip`: a group moved by hand."""
 
 from __future__ import annotations
 
@@ -11,20 +11,10 @@ import typer
 from ehkafka import TopicPartition
 from ehkafka.checks import LastRecords
 from ehkafka.cli.lag import record_text
-from ehkafka.cli.offsets.plans import (
-    Applying,
-    Moving,
-    carry_out,
-    cli,
-    place_of,
-    report_as_dict,
-    report_as_text,
-)
+from ehkafka.cli.offsets.plans import Applying, Moving, carry_out, cli
 from ehkafka.cli.options import OfGroup, Topic
-from ehkafka.cli.output import put_json, put_text
 from ehkafka.cli.target import group_offsets, parse_from
 from ehkafka.errors import ConfigurationError
-from ehkafka.offsets import LagReport
 from ehkafka.offsets.blocking import unverified_properties
 from ehkafka.offsets.plan import NO_PARTITION, Plan, planned
 from ehkafka.offsets.skipping import SkipRange, check_skip, skipping
@@ -40,28 +30,6 @@ _PLACE = re.compile(
     r"(?P<topic>[^/\[\]@]+)(?:/(?P<one>\d{1,9})|\[(?P<other>\d{1,9})\])@(?P<first>\d{1,18})(?:-(?P<last>\d{1,18}))?",
     re.ASCII,
 )
-
-
-@cli.command("show")
-def show(topic: Topic, *, of: OfGroup) -> None:
-    r"""Show where a group stands in each partition of a topic.
-
-    Joins no group and moves nothing.
-
-    \b
-    Examples:
-      ehkafka offsets show readings --app shop.readings:app
-      ehkafka offsets show readings --group shop --endpoint localhost:9092 --json
-
-    """
-    group = group_offsets(topic, of)
-    with group:
-        report = LagReport.of(group.views())
-    if of.as_json:
-        put_json({**place_of(group), **report_as_dict(report)})
-    else:
-        hint = "" if report.has_commits else f"\n\n{group.without_commits}"
-        put_text(f"{group.where}\n\n{report_as_text(report)}{hint}")
 
 
 @cli.command("reset")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.lag import note_of, view_as_dict
+from ehkafka.cli.lag import note_of, place_of, view_as_dict
 from ehkafka.cli.options import Partition, Yes
 from ehkafka.cli.output import columns, notice, put_json, put_text
 from ehkafka.offsets import LagReport, move
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ehkafka.offsets import GroupOffsets, Move, Plan
 
-cli = CommandLine(help="Show, move, import, export and compare a group's offsets.")
+cli = CommandLine(help="Move, import, export and compare a group's offsets.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,6 @@ def carry_out(
         put_text(f"Nothing was moved. {last}")
     if as_json:
         put_json(shown)
-
-
-def place_of(group: GroupOffsets) -> dict[str, Any]:
-    """Return which group is meant, for JSON."""
-    return {"endpoint": group.target.endpoint.name, "topic": group.topic, "group": group.group}
 
 
 def report_as_text(report: LagReport) -> str:

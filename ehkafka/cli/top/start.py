@@ -12,7 +12,7 @@ import typer
 
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.door import Door
+from ehkafka.cli.door import USUAL_URL, Door
 from ehkafka.cli.exits import note
 from ehkafka.cli.options import TokenFile
 from ehkafka.cli.settings.given import Given
@@ -30,7 +30,6 @@ ANSWER_S: Final = 5.0
 _NAMED: Final = re.compile(r"(?!\w+://).*(?:\.py|:[^\W\d]\w*)", re.DOTALL)
 # An address that stands for all of a machine's: here it is asked at this one.
 _ALL: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is read here, nothing is bound
-USUAL_URL: Final = "http://127.0.0.1:8080"
 HERE_NOTE: Final = "The app runs in this process: q stops it."
 
 
