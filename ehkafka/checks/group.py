@@ -18,7 +18,7 @@ from ehkafka.checks.result import Finding, NotMeasured, Problem
 from ehkafka.checks.target import OWN_GROUP, as_own_group
 from ehkafka.endpoint.properties.limits import GROUP_NAME_CHARACTERS_MAX
 from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.progress.commits import OutsideCommits
+from ehkafka.progress.commit_transports import OutsideCommits
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode

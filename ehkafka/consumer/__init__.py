@@ -5,7 +5,7 @@
 `consumer` is a real `confluent_kafka.Consumer` with some methods of its own, with `deserializing` and
 `instrumented` on top of it; `polling` is the way of every record, with the program's `rebalances`.
 `positions` (or `marks`, for programs whose threads finish records in any order) knows what may be committed.
-`committing` reads what is asked for; `commit_requests` and `commits` put it into as few requests as the
+`committing` reads what is asked for; `commit_requests` and `commit_sender` put it into as few requests as the
 service takes, `access` says who is inside the client meanwhile, `between_polls` does what needs it alone.
 `log_guard` sees whose log it is, by `carried_facts`. `mirrored` is the mirror, `ending` the end, with `close`
 or without, and what keeps the program's callbacks from harm.

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.carried_facts import without_metadata
-from ehkafka.progress.commits import as_offset
+from ehkafka.progress.commit_transports import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode

@@ -1,7 +1,7 @@
 """What `commit` and `store_offsets` do, and `enable.auto.commit`.
 
-Turns a program's arguments, or what it has been given, into a request of `commits`, and its answer into what
-confluent-kafka would return, raise or call back. Arguments that it does not understand are left to
+Turns a program's arguments, or what it has been given, into a request of `commit_sender`, and its answer into
+what confluent-kafka would return, raise or call back. Arguments that it does not understand are left to
 confluent-kafka, which says what is wrong with them. Any thread; `ask_auto` on the polling one.
 """
 
@@ -15,13 +15,13 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.commit_requests import AS_MARKED, CommitRequest
 from ehkafka.consumer.positions import behind, position_of
-from ehkafka.progress.commits import as_offset
+from ehkafka.progress.commit_transports import as_offset
 from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ehkafka.consumer.commits import CommitSender
+    from ehkafka.consumer.commit_sender import CommitSender
     from ehkafka.consumer.internals import Internals
     from ehkafka.consumer.positions import Positions
     from ehkafka.progress.ledger import Position

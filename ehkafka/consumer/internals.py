@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import Consumer as KafkaConsumer
 
 from ehkafka.consumer.access import Access
 from ehkafka.consumer.between_polls import Anew, Passed
-from ehkafka.consumer.commits import CommitSender
+from ehkafka.consumer.commit_sender import CommitSender
 from ehkafka.consumer.deviations import ConsumerLog, Deviating
 from ehkafka.consumer.ending import Callbacks
 from ehkafka.consumer.log_guard import LogGuard

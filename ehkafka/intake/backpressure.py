@@ -20,7 +20,7 @@ from ehkafka.intake.prefetch import Prefetch
 from ehkafka.intake.resume import resume
 from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import describe_key
-from ehkafka.positions.log_book import KNOWN_S
+from ehkafka.positions.log_states import KNOWN_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence

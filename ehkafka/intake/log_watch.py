@@ -67,7 +67,7 @@ class OwnedLogs:
         found = {}
         for partition, (_, epoch) in self._owned.items():
             received = epoch.received
-            leader_epoch = received.marks.last.leader_epoch if received.marks.last else None
+            leader_epoch = received.batches.last.leader_epoch if received.batches.last else None
             found[partition] = WatchedLog(epoch.number, received.anchor, leader_epoch)
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.events import PartitionsWaiting
 from ehkafka.intake.standstill import Standstill
-from ehkafka.positions.log_book import LogBook
+from ehkafka.positions.log_states import LogStates
 from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
         super().__init__()
         self.saver = saver or ProgressSaver()
         # Where the logs begin and end, and since when that is known.
-        self.logs = LogBook()
+        self.logs = LogStates()
         # Partitions of ours of which it is not known yet where they begin, and why.
         self.waiting = WaitingPartitions()
         # Partitions of which nothing can be read from an offset on.

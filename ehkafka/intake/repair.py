@@ -227,7 +227,7 @@ def _wanted(consumer: Consumer, epoch: Epoch, halted: Halted | None) -> int | No
     """
     if halted is not None:
         return halted.seek_to  # behind a batch that cannot be read the client's position may be anywhere
-    if epoch.received.next_offset is None or epoch.received.marks.last is None:
+    if epoch.received.next_offset is None or epoch.received.batches.last is None:
         # The client's position may be of an earlier assignment, until it receives something of this one.
         return epoch.received.next_offset
     # It also knows of what was read and is no record, such as the marks of a transaction.
@@ -261,7 +261,7 @@ def _position(context: IntakeContext, epoch: Epoch) -> KafkaPartition:
 
 def _leader_epoch(context: IntakeContext, epoch: Epoch) -> int | None:
     """Return that of the record before the position, by which the client notices a log that was cut."""
-    if (mark := epoch.received.marks.last) is not None:
+    if (mark := epoch.received.batches.last) is not None:
         return mark.leader_epoch
     # Nothing was received: it is where the group's commit is, unless it began elsewhere.
     committed = context.ledger.acknowledged(epoch.partition)

@@ -107,7 +107,7 @@ def outliving_calls(routes: Iterable[Route], now_s: float) -> Iterator[str]:
             found = inboxes.outliving.calls()
         for entry in found:
             epoch = entry[EPOCH]
-            mark = epoch.received.marks.at(entry[MESSAGE].offset())
+            mark = epoch.received.batches.at(entry[MESSAGE].offset())
             age = "" if mark is None else f", received {seconds(now_s - mark.received_at_s)} ago"
             yield f"{_named(entry)}, epoch {epoch.number}{age}"
 

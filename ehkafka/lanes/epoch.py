@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.inbox import MESSAGE
-from ehkafka.lanes.marks import ReceivedBatch, ReceivedBatches
+from ehkafka.lanes.received_batches import ReceivedBatch, ReceivedBatches
 from ehkafka.lanes.tally import Tally
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Received:
         self.finished_before = finished_before
         # The log has other records now than those that an earlier epoch finished.
         self.is_refuted = False
-        self.marks = ReceivedBatches()
+        self.batches = ReceivedBatches()
         # The latest record below the committed position whose timestamp is known: (offset, ms).
         self.anchor: tuple[int, int] | None = None
 
@@ -194,8 +194,8 @@ class Received:
         # log, an older one would report a truncation that never was.
         for message, following in pairwise(messages) if messages[0].leader_epoch() != epoch else ():
             if message.leader_epoch() != following.leader_epoch():
-                self.marks.add(ReceivedBatch(message.offset(), now_s, message.leader_epoch()))
-        self.marks.add(ReceivedBatch(self.last_offset, now_s, epoch, _timestamp_ms(last)))
+                self.batches.add(ReceivedBatch(message.offset(), now_s, message.leader_epoch()))
+        self.batches.add(ReceivedBatch(self.last_offset, now_s, epoch, _timestamp_ms(last)))
 
     def fresh(self, messages: Sequence[Message]) -> list[int] | None:
         """Return which messages, by their place, no earlier epoch finished; None: all of them.
@@ -218,7 +218,7 @@ class Received:
         """
         assert self.next_offset is None or next_offset >= self.next_offset
         self.next_offset = next_offset
-        self.marks.add(ReceivedBatch(next_offset - 1, now_s, leader_epoch))
+        self.batches.add(ReceivedBatch(next_offset - 1, now_s, leader_epoch))
 
     def unread_below(self, offset: int) -> int:
         """Return how many offsets below this one are not received, nor finished by an earlier epoch."""
@@ -233,13 +233,13 @@ class Received:
         before = self.finished_before
         if before is not None and next(before.above(self.next_offset or 0), None) is not None:
             return before.leader_epoch
-        return None if (last := self.marks.last) is None else last.leader_epoch
+        return None if (last := self.batches.last) is None else last.leader_epoch
 
-    def trim_marks(self, next_offset: int) -> None:
+    def trim_batches(self, next_offset: int) -> None:
         """Forget batches wholly below the offset before `next_offset`, except the last one's timestamp."""
-        for mark in (*self.marks.take_below(next_offset - 1), *islice(self.marks, 1)):
-            if mark.last_offset < next_offset and mark.timestamp_ms is not None:
-                self.anchor = mark.last_offset, mark.timestamp_ms
+        for batch in (*self.batches.take_below(next_offset - 1), *islice(self.batches, 1)):
+            if batch.last_offset < next_offset and batch.timestamp_ms is not None:
+                self.anchor = batch.last_offset, batch.timestamp_ms
 
 
 def _timestamp_ms(message: Message) -> int | None:

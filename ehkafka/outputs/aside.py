@@ -83,7 +83,7 @@ class Aside:
         self._busy = busy
         self._producer: OneProducer | None = None
         # By group, or by an object of its own, with the keys of `Unacknowledged.aside`.
-        self._turns: dict[object, AsideOutput] = {}
+        self._set_aside: dict[object, AsideOutput] = {}
         # The last output of the refused batch in each group that had no further refusal so far.
         self._suspects: dict[object, Output] = {}
         # Of the last batches that were refused as too large: their outputs, how many of these were
@@ -95,7 +95,7 @@ class Aside:
     @property
     def is_busy(self) -> bool:
         """Tell whether it has outputs to send, now or later."""
-        return len(self._turns) > len(self._outputs.kept)
+        return len(self._set_aside) > len(self._outputs.kept)
 
     @property
     def has_decisions(self) -> bool:
@@ -113,12 +113,12 @@ class Aside:
         `is_suspect`: it was in a refused batch.
         """
         place: object = output.group or object()
-        if is_suspect and (place not in self._turns or place in self._suspects):
+        if is_suspect and (place not in self._set_aside or place in self._suspects):
             self._suspects[place] = output
         if self.takes(output):
             return
         self._outputs.aside[place] = deque([output])
-        self._turns[place] = AsideOutput(output)
+        self._set_aside[place] = AsideOutput(output)
 
     def took_all(self, too_large: int) -> bool:
         """Tell whether all of the last batches that were too large were accepted one by one.
@@ -131,14 +131,14 @@ class Aside:
 
     def takes(self, output: Output) -> bool:
         """Take an output whose group is here; False: it may be sent with others. The caller has the lock."""
-        if not self._turns or output.group not in self._turns:
+        if not self._set_aside or output.group not in self._set_aside:
             return False
         self._outputs.aside[output.group].append(output)
         return True
 
     def drop_ended(self) -> list[Output]:
         """Drop the outputs of epochs that have ended, also those that the producer has; return them."""
-        under_way = any(turn.is_under_way and turn.output.has_ended for turn in self._turns.values())
+        under_way = any(aside.is_under_way and aside.output.has_ended for aside in self._set_aside.values())
         if under_way and self._producer is not None:
             # Its messages are answered, as purged; where one is not, no answer comes later.
             self._renew(self._producer, is_fault=False)
@@ -161,26 +161,26 @@ class Aside:
     def go_on(self, *, waits: bool) -> None:
         """Take the answers of judges, and send the outputs that are due; in each turn of the sender."""
         while self._decided:
-            place, turn, delay_s = self._decided.popleft()
-            turn.is_with_judge = False
+            place, aside, delay_s = self._decided.popleft()
+            aside.is_with_judge = False
             if delay_s is None:
-                self._end(place, turn)
+                self._end(place, aside)
                 continue
-            turn.due_s = self._clock() + delay_s
-            if turn.due_s == inf and self._turns.get(place) is turn:
+            aside.due_s = self._clock() + delay_s
+            if aside.due_s == inf and self._set_aside.get(place) is aside:
                 with self._outputs.lock:
                     self._outputs.kept.add(place)
-        if not self._turns:
+        if not self._set_aside:
             if self._producer is not None:
                 self._producer.serve(0.0)  # otherwise its statistics would pile up
             return
         producer = self._opened()
         if producer.client is not None:
             now_s = self._clock()
-            for place, turn in list(self._turns.items()):
-                is_waiting = turn.is_under_way or turn.is_with_judge or turn.due_s > now_s
-                if not (is_waiting or turn.output.has_ended):
-                    self._send(producer.client, place, turn)
+            for place, aside in list(self._set_aside.items()):
+                is_waiting = aside.is_under_way or aside.is_with_judge or aside.due_s > now_s
+                if not (is_waiting or aside.output.has_ended):
+                    self._send(producer.client, place, aside)
         producer.serve(BUSY_POLL_S if waits and self.is_busy else 0.0)
 
     def _opened(self) -> OneProducer:
@@ -193,56 +193,56 @@ class Aside:
 
     def _renew(self, producer: OneProducer, *, is_fault: bool) -> None:
         producer.renew(is_fault=is_fault)
-        for turn in self._turns.values():
-            turn.is_under_way = False
+        for aside in self._set_aside.values():
+            aside.is_under_way = False
 
-    def _send(self, client: Any, place: object, turn: AsideOutput) -> None:
-        why = produce_one(client, *turn.output[2:], partial(self._answered, place, turn))
+    def _send(self, client: Any, place: object, aside: AsideOutput) -> None:
+        why = produce_one(client, *aside.output[2:], partial(self._answered, place, aside))
         if why is None:
-            turn.is_under_way = True
+            aside.is_under_way = True
         elif isinstance(why, OutputRefusedError):
-            self._refused(place, turn, why)
+            self._refused(place, aside, why)
         elif why.code() != QUEUE_FULL:
-            self._answered(place, turn, why, None)
+            self._answered(place, aside, why, None)
 
-    def _answered(self, place: object, turn: AsideOutput, error: KafkaError | None, message: Any) -> None:
+    def _answered(self, place: object, aside: AsideOutput, error: KafkaError | None, message: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
         assert self._producer is not None
-        turn.is_under_way = False
-        if self._turns.get(place) is not turn:
+        aside.is_under_way = False
+        if self._set_aside.get(place) is not aside:
             return  # its epoch has ended
         if error is not None and error.code() not in TAKEN_BACK:
             self._producer.reported()
         if error is None and message is not None and message.offset() is None:
             # See the sender's `_reported`.
             self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001 - librdkafka's
-            turn.due_s = self._clock() + AGAIN_S
+            aside.due_s = self._clock() + AGAIN_S
         elif error is None:
             self._passed += 1
             self._producer.acknowledged()
-            self._end(place, turn)
-            if isinstance(turn.output.source, Source):
-                turn.output.source.acknowledged(message)
+            self._end(place, aside)
+            if isinstance(aside.output.source, Source):
+                aside.output.source.acknowledged(message)
         elif error.code() in CONSEQUENCES or (
             # The output names no partition: the topic was recreated meanwhile.
-            error.code() == _UNKNOWN_PARTITION and turn.output.partition == ANY_PARTITION
+            error.code() == _UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION
         ):
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)
-            turn.due_s = self._clock() + AGAIN_S
+            aside.due_s = self._clock() + AGAIN_S
         elif error.code() in self._busy:
-            turn.throttled += 1
-            wait_s = again_s(turn.throttled)
-            turn.due_s = self._clock() + wait_s
-            self._emit(OutputThrottled(turn.output.topic, describe_error(error), wait_s))
+            aside.throttled += 1
+            wait_s = again_s(aside.throttled)
+            aside.due_s = self._clock() + wait_s
+            self._emit(OutputThrottled(aside.output.topic, describe_error(error), wait_s))
         else:
-            self._refused(place, turn, refused_error(error))
+            self._refused(place, aside, refused_error(error))
 
-    def _refused(self, place: object, turn: AsideOutput, error: OutputRefusedError) -> None:
+    def _refused(self, place: object, aside: AsideOutput, error: OutputRefusedError) -> None:
         """Let its source or its judge decide: another try, or the end of it."""
         self._still_too_large += error.is_too_large
         self._suspects.pop(place, None)
-        output = turn.output
+        output = aside.output
         if isinstance(output.source, Source) and output.source.takes_refusals:
             with self._outputs.lock:
                 queue = self._outputs.aside[place]
@@ -252,27 +252,27 @@ class Aside:
                     self._outputs.let_go(one)
             output.source.refused(error)
             return
-        turn.tries += 1
-        turn.is_with_judge = True
-        output.origin.judge(output, error, turn.tries, partial(self._decide, place, turn))
+        aside.tries += 1
+        aside.is_with_judge = True
+        output.origin.judge(output, error, aside.tries, partial(self._decide, place, aside))
 
-    def _decide(self, place: object, turn: AsideOutput, delay_s: float | None) -> None:
-        self._decided.append((place, turn, delay_s))
+    def _decide(self, place: object, aside: AsideOutput, delay_s: float | None) -> None:
+        self._decided.append((place, aside, delay_s))
         self._wake()
 
-    def _end(self, place: object, turn: AsideOutput) -> None:
+    def _end(self, place: object, aside: AsideOutput) -> None:
         """Remove an output that is acknowledged or not needed any more, and continue with the next one."""
-        if self._turns.get(place) is not turn:
+        if self._set_aside.get(place) is not aside:
             return  # its epoch has ended
         with self._outputs.lock:
             queue = self._outputs.aside[place]
             queue.popleft()
             self._go_on_with(place, queue)
-            self._outputs.let_go(turn.output)
+            self._outputs.let_go(aside.output)
 
     def _go_on_with(self, place: object, queue: deque[Output]) -> None:
         """Continue a group with these outputs. The caller has the lock."""
-        if queue and queue[0] is self._turns[place].output:
+        if queue and queue[0] is self._set_aside[place].output:
             self._outputs.aside[place] = queue
             return
         self._outputs.kept.discard(place)
@@ -282,6 +282,6 @@ class Aside:
             queue.clear()
         if not queue:
             self._suspects.pop(place, None)
-            del self._outputs.aside[place], self._turns[place]
+            del self._outputs.aside[place], self._set_aside[place]
             return
-        self._outputs.aside[place], self._turns[place] = queue, AsideOutput(queue[0])
+        self._outputs.aside[place], self._set_aside[place] = queue, AsideOutput(queue[0])

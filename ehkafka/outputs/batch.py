@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.outputs.output import Output
-    from ehkafka.outputs.turns import Line
+    from ehkafka.outputs.round_robin import Line
 
     # Takes a batch's report: the batch, the error if there is one, and the message.
     OnReport = Callable[["OutputBatch", KafkaError | None, Any], None]

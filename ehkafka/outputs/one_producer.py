@@ -186,7 +186,7 @@ class OneProducer:
         return self._standing.problem
 
     @property
-    def turns(self) -> int:
+    def batches_max(self) -> int:
         """How many partitions may have a batch in flight: two for each request that brokers may have."""
         return self._standing.leaders * 2 * IN_FLIGHT_MAX
 

@@ -1,9 +1,9 @@
 """The sender: hands what was put to a client, on `ehkafka-outputs`, and lets go of what is acknowledged.
 
 One thread sends, polls and decides, so that order needs no lock: what was put earlier goes out earlier. It
-goes in batches, each for one partition and with one report; partitions take `turns`. A refused output ends
-its client (see `properties`). The next client gets all outputs that are not acknowledged, in their old order,
-except those of the refused batch's keys: `aside` sends these.
+goes in batches, each for one partition and with one report; partitions take turns (`round_robin`). A refused
+output ends its client (see `properties`). The next client gets all outputs that are not acknowledged, in
+their old order, except those of the refused batch's keys: `aside` sends these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import ID_S, LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of
 from ehkafka.outputs.properties import BATCH_OUTPUTS_MAX, QUEUE_MESSAGES
-from ehkafka.outputs.turns import Turns
+from ehkafka.outputs.round_robin import RoundRobin
 from ehkafka.outputs.unacknowledged import report_gone
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.outputs.output import Output
-    from ehkafka.outputs.turns import Line
+    from ehkafka.outputs.round_robin import Line
     from ehkafka.outputs.unacknowledged import Unacknowledged
 
 # Outputs that are sorted at once, with the lock held; and outputs that may wait for their turns.
@@ -74,7 +74,7 @@ class OutputSender:
 
         `busy` are errors by which the broker throttles: the same goes out again later. `at_once`: one report
         may stand for a batch, see `properties.may_report_at_once`, else each output has its own.
-        `batch_outputs` go in one request at most. `takes_turns`: keys wait for answers, see `turns`.
+        `batch_outputs` go in one request at most. `takes_turns`: keys wait for answers, see `round_robin`.
         `each_turn` is called by its thread, whose `name` this is.
         """
         self.outputs = outputs
@@ -93,7 +93,7 @@ class OutputSender:
         self._refused: dict[OutputBatch, OutputRefusedError] = {}
         self._doubted: set[Line] = set()
         self._is_throttled = False
-        self._turns = Turns(outputs.lines, are_taken=takes_turns)
+        self._round_robin = RoundRobin(outputs.lines, are_taken=takes_turns)
         # The client's queue is full.
         self._is_full = False
         # Outputs of ended epochs: their sources hear of it later, without the lock.
@@ -213,7 +213,8 @@ class OutputSender:
         outputs, self._is_full, now_s = self.outputs, False, time.monotonic()
         self._hand_lines()
         # The rest stays in `added`: its length shows the intake that the sender is behind.
-        while outputs.added and not (self._turns.are_long(LINES_MAX * PARTS, now_s) or self._is_held_up()):
+        lines, parts = self._round_robin, LINES_MAX * PARTS
+        while outputs.added and not (lines.are_long(parts, now_s) or self._is_held_up()):
             with outputs.lock:
                 taken = outputs.take(SLICE)
                 try:
@@ -259,7 +260,7 @@ class OutputSender:
         # Keys that have outputs in `aside` are among these: `_renew` forgets all keys when it adds them.
         unknown = by_partition.pop(None, [])
         for partition, its in by_partition.items():
-            self._turns.add((flat[2], partition), its)
+            self._round_robin.add((flat[2], partition), its)
         return self._sort_each(unknown)
 
     def _sort_each(self, flat: list[Any], *, alone: bool = False) -> list[Any]:
@@ -272,7 +273,7 @@ class OutputSender:
             elif self._aside.takes(output):
                 pass
             elif not alone and (partition := known.partition(output)) is not None:
-                self._turns.add((output.topic, partition), list(output))
+                self._round_robin.add((output.topic, partition), list(output))
             elif not known.may_go(output):
                 outputs.lines.setdefault((output.topic, output.place), []).extend(output)
             elif not self._hand_one(output):
@@ -285,11 +286,11 @@ class OutputSender:
     def _hand_lines(self) -> None:
         """Hand over a batch for each partition whose turn it is."""
         outputs, now_s = self.outputs, time.monotonic()
-        for _ in range(self._turns.room(self._producer.turns, now_s)):
+        for _ in range(self._round_robin.room(self._producer.batches_max, now_s)):
             if self._is_held_up():
                 break
             with outputs.lock:
-                line = self._turns.next()
+                line = self._round_robin.next()
                 if line is None:
                     break
                 self._hand_batch(line, now_s)
@@ -318,7 +319,7 @@ class OutputSender:
             outputs.lines[line] = left  # until each is in another list
             outputs.put_back(self._sort_each(left, alone=True))
             left = []
-        self._turns.handed(line, left, now_s if batch.flat else None)
+        self._round_robin.handed(line, left, now_s if batch.flat else None)
 
     def _hand_one(self, output: Output) -> bool:
         """Hand one over, or note that it is refused; False: there is no room, or the client is lost."""
@@ -379,7 +380,7 @@ class OutputSender:
             del outputs.batches[batch]
             outputs.let_go(batch.flat)
             if batch.line is not None:
-                self._turns.acknowledged(batch.line)
+                self._round_robin.acknowledged(batch.line)
             elif batch.is_first:
                 [output] = batch
                 # Without producer ids two outputs of a key have no order: each one counts as the first.
@@ -401,7 +402,7 @@ class OutputSender:
 
     def _sort_again(self) -> None:
         # The partitions of outputs in lines are not known any more: they go in front of all new outputs.
-        for flat in self._turns.take_out():
+        for flat in self._round_robin.take_out():
             self.outputs.put_back(flat)
 
     # -- another client --------------------------------------------------------------------------------
@@ -444,4 +445,4 @@ class OutputSender:
         self._refused.clear()
         self._doubted.clear()
         self._known.forget()
-        self._turns.clear()
+        self._round_robin.clear()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.batch import OutputBatch
-    from ehkafka.outputs.turns import Line
+    from ehkafka.outputs.round_robin import Line
 
 # At so many unacknowledged outputs or bytes workers wait for room, and nothing more is received.
 OUTPUTS_MAX: Final = 50_000

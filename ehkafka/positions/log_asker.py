@@ -20,8 +20,8 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.positions.client_fetches import ClientFetches
 from ehkafka.positions.empty_tails import Tails, empty_tails
-from ehkafka.positions.log_book import KnownLog
 from ehkafka.positions.log_bounds import commits_of, known_bounds, learn_leaders
+from ehkafka.positions.log_states import KnownLog
 from ehkafka.positions.same_log import Recognised, judged
 from ehkafka.positions.witness import recognise
 from ehkafka.wording import seconds

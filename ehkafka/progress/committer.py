@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, FencedError
 from ehkafka.events import CommitAcknowledged, CommitFailed
-from ehkafka.progress.commits import CommitError, ConsumerCommits, classify
+from ehkafka.progress.commit_transports import CommitError, ConsumerCommits, classify
 from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import seconds
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.progress.commits import CommitTransport
+    from ehkafka.progress.commit_transports import CommitTransport
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.progress.saving import Locked, ProgressSaver
 

@@ -238,9 +238,9 @@ class ProgressSaver:
             ended, epoch.is_extent_due = [], True
         elif extent is not None:
             epoch.is_extent_due = False
-        epoch.received.trim_marks(self._trims_to(epoch, next_offset))
-        mark = epoch.received.marks.at(next_offset - 1)
-        leader_epoch, anchor = mark.leader_epoch if mark else None, epoch.received.anchor
+        epoch.received.trim_batches(self._trims_to(epoch, next_offset))
+        batch = epoch.received.batches.at(next_offset - 1)
+        leader_epoch, anchor = batch.leader_epoch if batch else None, epoch.received.anchor
         return Sample(epoch, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
 
     def position(self, sample: Sample) -> Position:

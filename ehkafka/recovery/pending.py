@@ -1,6 +1,6 @@
 """Deferred records of one handler: from the handler's return to the answer.
 
-A worker asks `claims` when a handler has returned while something is deferred, and calls `void` when it
+A worker asks `awaits` when a handler has returned while something is deferred, and calls `void` when it
 raised. From then on the record waits without a worker, in front of its key's others. The answer is decided on
 the thread that gives it: no user code runs on the poll thread, which only looks for what has expired.
 """
@@ -69,7 +69,7 @@ class PendingAnswers:
         """Tell whether a record is with its handler now; None where that is not known. Any thread."""
         return self.is_running(message)
 
-    def claims(self, attempt: Attempt) -> AwaitHead | None:
+    def awaits(self, attempt: Attempt) -> AwaitHead | None:
         """Return how a record waits that was deferred by its call, which has just returned; None: it was not.
 
         By the record's worker. Raises the error of a token that was failed before the call returned.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
-    from ehkafka.progress.commits import CommitTransport
+    from ehkafka.progress.commit_transports import CommitTransport
     from ehkafka.run.at_least_once import AtLeastOnce
     from ehkafka.run.exactly_once import ExactlyOnce
     from ehkafka.run.log_identity import LogIdentity

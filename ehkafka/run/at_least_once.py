@@ -18,7 +18,7 @@ from ehkafka.outputs.one_producer import ALONE, producer_of
 from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from ehkafka.progress.commits import ConsumerCommits
+from ehkafka.progress.commit_transports import ConsumerCommits
 
 if TYPE_CHECKING:
     import threading
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.one_producer import OneProducer
-    from ehkafka.progress.commits import CommitTransport
+    from ehkafka.progress.commit_transports import CommitTransport
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
     from ehkafka.run.assembly import Assembly

@@ -12,7 +12,7 @@ from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.seen import InboxesSeen
-from ehkafka.positions.log_book import KNOWN_S
+from ehkafka.positions.log_states import KNOWN_S
 from ehkafka.recovery.pending import AWAITED
 from ehkafka.telemetry.snapshot import OutlivingCall, PartitionSnapshot, Unfinished, Unreadable
 from ehkafka.telemetry.waiting_outputs import SENDING, WaitingOutputs
@@ -83,7 +83,7 @@ def _outliving(context: IntakeContext, route: Route, entry: Entry) -> OutlivingC
 
 def _age_s(epoch: Epoch, offset: int, now_s: float) -> float:
     """Return for how long a record has been here, as far as is known."""
-    mark = epoch.received.marks.at(offset)
+    mark = epoch.received.batches.at(offset)
     return 0.0 if mark is None else max(0.0, now_s - mark.received_at_s)
 
 

@@ -47,7 +47,7 @@ class WaitingOutputs:
 
     def oldest(self, route: Route, offset: int, now_s: float) -> tuple[dict[str, Any], Hashable]:
         """Return what the picture of the record at an offset that waits is made of, and its key."""
-        mark = self._epoch.received.marks.at(offset)
+        mark = self._epoch.received.batches.at(offset)
         assert self._delivery is not None
         picture: dict[str, Any] = {
             "offset": offset,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.progress.commits import Answer, Wait
+    from ehkafka.progress.commit_transports import Answer, Wait
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
     from ehkafka.transactions.loop import TransactionLoop

@@ -19,7 +19,7 @@ from ehkafka.errors import EhkafkaError, FencedError
 from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.outputs.batch import batch_limit, smaller_batches
 from ehkafka.outputs.output import PARTS, size_of
-from ehkafka.progress.commits import as_offset
+from ehkafka.progress.commit_transports import as_offset
 from ehkafka.records.client_codes import ClientCode
 from ehkafka.transactions.committing import FENCED, TransactionRequest
 from ehkafka.transactions.coverage import Coverage

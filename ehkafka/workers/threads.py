@@ -104,7 +104,7 @@ class ThreadWorkers(ThreadPool):
         decision: Decision | None = None
         if error is None and deferrals is not None:
             try:
-                decision = deferrals.claims(attempt)
+                decision = deferrals.awaits(attempt)
             except BaseException as raised:  # that of an answer which came before the handler had returned
                 error = raised
         if error is not None:

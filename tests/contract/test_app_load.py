@@ -64,7 +64,7 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any) -> None:
     epochs = inside(app).inboxes.router.epochs.values()
     # Owners of keys that are done are purged at the next check, where they are many.
     wait_until(lambda: all(len(epoch.owners) <= 2 * OWNERS_MIN for epoch in epochs))
-    assert all(len(epoch.received.marks) < 200 for epoch in epochs)
+    assert all(len(epoch.received.batches) < 200 for epoch in epochs)
     app.stop()
     assert handled == DISTINCT_KEYS
     assert lanes_max <= 50_000

@@ -253,7 +253,7 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
 
     monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", tails)
     monkeypatch.setattr("ehkafka.intake.standstill.SILENT_S", 0.5)
-    monkeypatch.setattr("ehkafka.positions.log_book.LogBook.end", lambda *_: 5)
+    monkeypatch.setattr("ehkafka.positions.log_states.LogStates.end", lambda *_: 5)
     lab.produce("a b c")
     app = lab.app(recorder)
     gate = recorder.block(b"a")

@@ -15,7 +15,7 @@ from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_asker import KnownLogs, Question
-from ehkafka.positions.log_book import KnownLog, LogBook
+from ehkafka.positions.log_states import KnownLog, LogStates
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
 from tests.kit.simulated.message import SimulatedMessage
@@ -164,7 +164,7 @@ def test_a_log_without_any_record_is_passed() -> None:
     """A start at the earliest offset has no position before something was fetched."""
     stand = Stand(12, 12, received_next=None)
     assert stand.check() == 12
-    mark = stand.epoch.received.marks.at(11)
+    mark = stand.epoch.received.batches.at(11)
     assert mark is not None
     assert mark.leader_epoch == 3
 
@@ -256,7 +256,7 @@ def test_silent_leaders_are_asked_last_and_one_at_a_time() -> None:
 
 def test_what_is_asked_never_takes_back_what_a_fetch_knew_of() -> None:
     """With read_committed a question's answer is the end of the last finished transaction."""
-    book = LogBook()
+    book = LogStates()
     book.fetched(P0, 20, 1.0)
     book.answered(P0, LogBounds(3, 15), 2.0)
     assert book.get(P0) == KnownLog(3, 20, 2.0)

@@ -67,7 +67,7 @@ class Member:
 
     def receive(self, leader_epoch: int) -> None:
         """Receive a record of this epoch's leader."""
-        self.epoch.received.marks.last = SimpleNamespace(leader_epoch=leader_epoch)
+        self.epoch.received.batches.last = SimpleNamespace(leader_epoch=leader_epoch)
 
 
 class _Owned(dict[TopicPartition, tuple[None, Any]]):

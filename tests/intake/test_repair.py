@@ -20,7 +20,7 @@ from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.outputs.output import Output
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.positions.log_asker import KnownLogs, Question
-from ehkafka.positions.log_book import KnownLog
+from ehkafka.positions.log_states import KnownLog
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from tests.kit.events import Events

@@ -15,7 +15,7 @@ from ehkafka.intake.throttle import AFTERMATH_S, Throttle
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
-from ehkafka.positions.log_book import LogBook
+from ehkafka.positions.log_states import LogStates
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.picture import _lag_and_age
 from tests.kit.clock import VirtualClock
@@ -40,7 +40,7 @@ class Stand:
         self.epoch = Epoch(P0, 1, {})
         self.epoch.received.next_offset = 10
         self.contact = Contact(self.clock.now_s, 60.0)
-        self.logs = LogBook()
+        self.logs = LogStates()
         self.context: Any = SimpleNamespace(
             clock=self.clock.now_s,
             brokers=SimpleNamespace(throttle=self.throttle, contact=self.contact),

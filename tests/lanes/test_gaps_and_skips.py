@@ -38,7 +38,7 @@ def test_a_commit_at_the_end_of_a_gap_carries_no_leader_epoch() -> None:
     bench.receive(epoch, "a3", leader_epoch=5)
     epoch.received.skip_to(10, 0.0)
     bench.receive(epoch, "a10", leader_epoch=6)
-    epochs = {offset: epoch.received.marks.at(offset).leader_epoch for offset in (3, 9, 10)}  # type: ignore[union-attr]
+    epochs = {offset: epoch.received.batches.at(offset).leader_epoch for offset in (3, 9, 10)}  # type: ignore[union-attr]
     assert epochs == {3: 5, 9: None, 10: 6}
 
 

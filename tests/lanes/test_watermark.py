@@ -47,10 +47,10 @@ def test_the_leader_epoch_before_the_watermark_is_known() -> None:
     bench.receive(epoch, "a0 b1", leader_epoch=4)
     bench.now_s = 5.0
     bench.receive(epoch, "c2 d3", leader_epoch=5)
-    marks = [epoch.received.marks.at(offset) for offset in range(5)]
-    assert [mark and mark.leader_epoch for mark in marks] == [4, 4, 5, 5, None]
-    assert marks[2] is not None
-    assert marks[2].received_at_s == 5.0
+    batches = [epoch.received.batches.at(offset) for offset in range(5)]
+    assert [batch and batch.leader_epoch for batch in batches] == [4, 4, 5, 5, None]
+    assert batches[2] is not None
+    assert batches[2].received_at_s == 5.0
 
 
 def test_a_leader_epoch_that_changes_within_a_batch_is_kept_apart() -> None:
@@ -62,20 +62,20 @@ def test_a_leader_epoch_that_changes_within_a_batch_is_kept_apart() -> None:
     twin = bench.assign(2)
     messages = [*older, *newer]
     bench.inboxes.receive(twin, messages, bench.reader.keys(messages), 0.0)
-    epochs = [mark and mark.leader_epoch for mark in map(twin.received.marks.at, range(4))]
+    epochs = [batch and batch.leader_epoch for batch in map(twin.received.batches.at, range(4))]
     assert epochs == [4, 4, 5, 5]
 
 
-def test_marks_below_the_commit_are_forgotten() -> None:
+def test_batches_below_the_commit_are_forgotten() -> None:
     """What is kept of batches does not grow with the log; the record before the commit is kept."""
     bench = InboxBench()
     epoch = bench.assign()
     for offset in range(100):
         bench.receive(epoch, f"a{offset}")
     bench.work()
-    epoch.received.trim_marks(100)
-    assert len(epoch.received.marks) == 1
-    assert epoch.received.marks.at(99) is not None
+    epoch.received.trim_batches(100)
+    assert len(epoch.received.batches) == 1
+    assert epoch.received.batches.at(99) is not None
 
 
 @pytest.mark.parametrize("way", ["received", "placed"])

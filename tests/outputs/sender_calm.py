@@ -29,14 +29,14 @@ def calm() -> Iterator[World]:
     """Give a world where all is well, and where only the test acts."""
     with (
         in_a_world(3) as world,
-        patch.object(OneProducer, "turns", 10),
+        patch.object(OneProducer, "batches_max", 10),
         patch.object(sender, "SLICE", 500),
     ):
         world.broker.throttles = world.broker.forgets = world.broker.loses = 0.0
         world.fails_to_open = world.refuse_share = 0.0
         world.room, world.may_act = FOREVER, False
         world.sender._at_once, world.sender._batch_outputs = True, 1000
-        world.sender._turns._are_taken = True
+        world.sender._round_robin._are_taken = True
         world.outputs._outputs_max = 1000
         world.sender._producer.start(0)
         world.judge = lambda *_: None  # type: ignore[method-assign]

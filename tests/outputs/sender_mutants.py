@@ -8,9 +8,9 @@ from ehkafka.outputs import (
     known_keys,
     one_producer,
     output,
+    round_robin,
     sender,
     standing,
-    turns,
     unacknowledged,
 )
 from tests.kit.mutant import table
@@ -23,9 +23,9 @@ IN = (
     known_keys,
     one_producer,
     output,
+    round_robin,
     sender,
     standing,
-    turns,
     unacknowledged,
     test_known_keys,
     test_sender_rules,
@@ -46,7 +46,7 @@ OutputSender._is_held_up: what is behind a refused one passes it
 OutputSender._sort: what is of unknown keys is lost
     return self._sort_each(unknown) -> return []
 OutputSender._hand_lines: all partitions have a batch on their way
-    range(self._turns.room(self._producer.turns, now_s)) -> range(99)
+    range(self._round_robin.room(self._producer.batches_max, now_s)) -> range(99)
     by test_so_many_partitions_have_one_on_its_way_at_most
 OutputSender._hand_batch: a batch is larger than a request
     fitting(flat, room, self._producer.batch_bytes) -> flat[: PARTS * room]
@@ -67,29 +67,29 @@ OutputSender._forget_old: keys are forgotten while outputs of theirs wait
     self._sort_again() -> pass
     by test_keys_that_are_forgotten_wait_in_no_line
 OutputSender._hand_over: the intake does not see that the sender is behind
-    self._turns.are_long(LINES_MAX * PARTS, now_s) or ->
+    lines.are_long(parts, now_s) or ->
     by test_what_waits_beyond_some_turns_shows_that_the_sender_is_behind
-Turns.are_long: what waits for partitions that stand holds up all others
+RoundRobin.are_long: what waits for partitions that stand holds up all others
     chain(self._waiting, self._answering(now_s)) -> self._lines
     by test_what_waits_for_partitions_that_stand_holds_up_no_others
-Turns.add: what waits behind others of its partition is lost
+RoundRobin.add: what waits behind others of its partition is lost
     its += flat -> pass
-Turns.add: a partition has several batches on their way
+RoundRobin.add: a partition has several batches on their way
     if line not in self._under_way: -> if True:
     by test_a_partition_has_one_batch_on_its_way
-Turns._answering: one that does not answer holds up others
+RoundRobin._answering: one that does not answer holds up others
     now_s - since_s < TURN_S -> True
     by test_so_many_partitions_have_one_on_its_way_at_most
-Turns.next: what ended epochs have left is no line's end
+RoundRobin.next: what ended epochs have left is no line's end
     del self._lines[line] -> pass
     by test_what_waits_when_its_epoch_ends_lets_its_partition_go_on
-Turns.handed: what is left over is lost
+RoundRobin.handed: what is left over is lost
     self._lines[line] = left -> del self._lines[line]
-Turns.handed: what could not go waits for ever
+RoundRobin.handed: what could not go waits for ever
     self._waiting.appendleft(line) -> pass
-Turns.acknowledged: a partition's turn never comes again
+RoundRobin.acknowledged: a partition's turn never comes again
     self._waiting.append(line) -> pass
-Turns.clear: what the last client had on its way holds up the next one
+RoundRobin.clear: what the last client had on its way holds up the next one
     self._under_way.clear() -> pass
 KnownKeys.forget_old: a day later keys are still known
     self._known_before = {} -> pass
@@ -168,35 +168,35 @@ Aside.takes: later ones go before earlier ones
 Aside.drop_ended: the producer keeps what ended epochs have left
     self._renew(self._producer, is_fault=False) -> pass
 Aside._renew: what a producer did not return is never sent again
-    turn.is_under_way = False -> pass
+    aside.is_under_way = False -> pass
     by test_a_second_producer_that_returns_nothing_at_its_purge_loses_no_output
 Aside.drop_ended: what is behind a dropped one has no turn
     self._go_on_with(place, kept) -> self._outputs.aside[place] = kept
 Aside.drop_ended: the bytes of what is dropped stay
     self._outputs.let_go(output) -> pass
 Aside.go_on: a judge's answer counts for nothing
-    self._end(place, turn) -> pass
+    self._end(place, aside) -> pass
 Aside.go_on: what is with a judge is sent
-    or turn.is_with_judge -> or False
+    or aside.is_with_judge -> or False
     by test_what_is_with_a_judge_is_not_sent
 Aside.go_on: what is on its way is sent again
-    turn.is_under_way or ->
+    aside.is_under_way or ->
 Aside._opened: a lost producer stays
     self._renew(self._producer, is_fault=True) -> pass
     by test_a_lost_second_producer_is_followed_by_another
 Aside._answered: an answer for what is not its turn counts
-    if self._turns.get(place) is not turn: -> if False:
+    if self._set_aside.get(place) is not aside: -> if False:
     by test_a_refusal_of_an_ended_epoch_is_not_judged
 Aside._answered: what has its answer stays
-    self._end(place, turn) -> pass
+    self._end(place, aside) -> pass
 Aside._answered: what has its answer is still on its way
-    turn.is_under_way = False -> pass
+    aside.is_under_way = False -> pass
 Aside._answered: its source hears nothing
-    turn.output.source.acknowledged(message) -> pass
+    aside.output.source.acknowledged(message) -> pass
 Aside._answered: consequences are judged
     elif error.code() in CONSEQUENCES or ( -> elif (
 Aside._answered: a topic that was made anew is judged
-    error.code() == _UNKNOWN_PARTITION and turn.output.partition == ANY_PARTITION -> False
+    error.code() == _UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION -> False
 Aside._answered: a throttled try counts
     elif error.code() in self._busy: -> elif False:
 Aside._refused: its source is not asked
@@ -206,7 +206,7 @@ Aside._refused: what its source has taken back is sent
     if one.source is not output.source) -> if one is not output)
     by seeds=500
 Aside._refused: tries are not counted
-    turn.tries += 1 -> turn.tries = 1
+    aside.tries += 1 -> aside.tries = 1
 Aside._go_on_with: what is behind accepted suspects goes one by one
     last is not None and -> False and
     by test_what_is_behind_an_accepted_suspect_goes_with_others_again
@@ -219,20 +219,20 @@ Aside._refused: what is behind a refused one goes with others
     self._suspects.pop(place, None) -> pass
     by test_what_is_behind_an_accepted_suspect_goes_with_others_again
 Aside._end: a judge's answer ends another output
-    if self._turns.get(place) is not turn: -> if False:
+    if self._set_aside.get(place) is not aside: -> if False:
 Aside._end: its bytes stay
-    self._outputs.let_go(turn.output) -> pass
+    self._outputs.let_go(aside.output) -> pass
 Aside._go_on_with: a group that is empty stays
     if not queue: -> if False:
 Aside._go_on_with: the next one has the last one's turn
-    queue and queue[0] is self._turns[place].output -> queue
+    queue and queue[0] is self._set_aside[place].output -> queue
 Aside._go_on_with: what waits behind a kept one waits, too
     self._outputs.kept.discard(place) -> pass
 Aside.go_on: what is kept is waited for
     self._outputs.kept.add(place) -> pass
     by test_what_waits_for_the_next_start_is_not_waited_for
 Aside.go_on: a late answer keeps what is not there any more
-    and self._turns.get(place) is turn -> and True
+    and self._set_aside.get(place) is aside -> and True
     by test_what_is_kept_after_its_epoch_has_ended_is_not_counted
 Unacknowledged.waiting_epochs: what is kept is waited for
     with_kept=False -> with_kept=True

@@ -397,7 +397,7 @@ def made_small(seed: int) -> Iterator[Clock]:
     with (
         patch.object(sender, "threading", pretended),
         patch.object(sender, "SLICE", rng.choice((2, 5, 500))),
-        patch.object(OneProducer, "turns", rng.choice((1, 10))),
+        patch.object(OneProducer, "batches_max", rng.choice((1, 10))),
         patch.object(sender, "LINES_MAX", rng.choice((2, 1000))),
         patch.object(known_keys, "KEYS_MAX", rng.choice((3, 1000))),
     ):

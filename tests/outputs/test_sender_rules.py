@@ -247,7 +247,7 @@ def test_what_a_dying_sender_held_stands_in_a_list(monkeypatch: pytest.MonkeyPat
     with calm() as world:
         put(world, b"a1", b"b2")
         if waits:
-            world.sender._turns.add(("t", 1), world.outputs.take(2))
+            world.sender._round_robin.add(("t", 1), world.outputs.take(2))
             monkeypatch.setattr(sender, "OutputBatch", lambda *_, **__: int("a bug"))
         else:
             monkeypatch.setattr(world.sender, "_sort", lambda _flat: int("a bug"))
@@ -275,11 +275,11 @@ def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
         output = taken(world, b"a1")
         world.broker.stands = set(ALL)
         sender.add(output)
-        (turn_,) = sender._turns.values()
+        (aside_,) = sender._set_aside.values()
         sender.go_on(waits=False)
         world.epochs[0].ended = True
         sender.drop_ended()
-        sender._answered(output.group, turn_, KafkaError(TOO_LARGE), None)
+        sender._answered(output.group, aside_, KafkaError(TOO_LARGE), None)
     assert judged == []
 
 

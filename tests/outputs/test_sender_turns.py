@@ -8,7 +8,7 @@ from ehkafka.outputs import sender
 from ehkafka.outputs.batch import MESSAGE_BYTES, ONE_BY_ONE, REQUEST_BYTES
 from ehkafka.outputs.known_keys import COUNTS_S
 from ehkafka.outputs.one_producer import OneProducer
-from ehkafka.outputs.turns import TURN_S
+from ehkafka.outputs.round_robin import TURN_S
 from tests.outputs.pretended_broker import PARTITIONS, Answer
 from tests.outputs.sender_calm import ALL, calm, new, parked, put, settle, sizes, turn
 from tests.outputs.sender_sources import Epoch
@@ -64,7 +64,7 @@ def test_a_partition_has_one_batch_on_its_way() -> None:
 def test_so_many_partitions_have_one_on_its_way_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client is not fair to those that are ready. One that does not answer is none of them."""
     with calm() as world:
-        monkeypatch.setattr(OneProducer, "turns", 1)
+        monkeypatch.setattr(OneProducer, "batches_max", 1)
         settle(world, b"a0", b"b0", b"c0")
         world.broker.stands = set(ALL)
         put(world, b"a1", b"b1", b"c1")
@@ -210,7 +210,7 @@ def test_where_partitions_take_no_turns_small_batches_go_at_once(monkeypatch: py
     """All of them: with one for each look at the client, small batches were 500 a second at most."""
     with calm() as world:
         monkeypatch.setattr(sender, "SLICE", 3)
-        world.sender._turns._are_taken = False
+        world.sender._round_robin._are_taken = False
         world.sender._batch_outputs = 1
         settle(world, b"a0")
         world.broker.stands = set(ALL)

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EngineError
-from ehkafka.progress.commits import OutsideCommits
+from ehkafka.progress.commit_transports import OutsideCommits
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.metadata import LogFacts

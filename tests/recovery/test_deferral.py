@@ -83,7 +83,7 @@ class Bench:
         entry = worker.entry
         assert entry is not None
         handler(Record(entry[MESSAGE]))
-        decision = self.pending.claims(self.hub.inboxes.router.attempt_of(entry))
+        decision = self.pending.awaits(self.hub.inboxes.router.attempt_of(entry))
         if decision is None:
             worker.inbox.head = None
         else:
@@ -155,7 +155,7 @@ def test_many_early_answers_are_taken_without_recursion() -> None:
             entry = worker.entry
             assert entry is not None
             token = defer(entry[MESSAGE])
-            decision = bench.pending.claims(Attempt(entry))
+            decision = bench.pending.awaits(Attempt(entry))
             assert decision is not None
             assert token.finish()  # it is not taken over yet: there is no ticket to answer
             bench.hub.fail(worker.inbox, entry, decision)  # the lock's holder does it

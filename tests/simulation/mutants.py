@@ -149,7 +149,7 @@ Received.skip_to: a gap does not move the position
     self.next_offset = next_offset -> pass
     by test_the_watermark_passes_a_gap_once_what_lies_before_it_is_done
 Received.skip_to: the end of a gap gets the next record's leader epoch
-    self.marks.add(ReceivedBatch(next_offset - 1, now_s, leader_epoch)) -> pass
+    self.batches.add(ReceivedBatch(next_offset - 1, now_s, leader_epoch)) -> pass
     by test_a_commit_at_the_end_of_a_gap_carries_no_leader_epoch
 Received.skip_to: a position jumps back within an epoch
     assert self.next_offset is None or next_offset >= self.next_offset -> pass
@@ -287,7 +287,7 @@ TransactionLoop._insist: a commit that timed out counts as aborted
 TransactionLoop._transact: a commit whose producer is lost counts as aborted
     if not (request.is_committing and self._resolve(request)): -> if True:
 TransactionLoop._insist: a producer whose call failed goes on
-    self._producer.is_disturbed |= error.code() != _TIMED_OUT -> pass
+    self._producer.is_disturbed |= error.code() != ClientCode.TIMED_OUT -> pass
     by test_a_producer_whose_call_failed_has_no_further_transaction call="commit"
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
     lambda: self._group.were_made(request.changed) -> lambda: True

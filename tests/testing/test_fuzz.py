@@ -76,7 +76,7 @@ letter._number: a number of a letter is of any length
     and len(text) <= 19 ->
     by name="dead-letters"
 AccessRules.refusal: actions need no token
-    if not has_token: -> if False:
+    return None if has_token else WITHOUT_TOKEN -> return None
     by name="requests"
 Lines.feed: a piece takes the place of the one before
     self._buffer += data -> self._buffer = bytearray(data)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.progress.commits import CommitError, classify
+from ehkafka.progress.commit_transports import CommitError, classify
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, Position
 from ehkafka.progress.pacing import commit_pacing

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.progress.commits import as_offset
+from ehkafka.progress.commit_transports import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.transactions import group_commits

@@ -2,7 +2,7 @@
 
 Pure; time comes in as an argument; the caller has a lock around it. A partition is said to be owned when
 it is assigned and every 30 s from then on, and to be released when it is not ours any more. A member that
-finds another's claim writes its own again only with the next turn: a process that slept through the loss of
+finds another's update writes its own again only with the next turn: a process that slept through the loss of
 its partition knows by then. A new owner says it again soon: the one before was just letting go. Released is
 only what still says to be ours.
 """
@@ -23,7 +23,7 @@ EVERY_S = 30.0
 CROSSED_S = 1.0
 
 
-class Claim(NamedTuple):
+class OwnerUpdate(NamedTuple):
     """Something to say. `is_seen`: the blob's version is known (None: it is not there)."""
 
     partition: TopicPartition
@@ -68,67 +68,67 @@ class OwnerBook:
         else:
             entry.is_released, entry.next_s = True, float("-inf")
 
-    def due(self, now_s: float) -> list[Claim]:
+    def due(self, now_s: float) -> list[OwnerUpdate]:
         """Return what is to be said now."""
         return [
-            Claim(partition, entry.epoch, entry.is_released, entry.is_seen, entry.version)
+            OwnerUpdate(partition, entry.epoch, entry.is_released, entry.is_seen, entry.version)
             for partition, entry in self._entries.items()
             if entry.next_s <= now_s
         ]
 
-    def tried(self, claim: Claim) -> None:
+    def tried(self, update: OwnerUpdate) -> None:
         """Take that it is being said: from now on the store may know of it."""
-        entry = self._current(claim)
+        entry = self._current(update)
         if entry is not None:
             entry.is_tried = True
 
-    def written(self, claim: Claim, version: Version, now_s: float) -> None:
+    def written(self, update: OwnerUpdate, version: Version, now_s: float) -> None:
         """Take that it was written."""
-        entry = self._current(claim)
+        entry = self._current(update)
         if entry is None:
             return
-        if claim.is_released:
-            del self._entries[claim.partition]
+        if update.is_released:
+            del self._entries[update.partition]
             return
         entry.is_seen, entry.is_written, entry.version = True, True, version
         if not entry.is_released:
             entry.next_s = now_s + EVERY_S
 
-    def contradicted(self, claim: Claim, now_s: float) -> None:
+    def contradicted(self, update: OwnerUpdate, now_s: float) -> None:
         """Note that another member has written meanwhile, or that the answer to our own write was lost."""
-        entry = self._current(claim)
+        entry = self._current(update)
         if entry is None:
             return
         entry.is_seen, entry.version = False, None
-        if not claim.is_released:
+        if not update.is_released:
             entry.next_s = now_s + (EVERY_S if entry.is_written else CROSSED_S)
-        elif not claim.is_seen:
+        elif not update.is_seen:
             # It was read just now: the writer is another member.
-            del self._entries[claim.partition]
+            del self._entries[update.partition]
 
-    def superseded(self, claim: Claim) -> None:
+    def superseded(self, update: OwnerUpdate) -> None:
         """Note that the blob to be released is another member's: nothing is left to write."""
-        if claim.is_released and self._current(claim) is not None:
-            del self._entries[claim.partition]
+        if update.is_released and self._current(update) is not None:
+            del self._entries[update.partition]
 
-    def left_alone(self, claim: Claim, now_s: float) -> None:
+    def left_alone(self, update: OwnerUpdate, now_s: float) -> None:
         """Take that the blob is of another group or topic: it is looked at again, and written by them."""
-        entry = self._current(claim)
+        entry = self._current(update)
         if entry is None:
             return
         entry.is_seen, entry.version, entry.next_s = False, None, now_s + EVERY_S
-        if claim.is_released:
-            del self._entries[claim.partition]
+        if update.is_released:
+            del self._entries[update.partition]
 
-    def ownership(self, claim: Claim, at_ms: int) -> Ownership:
+    def ownership(self, update: OwnerUpdate, at_ms: int) -> Ownership:
         """Return what to write."""
         return Ownership(
             owner=self.owner,
-            epoch=claim.epoch,
+            epoch=update.epoch,
             at_ms=at_ms,
-            is_released=claim.is_released,
+            is_released=update.is_released,
             group=self.group,
-            topic=claim.partition.topic,
+            topic=update.partition.topic,
             url=self.url,
         )
 
@@ -136,6 +136,6 @@ class OwnerBook:
         """Return when something is to be said, were nothing to change."""
         return min((entry.next_s for entry in self._entries.values()), default=None)
 
-    def _current(self, claim: Claim) -> _Owned | None:
-        entry = self._entries.get(claim.partition)
-        return entry if entry is not None and entry.epoch == claim.epoch else None
+    def _current(self, update: OwnerUpdate) -> _Owned | None:
+        entry = self._entries.get(update.partition)
+        return entry if entry is not None and entry.epoch == update.epoch else None

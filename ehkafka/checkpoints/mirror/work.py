@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checkpoints.layout import Kind, Layout
     from ehkafka.checkpoints.mirror.book import MirrorBook
-    from ehkafka.checkpoints.mirror.owners import Claim, OwnerBook
+    from ehkafka.checkpoints.mirror.owners import OwnerBook, OwnerUpdate
     from ehkafka.checkpoints.stores.store import CheckpointStore, StoredBlob, StoreError
     from ehkafka.events import Event
     from ehkafka.records import TopicPartition
 
 FOREIGN = "another program"
 # So many owners are written, or as many as checkpoints, before it is looked which checkpoints are due.
-CLAIMS_MIN: Final = 100
+OWNERS_MIN: Final = 100
 # For so many partitions one listing says which blobs are there, and only those are read.
 LIST_FROM: Final = 8
 
@@ -147,10 +147,10 @@ class MirrorWork:
         began_s = self._clock()
         with self._lock:
             partitions = self._book.to_write(began_s, hurry=hurry)
-            claims = self._owners.due(began_s)[: max(CLAIMS_MIN, len(partitions))]
-        if not (partitions or claims) or is_over():
+            updates = self._owners.due(began_s)[: max(OWNERS_MIN, len(partitions))]
+        if not (partitions or updates) or is_over():
             return False
-        unseen = [claim.partition for claim in claims if not claim.is_seen]
+        unseen = [update.partition for update in updates if not update.is_seen]
         owners = self._listed(unseen, "ehkafka/owner")
         written: list[tuple[TopicPartition, int]] = []
 
@@ -159,7 +159,7 @@ class MirrorWork:
                 written.append((partition, next_offset))
 
         tasks: list[Callable[[], None]] = [partial(write, partition) for partition in partitions]
-        tasks += [partial(self._claim, claim, owners) for claim in claims]
+        tasks += [partial(self._write_owner, update, owners) for update in updates]
         try:
             return side_by_side(lambda task: task(), tasks, self._at_once, is_over)
         finally:
@@ -229,23 +229,23 @@ class MirrorWork:
         name = f"{self._store.name}/{self._layout.name(*partition)}"
         self._emit(MirrorContested(partition, name, there.owner, there.next_offset, ours))
 
-    def _claim(self, claim: Claim, owners: Mapping[TopicPartition, StoredBlob | None]) -> None:
+    def _write_owner(self, update: OwnerUpdate, owners: Mapping[TopicPartition, StoredBlob | None]) -> None:
         """Say that a partition is ours, or is not any more. `owners` are the blobs as they were listed."""
-        name = self._layout.name(*claim.partition, "ehkafka/owner")
-        expected = claim.version
-        if not claim.is_seen:
+        name = self._layout.name(*update.partition, "ehkafka/owner")
+        expected = update.version
+        if not update.is_seen:
             # What is compared stands in the metadata, which a listing has.
-            blob = owners[claim.partition] if claim.partition in owners else self._store.read(name)
+            blob = owners[update.partition] if update.partition in owners else self._store.read(name)
             expected = blob.version if blob else None
-            if self._is_left_alone(claim, blob):
+            if self._is_left_alone(update, blob):
                 return
-            if claim.is_released and not self._is_ours(blob):
+            if update.is_released and not self._is_ours(blob):
                 with self._lock:
-                    self._owners.superseded(claim)
+                    self._owners.superseded(update)
                 return
-        ownership = self._owners.ownership(claim, int(time.time() * 1000))
+        ownership = self._owners.ownership(update, int(time.time() * 1000))
         with self._lock:
-            self._owners.tried(claim)
+            self._owners.tried(update)
         try:
             version = self._store.write(
                 name,
@@ -255,19 +255,19 @@ class MirrorWork:
             )
         except StoreConflictError:
             with self._lock:
-                self._owners.contradicted(claim, self._clock())
+                self._owners.contradicted(update, self._clock())
         else:
             with self._lock:
-                self._owners.written(claim, version, self._clock())
+                self._owners.written(update, version, self._clock())
 
-    def _is_left_alone(self, claim: Claim, blob: StoredBlob | None) -> bool:
+    def _is_left_alone(self, update: OwnerUpdate, blob: StoredBlob | None) -> bool:
         """Tell whether the blob says who owns a partition of another group or topic."""
-        foreign = None if blob is None else foreign_owner(blob, self._layout.group, claim.partition.topic)
+        foreign = None if blob is None else foreign_owner(blob, self._layout.group, update.partition.topic)
         if foreign is None:
             return False
-        self._report_foreign(claim.partition, foreign)
+        self._report_foreign(update.partition, foreign)
         with self._lock:
-            self._owners.left_alone(claim, self._clock())
+            self._owners.left_alone(update, self._clock())
         return True
 
     def _is_ours(self, blob: StoredBlob | None) -> bool:

@@ -276,7 +276,7 @@ class KeyActions:
         status = self._seen(found).status
         if (why := WHY_NOT.get(status)) is not None:
             reason = "running" if status == "deferred" else status
-            where, mark = _described(found), found.epoch.received.marks.at(found.offset)
+            where, mark = _described(found), found.epoch.received.batches.at(found.offset)
             if mark is not None:
                 where += f", received {seconds(self._context.clock() - mark.received_at_s)} ago,"
             raise refused(reason, f"Nothing was done: {where} {why}", (found.name,))

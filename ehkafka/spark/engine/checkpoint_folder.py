@@ -66,22 +66,22 @@ class CheckpointFolder:
     @property
     def whose(self) -> Whose:
         """What it is called where it is compared with the group."""
-        keeps_marks = bool(self._written.get("marks", False))
-        return Whose(self.location, self._identity.group, self.name, keeps_marks)
+        keeps_tags = bool(self._written.get("tags", False))
+        return Whose(self.location, self._identity.group, self.name, keeps_tags)
 
     def begin_anew(self) -> None:
         """Give the next query a new checkpoint; the ones before stay where they are."""
         self._run += 1
         self.name = secrets.token_hex(4)
 
-    def claim(self, *, keeps_marks: bool) -> None:
+    def claim(self, *, keeps_tags: bool) -> None:
         """Write whose the folder is, before a query starts in it."""
         self._run = max(1, self._run)
         content = {
             "version": _VERSION,
             "run": self._run,
             "name": self.name,
-            "marks": keeps_marks,
+            "tags": keeps_tags,
             **asdict(self._identity),
             "topics": list(self._identity.topics),
         }

@@ -176,7 +176,7 @@ class _Start:
             starts |= check_hand_over(checkpoint.whose, standing, committed)
             starts |= group.begin_over(standing)
         claimed = self._claim(starts, checkpoint.name, goes_on=standing is not None)
-        checkpoint.claim(keeps_marks=claimed.keeps_marks)
+        checkpoint.claim(keeps_tags=claimed.keeps_tags)
         return checkpoint.path, claimed.starts
 
     def _claim(

@@ -61,7 +61,7 @@ class Taking:
         drains = any(epoch.drain_limit is not None for epoch in self._inboxes.router.epochs.values())
         if drains or self._limit_of(first) is not None or self._is_enough(inbox):
             return now_s
-        mark = first[EPOCH].received.marks.at(first[MESSAGE].offset())
+        mark = first[EPOCH].received.batches.at(first[MESSAGE].offset())
         return (now_s if mark is None else mark.received_at_s) + self._limits.wait_s_max
 
     def _is_enough(self, inbox: Inbox) -> bool:

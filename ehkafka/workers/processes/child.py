@@ -4,8 +4,8 @@ Started afresh by `link`, never forked: no client, thread or lock of the parent'
 thread runs the user's code; one more does nothing but wait for the parent's death, which ends this process at
 once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who drains.
 
-Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
-has sent, or failed with, is reported before the next claim is taken, so the parent knows that a record that
+Before each record a permit is taken, so that the parent knows at any moment which record runs. What a record
+has sent, or failed with, is reported before the next permit is taken, so the parent knows that a record that
 ended without a report sent nothing. A record that fails ends its batch, if that has a later one of its key.
 """
 
@@ -44,10 +44,10 @@ importing_main = False
 stop_parent: Callable[[Any, float | None], None] | None = None
 
 
-def main(connected: int, claims: int, dumps: int) -> None:
+def main(connected: int, permits: int, dumps: int) -> None:
     """Serve the parent until it asks this process to leave. The arguments are file descriptors."""
     global stop_parent  # noqa: PLW0603 - what this process is
-    for fd in (connected, claims, dumps):
+    for fd in (connected, permits, dumps):
         os.set_inheritable(fd, False)
     _leave_signals_to_the_parent()
     refuse_to_defer(
@@ -66,7 +66,7 @@ def main(connected: int, claims: int, dumps: int) -> None:
         raise SystemExit(1) from error
     faulthandler.register(signal.SIGUSR1, file=dumps, all_threads=True)
     parent.send(wire.READY, boot["logs"] and not is_set_up())
-    _serve(parent, caller, wire.Claims(claims))
+    _serve(parent, caller, wire.Permits(permits))
     if tear_down is not None:
         try:
             tear_down()
@@ -112,13 +112,13 @@ def _boot(boot: dict[str, Any], parent: wire.Wire) -> tuple[Caller, Callable[[],
     return Caller(parent, call.bind(outbox), outbox), tear_down
 
 
-def _serve(parent: wire.Wire, caller: Caller, claims: wire.Claims) -> None:
+def _serve(parent: wire.Wire, caller: Caller, permits: wire.Permits) -> None:
     while True:
         for word in parent.receive():
             if word[0] == wire.LEAVE:
                 return
             _, records, followed = word
-            caller.run(records, followed, claims)
+            caller.run(records, followed, permits)
 
 
 class Caller:
@@ -132,12 +132,12 @@ class Caller:
         self._invoke = invoke
         self._outbox = outbox
 
-    def run(self, records: Sequence[Copied], followed: Container[int], claims: wire.Claims) -> None:
+    def run(self, records: Sequence[Copied], followed: Container[int], permits: wire.Permits) -> None:
         """Run one batch. `followed` are the places of records with a later one of their key."""
         began_s = time.perf_counter()
         started, goes_on = 0, True
-        # Without a claim the parent has taken back the rest.
-        while goes_on and started < len(records) and claims.take():
+        # Without a permit the parent has taken back the rest.
+        while goes_on and started < len(records) and permits.take():
             message, attempt = CopiedMessage(records[started]), records[started][-1]
             goes_on = not attempt or self._call(started, message, attempt) or started not in followed
             started += 1

@@ -2,7 +2,7 @@
 
 All of it belongs to the holder of the hub's lock: the thread that owns the child takes that, too. What the
 child has is shown as a list: its records end from the left, in the order in which the child runs them, and
-wait again from the right as those are withdrawn that it has not started. A claim for each (see `wire`) tells
+wait again from the right as those are withdrawn that it has not started. A permit for each (see `wire`) tells
 which these are.
 """
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.routing import Name
-    from ehkafka.workers.processes.wire import Claims
+    from ehkafka.workers.processes.wire import Permits
     from ehkafka.workers.rate import Pace
 
 
 class ChildInbox(Inbox):
     """The inbox of a child process; `head` lists what of its batch is not known to have ended."""
 
-    __slots__ = ("_left", "claims", "pace")
+    __slots__ = ("_left", "pace", "permits")
 
     def __init__(self, number: int, make_queue: Callable[[], deque[Any]] = deque) -> None:
         super().__init__(number, make_queue)
         # None while there is no child: what it had has been started. The rate limit, if there is one.
-        self.claims: Claims | None = None
+        self.permits: Permits | None = None
         self.pace: Pace | None = None
         self._left = 0
 
@@ -60,17 +60,17 @@ class ChildInbox(Inbox):
         self.slack = max(1, len(taken))
         if taken:
             self.head = taken.copy()
-            if self.claims is not None:
-                self.claims.offer(len(taken))  # before the child has them: they can be taken back at once
-        self._left = self._unclaimed()
+            if self.permits is not None:
+                self.permits.offer(len(taken))  # before the child has them: they can be taken back at once
+        self._left = self._permits_left()
         return taken
 
-    def _unclaimed(self) -> int:
-        return 0 if self.claims is None else self.claims.left()
+    def _permits_left(self) -> int:
+        return 0 if self.permits is None else self.permits.left()
 
     def begun(self) -> int:
         """Return how many of the records that it shows the child has begun with."""
-        return len(self._shown()) - self._unclaimed()
+        return len(self._shown()) - self._permits_left()
 
     def _shown(self) -> list[Entry]:
         return self.head if isinstance(self.head, list) else []
@@ -78,7 +78,7 @@ class ChildInbox(Inbox):
     def withdraw(self) -> None:
         """Let what the child has not started wait again: in front of the others, with its numbers."""
         shown = self._shown()
-        withdrawn = 0 if self.claims is None else self.claims.take(len(shown))
+        withdrawn = 0 if self.permits is None else self.permits.take(len(shown))
         for entry in shown[: -withdrawn - 1 : -1]:
             self.q.appendleft(entry)
             if self.pace is not None:
@@ -93,11 +93,11 @@ class ChildInbox(Inbox):
 
     def has_waiting(self, number: int) -> bool:
         """Tell whether the record of that number waits here: it can be taken back."""
-        return number > self.sent - len(self.q) - self._unclaimed()
+        return number > self.sent - len(self.q) - self._permits_left()
 
     def take_finished(self) -> list[Entry]:
         """Return the records that have finished since the last call, in order."""
-        if self.head and (left := self._unclaimed()) != self._left:
+        if self.head and (left := self._permits_left()) != self._left:
             self._left = left
             self.head = self._shown().copy()  # that is how a look at heads sees that the child gets on
         return super().take_finished()

@@ -45,16 +45,16 @@ class ProcessLink:
         self.is_gone = False
         with ExitStack() as files:
             ours, theirs = map(files.enter_context, socket.socketpair())
-            claims, dumps = os.pipe(), os.pipe()
-            for fd in (*claims, *dumps):
+            permits, dumps = os.pipe(), os.pipe()
+            for fd in (*permits, *dumps):
                 os.set_blocking(fd, False)
-            for fd in (*claims, dumps[1]):
+            for fd in (*permits, dumps[1]):
                 files.callback(os.close, fd)
-            self.claims = wire.Claims(*claims)
+            self.permits = wire.Permits(*permits)
             # A file, which knows that it is closed: another thread may read it then.
             self._dumps = files.enter_context(os.fdopen(dumps[0], "rb", buffering=0))
             self._connection = wire.Wire(ours)
-            inherited = theirs.fileno(), claims[0], dumps[1]
+            inherited = theirs.fileno(), permits[0], dumps[1]
             self._process = spawned(
                 "ehkafka.workers.processes.child",
                 *inherited,

@@ -14,7 +14,7 @@ from ehkafka.wording.calling import made_plainly
 
 # A process costs some 50 MB and a thread of the parent; more than this is a mistake of units.
 PROCESSES_MAX = 1_000
-# The claims of a batch, a byte each, must fit into a pipe that is not read yet: 16 KiB on some systems.
+# The permits of a batch, a byte each, must fit into a pipe that is not read yet: 16 KiB on some systems.
 BATCH_RECORDS_MAX = 10_000
 BATCH_BYTES_MAX = 1 << 30
 BATCH_S_MAX = 10.0

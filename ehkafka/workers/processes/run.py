@@ -1,8 +1,8 @@
 """One run of a batch: from its sending to its end, or to the end of the child that runs it.
 
 On the thread that owns the child; it waits there for room, as a handler's thread does. Most runs are one
-write and one read. If a run takes too long, all its records but the running one are taken back: the claims
-tell which one runs, and give each of the others to one side only. Words are read after the claims were
+write and one read. If a run takes too long, all its records but the running one are taken back: the permits
+tell which one runs, and give each of the others to one side only. Words are read after the permits were
 counted, so the child has reported all about each record before the last one that it started.
 
 A record's outputs are put before its inbox shows that it has ended, so that each key's keep their order. A
@@ -141,7 +141,7 @@ class BatchRun:
         trace = None if error is None else error.__traceback__
         try:
             self._report(attempt, made, error)
-            waits = None if options.deferrals is None else options.deferrals.claims(attempt)
+            waits = None if options.deferrals is None else options.deferrals.awaits(attempt)
             if waits is not None:
                 self._failures.append((place, waits))
         except BaseException as raised:  # SystemExit and the like too: `Failures` stops the app for them

@@ -147,7 +147,7 @@ class ProcessWorkers(ThreadPool):
         if (link := worker.link) is None:
             return False
         with self.hub.locked(noted=False) as inboxes:
-            inbox.claims = link.claims
+            inbox.permits = link.permits
             inboxes.router.note(inbox)
             bytes_max = self.settings.batch_bytes_max
             entries = inbox.take(worker.batch_records, bytes_max, one_of_a_key=self.one_of_a_key)
@@ -217,7 +217,7 @@ class ProcessWorkers(ThreadPool):
         link, worker.link = worker.link, None
         if isinstance(inbox := worker.inbox, ChildInbox):
             with self.hub.locked(noted=False):
-                inbox.claims = None  # they are about to be closed
+                inbox.permits = None  # they are about to be closed
         if link is not None:
             link.close()
 

@@ -239,7 +239,7 @@ class InboxTasks:
                     if DEFERRED and deferrals is not None:
                         if received is not None:
                             received.keep_for_answer()
-                        decision = deferrals.claims(self._router.attempt_of(entry))
+                        decision = deferrals.awaits(self._router.attempt_of(entry))
                 except BaseException as error:  # SystemExit and the like too: `Failures` stops the app
                     if isinstance(error, GeneratorExit) and not self._loop.is_running():
                         raise  # this coroutine is thrown away with its loop: nothing was raised

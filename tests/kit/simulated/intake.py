@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ehkafka.intake.flow import FlowControl, FlowLimits
-from ehkafka.positions.log_book import LogBook
+from ehkafka.positions.log_states import LogStates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,9 +80,9 @@ class SimulatedIntake:
         return [_Owned(self.as_route, epoch) for epoch in self._member.owned.values()]
 
     @property
-    def logs(self) -> LogBook:
+    def logs(self) -> LogStates:
         """Where logs end: a member's broker does not tell."""
-        return LogBook()
+        return LogStates()
 
     def epochs(self) -> Iterator[Epoch]:
         """Return the current epochs."""

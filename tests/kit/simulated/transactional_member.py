@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from ehkafka.progress.commits import as_offset
+from ehkafka.progress.commit_transports import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.run.exactly_once import READ_BACK_S, SLACK_S

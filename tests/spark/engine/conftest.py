@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 import ehkafka
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.follow import Follower
-from ehkafka.spark.engine.group.ownership import Mark
+from ehkafka.spark.engine.group.ownership import RunTag
 from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.spark.engine.tasks.shipment import Shipment
@@ -291,16 +291,16 @@ def app_at(broker: EmbeddedBroker) -> Callable[..., ehkafka.App]:
 
 
 def without_facts(metadata: str) -> str:
-    """Return the mark in a commit's metadata as it is where no fact is known; else the metadata."""
-    mark = Mark.read(metadata)
-    return metadata if mark is None else mark.text
+    """Return the tag in a commit's metadata as it is where no fact is known; else the metadata."""
+    tag = RunTag.read(metadata)
+    return metadata if tag is None else tag.text
 
 
 @pytest.fixture
 def group_commits(broker: EmbeddedBroker) -> Iterator[Callable[..., dict[int, tuple[int, str]]]]:
     """Return what commits for the group from outside, or says what it has: offset and metadata.
 
-    A run's mark is returned without the facts of the log that stand next to it.
+    A run's tag is returned without the facts of the log that stand next to it.
     """
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
 

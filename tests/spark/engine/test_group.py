@@ -10,10 +10,10 @@ from confluent_kafka import KafkaError
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.progress.metadata import MOVED
-from ehkafka.spark.engine.group import commits
 from ehkafka.spark.engine.group import ownership as ownership_module
+from ehkafka.spark.engine.group import run_commits
 from ehkafka.spark.engine.group.group import give_back, reserve
-from ehkafka.spark.engine.group.ownership import Mark
+from ehkafka.spark.engine.group.ownership import RunTag
 from ehkafka.spark.source.offsets import StreamOffset
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ from tests.spark.engine.group_runs import PARTITIONS, Runs
 
 
 @pytest.mark.parametrize("reads", [0, 1])
-def test_a_broker_that_cannot_be_read_does_not_keep_marks(
+def test_a_broker_that_cannot_be_read_does_not_keep_tags(
     runs: Runs, broker: EmbeddedBroker, produced: Any, reads: int, metadata_room: Any
 ) -> None:
-    """What the broker gives back is read until it is known; where no mark is written none is kept."""
+    """What the broker gives back is read until it is known; where no tag is written none is kept."""
     produced(8)
     run = runs.open(connect_s=2.0)
     starts = run.begin()
@@ -38,7 +38,7 @@ def test_a_broker_that_cannot_be_read_does_not_keep_marks(
     run = runs.open()
     starts = run.begin()
     broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
-    assert not run.claim(starts).keeps_marks
+    assert not run.claim(starts).keeps_tags
 
 
 def test_the_last_commit_waits_for_a_slow_broker(
@@ -48,7 +48,7 @@ def test_the_last_commit_waits_for_a_slow_broker(
     produced(400)
     run = runs.begin()
     run.commits.note(StreamOffset({PARTITIONS[0]: 7}), {})
-    for module in (commits, ownership_module):
+    for module in (run_commits, ownership_module):
         monkeypatch.setattr(module, "CHECK_TIMEOUT_S", 0.2)
     broker.delay_next(ApiKey.OFFSET_FETCH, 1.0, times=100)
     assert run.commits.finish(20) == []
@@ -81,7 +81,7 @@ def test_no_client_is_closed_while_its_last_commit_has_no_answer(
 def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: Any, produced: Any) -> None:
     """A run that was killed keeps no other one from the group, and its late commit is not believed."""
     produced(400)
-    dead = Mark("dead-1-aa")
+    dead = RunTag("dead-1-aa")
     group_commits({0: (3, dead.text)})
     run = runs.begin()
     assert run.committed[PARTITIONS[0]].offset == 3
@@ -89,8 +89,8 @@ def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: A
     group_commits({0: (5, dead.text)})
     assert run.commits.finish(10) == []
     assert group_commits() == {
-        0: (7, Mark(run.run).text),
-        **dict.fromkeys((1, 2, 3), (0, Mark(run.run).text)),
+        0: (7, RunTag(run.run).text),
+        **dict.fromkeys((1, 2, 3), (0, RunTag(run.run).text)),
     }
 
 
@@ -110,7 +110,7 @@ def test_a_second_run_takes_the_group_and_ends_the_first(
 
     assert f"another run on Spark ({second.run})" in str(lab.wait_until(lost))
     assert first.commits.finish(5) == []
-    assert group_commits() == dict.fromkeys(range(4), (0, Mark(second.run).text))
+    assert group_commits() == dict.fromkeys(range(4), (0, RunTag(second.run).text))
     assert second.commits.lost() is None
 
 

@@ -13,7 +13,7 @@ from ehkafka.events import CommitFailed, ConnectionProblem, GroupReset, OffsetGa
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
 from ehkafka.run import resetting
-from ehkafka.spark.engine.group.ownership import Mark
+from ehkafka.spark.engine.group.ownership import RunTag
 from ehkafka.spark.source.offsets import StreamOffset
 from tests.kit.waiting import wait_until
 
@@ -25,7 +25,7 @@ from tests.spark.engine.group_runs import PARTITIONS, Runs
 
 @pytest.mark.parametrize(
     ("metadata", "who"),
-    [("", "a consumer"), (MOVED, "a consumer"), (Mark("c").text, r"another run on Spark \(c\)")],
+    [("", "a consumer"), (MOVED, "a consumer"), (RunTag("c").text, r"another run on Spark \(c\)")],
 )
 def test_what_is_committed_while_a_run_begins_is_not_overwritten(
     runs: Runs, group_commits: Any, produced: Any, metadata: str, who: str
@@ -61,9 +61,9 @@ def test_what_is_committed_while_the_first_commit_is_tried_again_is_not_overwrit
 
     run = runs.open()
     starts = run.begin()
-    between = {0: (0, Mark(run.run).text), 1: (0, "")}  # our own, whose answer was lost; and no change
+    between = {0: (0, RunTag(run.run).text), 1: (0, "")}  # our own, whose answer was lost; and no change
     monkeypatch.setattr(Committer, "commit_once", refused_once)
-    assert run.claim(starts).keeps_marks
+    assert run.claim(starts).keeps_tags
     assert run.commits.finish(10) == []
     run = runs.open()
     starts = run.begin()
@@ -174,30 +174,30 @@ def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
         return len(reported) == 2 and run.commits.problem is None
 
     lab.wait_until(is_committed)
-    assert group_commits()[3] == (5, Mark(run.run).text)
+    assert group_commits()[3] == (5, RunTag(run.run).text)
 
 
-def test_a_commit_whose_mark_is_refused_is_made_without(
+def test_a_commit_whose_tag_is_refused_is_made_without(
     runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any
 ) -> None:
     """A broker that takes no metadata prevents no run: offsets alone are compared then."""
     produced(8)
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     run = runs.open()
-    assert not run.claim(run.begin()).keeps_marks
+    assert not run.claim(run.begin()).keeps_tags
     run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
     assert run.commits.finish(10) == []
     assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
 
 
-def test_a_run_whose_mark_would_be_too_long_commits_without(
+def test_a_run_whose_tag_would_be_too_long_commits_without(
     runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, metadata_room: Any
 ) -> None:
     """Metadata for which there is no room is not even tried, in the first commit nor in the last."""
     produced(8)
     metadata_room(0)
     run = runs.open()
-    assert not run.claim(run.begin()).keeps_marks
+    assert not run.claim(run.begin()).keeps_tags
     run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
     assert run.commits.finish(10) == []
     assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
@@ -226,7 +226,7 @@ def test_what_was_finished_above_a_commit_is_not_passed_over_later(
     group_commits({0: (2, ranges or "")})
     run = runs.begin()
     assert run.commits.finish(10) == []
-    assert group_commits()[0] == (2, Mark(run.run).text)
+    assert group_commits()[0] == (2, RunTag(run.run).text)
 
 
 def test_a_run_goes_on_after_the_reset_of_its_name(

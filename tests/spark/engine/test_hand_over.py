@@ -12,12 +12,12 @@ from ehkafka.progress.metadata import MOVED
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.failures import as_reported, as_text, failure_of
 from ehkafka.spark.engine.group.hand_over import CheckpointState, Whose, check_hand_over
-from ehkafka.spark.engine.group.ownership import Commit, Mark
+from ehkafka.spark.engine.group.ownership import Commit, RunTag
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 STANDING = CheckpointState({P0: 200, P1: 90}, ({P0: 0, P1: 0}, {P0: 100, P1: 50}, {P0: 200, P1: 90}))
 WHOSE = Whose("/c", "g", "ab12")
-OURS = Mark("run-1", "ab12").text
+OURS = RunTag("run-1", "ab12").text
 
 
 def committed(at0: int, at1: int, metadata: str = OURS) -> dict[TopicPartition, Commit]:
@@ -27,7 +27,7 @@ def committed(at0: int, at1: int, metadata: str = OURS) -> dict[TopicPartition, 
 
 def test_equal_positions_go_on() -> None:
     """After a graceful stop both say the same, whichever client has committed, and nothing is to be fixed."""
-    for metadata in (OURS, "", MOVED, Mark("run-2", "other").text):
+    for metadata in (OURS, "", MOVED, RunTag("run-2", "other").text):
         assert check_hand_over(WHOSE, STANDING, committed(200, 90, metadata)) == {}
 
 
@@ -55,7 +55,7 @@ def test_a_group_ahead_is_refused_and_both_are_named() -> None:
 
 def test_a_run_over_another_checkpoint_is_named() -> None:
     """Spark itself may have moved the group on, from another folder or from none."""
-    other = Mark("host-2-bb", "cd34").text
+    other = RunTag("host-2-bb", "cd34").text
     with pytest.raises(ConfigurationError, match=r"run on Spark \(host-2-bb\) has handled records"):
         check_hand_over(WHOSE, STANDING, committed(230, 95, other))
     with pytest.raises(ConfigurationError, match=r"run on Spark \(host-2-bb\) has moved"):
@@ -72,16 +72,16 @@ def test_a_group_that_stands_where_no_batch_ended_is_refused() -> None:
 
 @pytest.mark.parametrize("metadata", [MOVED, "", "of another tool"])
 def test_a_rewind_to_the_end_of_a_batch_is_refused_too(metadata: str) -> None:
-    """A commit without our mark is no late one, whatever tool has made it and wherever it stands."""
+    """A commit without our tag is no late one, whatever tool has made it and wherever it stands."""
     with pytest.raises(
         ConfigurationError, match=r"t\[0\]: checkpoint 200, group 0.*another client has moved"
     ):
         check_hand_over(WHOSE, STANDING, committed(0, 0, metadata))
 
 
-def test_where_marks_are_not_kept_the_ends_of_batches_tell() -> None:
-    """A broker that does not give our marks back leaves the offsets to compare."""
-    whose = replace(WHOSE, keeps_marks=False)
+def test_where_tags_are_not_kept_the_ends_of_batches_tell() -> None:
+    """A broker that does not give our tags back leaves the offsets to compare."""
+    whose = replace(WHOSE, keeps_tags=False)
     assert check_hand_over(whose, STANDING, committed(100, 50, "")) == {P0: 200, P1: 90}
     for at, metadata in ((150, ""), (100, MOVED)):
         with pytest.raises(ConfigurationError, match="another client has moved"):

@@ -1,4 +1,4 @@
-"""Whose a group's commits are: marks, and what follows of what the broker returns."""
+"""Whose a group's commits are: tags, and what follows of what the broker returns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ehkafka.errors import GroupInUseError
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.metadata import MOVED, CommitMetadata, LogFacts, decode
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Mark
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, RunTag
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-OURS, BEFORE, THEIRS = Mark("host.example-1-aa", "c1"), Mark("before-1-cc"), Mark("other-2-bb")
+OURS, BEFORE, THEIRS = RunTag("host.example-1-aa", "c1"), RunTag("before-1-cc"), RunTag("other-2-bb")
 STORED = {P0: Position(1, 10, metadata=OURS.text), P1: Position(1, 20, metadata=OURS.text)}
 FACTS = LogFacts(8, bytes(range(16)), (7, 1_790_000_000_000), "june")
 
@@ -55,17 +55,17 @@ def group() -> Group:
     return Group()
 
 
-def test_a_mark_is_read_back() -> None:
-    """A run's name may have dots and dashes; what is no mark is none, and no text of ranges is one."""
-    for mark in (OURS, THEIRS):
-        assert Mark.read(mark.text) == mark
-        assert decode(mark.text, 10) == CommitMetadata(drops_ranges=True)
-        text = mark.text_with(10, FACTS, 1_000)
-        assert Mark.read(text) == mark
+def test_a_tag_is_read_back() -> None:
+    """A run's name may have dots and dashes; what is no tag is none, and no text of ranges is one."""
+    for tag in (OURS, THEIRS):
+        assert RunTag.read(tag.text) == tag
+        assert decode(tag.text, 10) == CommitMetadata(drops_ranges=True)
+        text = tag.text_with(10, FACTS, 1_000)
+        assert RunTag.read(text) == tag
         assert decode(text, 10) == CommitMetadata(FACTS, drops_ranges=True)
-        assert mark.text_with(10, FACTS, len(mark.text)) == mark.text
+        assert tag.text_with(10, FACTS, len(tag.text)) == tag.text
     for text in ("", MOVED, "ehk2.spark.", "ehk2.spark.-.c1", "ehk2.spark.-..run", "x", None):
-        assert Mark.read(text) is None
+        assert RunTag.read(text) is None
 
 
 def test_our_commits_are_ours(group: Group) -> None:
@@ -102,9 +102,9 @@ def test_a_group_that_was_moved_ends_the_run(group: Group, commit: Commit, who: 
         raise group.watch.lost or AssertionError
 
 
-def test_without_marks_offsets_alone_are_compared(group: Group) -> None:
-    """Where the broker does not give marks back, what was acknowledged and what was sent are both ours."""
-    group.watch.keeps_marks = False
+def test_without_tags_offsets_alone_are_compared(group: Group) -> None:
+    """Where the broker does not give tags back, what was acknowledged and what was sent are both ours."""
+    group.watch.keeps_tags = False
     wanted = {P0: Position(1, 14), P1: Position(1, 20)}
     group.commits = {P0: Commit(14, "ehk2.sp"), P1: Commit(20, "?")}
     assert group.check(wanted) == set()
@@ -139,7 +139,7 @@ def test_a_commit_that_takes_nothing_away_keeps_no_run_from_beginning(group: Gro
     [Commit(11, ""), Commit(9, MOVED), Commit(10, ""), Commit(12, THEIRS.text), Commit(-1001, "")],
 )
 def test_a_commit_since_the_look_ends_the_start(group: Group, commit: Commit) -> None:
-    """Any other one, ahead or behind, and the mark of a run that has just begun."""
+    """Any other one, ahead or behind, and the tag of a run that has just begun."""
     group.commits[P0] = commit
     with pytest.raises(GroupInUseError, match=r"began \(t\[0\]: 10, now (\d+|none)\)"):
         group.begin({P0: Commit(10, "ehk2.abc")})

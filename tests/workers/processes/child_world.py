@@ -1,6 +1,6 @@
 """A random world of `tests.lanes.inbox_world` whose consumers are child processes, in steps.
 
-The child takes claims and ends records at any time, also between two steps of the core; its thread, which
+The child takes permits and ends records at any time, also between two steps of the core; its thread, which
 needs the lock, takes batches, reads words and hands in. Children die amid their records.
 """
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry, Inbox
 
 
-class PlayedClaims:
-    """The claims on a batch's records."""
+class PlayedPermits:
+    """The permits on a batch's records."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -42,8 +42,8 @@ class ChildConsumer:
     def __init__(self, world: World, inbox: Inbox) -> None:
         assert isinstance(inbox, ChildInbox)
         self.world, self.inbox = world, inbox
-        self.claims = PlayedClaims()
-        inbox.claims = self.claims  # type: ignore[assignment]
+        self.permits = PlayedPermits()
+        inbox.permits = self.permits  # type: ignore[assignment]
         self.leaves = self.lists = self.is_dead = False
         # The child's: its batch and the place it has come to, the record that runs, places of what failed.
         self.batch: list[Entry] = []
@@ -88,10 +88,10 @@ class ChildConsumer:
                 self.is_done = name in [world.name(one) for one in self.batch[self.place :]]
             else:
                 world.ends(entry)
-        elif self.place == len(self.batch) or not self.claims.left():
+        elif self.place == len(self.batch) or not self.permits.left():
             self.is_done = True
         else:
-            self.claims.take()
+            self.permits.take()
             self.entry = self.batch[self.place]
             self.place += 1
             world.starts(self.entry)
@@ -119,7 +119,7 @@ class ChildConsumer:
                 world.rests(self, has_lock=True)
 
     def _hand_in(self) -> None:
-        """Take what has ended, as `BatchRun` does: claims first, words second."""
+        """Take what has ended, as `BatchRun` does: permits first, words second."""
         world, inbox, is_over = self.world, self.inbox, self.is_done or self.is_dead
         if is_over or world.r.random() < 0.2:
             inbox.withdraw()

@@ -63,13 +63,13 @@ class Posts:
         """Return the call of a record."""
         return self._calls[message.offset()]
 
-    def claims(self, attempt: Any) -> Any:
+    def awaits(self, attempt: Any) -> Any:
         """Return how its record waits."""
         return HoldHead("waits") if attempt.message.offset() in self.awaited else None
 
 
 class PlayedChild:
-    """Stands for a link to a child: what it says at each look, and how many claims it leaves."""
+    """Stands for a link to a child: what it says at each look, and how many permits it leaves."""
 
     pid = 7
 
@@ -92,16 +92,16 @@ class PlayedChild:
         return words
 
     def offer(self, _records: int) -> None:
-        """Take the claims on a batch: what the child leaves of them is given."""
+        """Take the permits on a batch: what the child leaves of them is given."""
 
     def left(self) -> int:
-        """Return how many claims are left."""
+        """Return how many permits are left."""
         return self._leaves
 
     def take(self, _records: int = 1) -> int:
         """Give them back."""
         if self._leaves:
-            self.steps.append("claims")
+            self.steps.append("permits")
         found, self._leaves = self._leaves, 0
         return found
 
@@ -149,7 +149,7 @@ class Played:
     def run(self, child: PlayedChild, records_max: int = 100) -> tuple[int, float]:
         """Give the child what waits; a batch that is looked at has always taken too long."""
         with self.hub.locked():
-            self.inbox.claims = child  # type: ignore[assignment]
+            self.inbox.permits = child  # type: ignore[assignment]
             entries = self.inbox.take(records_max, 1 << 20, one_of_a_key=False)
         return BatchRun(self, child, self.inbox, entries).run()  # type: ignore[arg-type]
 

@@ -50,7 +50,7 @@ def test_random_histories() -> None:
 
 GUARDS = r"""
 ChildInbox.withdraw: what a child has not started stays with it
-    0 if self.claims is None else self.claims.take(len(shown)) -> 0
+    0 if self.permits is None else self.permits.take(len(shown)) -> 0
 ChildInbox.withdraw: what comes back is in the wrong order
     appendleft -> append
 ChildInbox.take: a batch's keys are dead but for the last

@@ -1,4 +1,4 @@
-"""The rules of order between a child's words, its claims, what it sends and its parent's inbox.
+"""The rules of order between a child's words, its permits, what it sends and its parent's inbox.
 
 Each rule has a mutant that takes its guard out and breaks the order.
 """
@@ -121,11 +121,11 @@ def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> 
     assert again.held() == [[0, 1]]
 
 
-# -- between claims and words --------------------------------------------------------------------------------
+# -- between permits and words -------------------------------------------------------------------------------
 
 
-def test_outputs_are_read_after_the_claims_were_counted() -> None:
-    """What counts as finished by its claim alone has been looked for in the pipe."""
+def test_outputs_are_read_after_the_permits_were_counted() -> None:
+    """What counts as finished by its permit alone has been looked for in the pipe."""
     one = Played("a0 b1 c2")
     one.run(PlayedChild([[], [sent(0)], [sent(1), done(2)]], leaves=1))
     assert one.posts.sent == [(0, "0"), (1, "1")]
@@ -148,7 +148,7 @@ def test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records
     one = Played("a0 b1 c2")
     played = PlayedChild([[sent(0)], [], [sent(1)], [done(2)]], leaves=1)
     one.run(played)
-    assert played.steps == ["wait", "claims", "read", "wait", "wait"]
+    assert played.steps == ["wait", "permits", "read", "wait", "wait"]
 
 
 def test_what_was_taken_back_comes_again_in_order() -> None:
@@ -208,17 +208,17 @@ def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
 
 
 class Reports:
-    """Stands for claims and answers of a child: what happened, in its order."""
+    """Stands for permits and answers of a child: what happened, in its order."""
 
-    def __init__(self, claims: int) -> None:
-        self.claims = claims
+    def __init__(self, permits: int) -> None:
+        self.permits = permits
         self.words: list[str] = []
 
     def take(self) -> bool:
-        """Give a claim."""
-        self.words.append("claim")
-        self.claims -= 1
-        return self.claims >= 0
+        """Give a permit."""
+        self.words.append("permit")
+        self.permits -= 1
+        return self.permits >= 0
 
     def send(self, kind: str, number: int, *values: Any) -> None:
         """Take a word."""
@@ -244,7 +244,7 @@ def reported(
     followed: tuple[int, ...] = (),
     is_taken_back: bool = False,
 ) -> str:
-    """Run a batch as a child does, perhaps without the last record's claim; return what the parent hears."""
+    """Run a batch as a child does, perhaps without the last record's permit; return what the parent hears."""
     fields = ("t", 0, 0, b"k", b"v", None, (1, 0), None, 1)
     seen = Reports(records - 1 if is_taken_back else records)
     child.Caller(seen, invoke, OneEach()).run([fields] * records, followed, seen)  # type: ignore[arg-type]
@@ -257,19 +257,19 @@ def fail(_message: Any, _attempt: int) -> None:
 
 
 def test_what_a_record_sends_is_reported_before_the_next_one_starts() -> None:
-    """So who finds a claim gone finds in the pipe what all records before it have sent."""
-    assert reported() == "claim, ended 0, claim, ended 1, done 2"
-    assert reported(records=3, is_taken_back=True) == "claim, ended 0, claim, ended 1, claim, done 2"
+    """So who finds a permit gone finds in the pipe what all records before it have sent."""
+    assert reported() == "permit, ended 0, permit, ended 1, done 2"
+    assert reported(records=3, is_taken_back=True) == "permit, ended 0, permit, ended 1, permit, done 2"
 
 
 def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> None:
     """One word, so that none of the two is ever known without the other."""
-    assert reported(fail) == "claim, failed 0, claim, failed 1, done 2"
+    assert reported(fail) == "permit, failed 0, permit, failed 1, done 2"
 
 
 def test_nothing_is_run_behind_a_failure_where_its_key_has_more() -> None:
     """Its parent takes the rest back."""
-    assert reported(fail, followed=(0,)) == "claim, failed 0, done 1"
+    assert reported(fail, followed=(0,)) == "permit, failed 0, done 1"
 
 
 # -- the inbox ---------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def shown(*, moved: bool) -> bool:
     one = Played("a0 b1")
     played = PlayedChild([], leaves=2)
     with one.hub.locked():
-        one.inbox.claims = played  # type: ignore[assignment]
+        one.inbox.permits = played  # type: ignore[assignment]
         one.inbox.take(9, 1 << 20, one_of_a_key=False)
     with one.hub.locked():
         head = one.inbox.head
@@ -290,7 +290,7 @@ def shown(*, moved: bool) -> bool:
 
 
 def test_a_look_sees_that_a_child_gets_on() -> None:
-    """By its claims, long before its batch has ended: else it would count as one that hangs."""
+    """By its permits, long before its batch has ended: else it would count as one that hangs."""
     assert shown(moved=True)
     assert not shown(moved=False)
 
@@ -307,7 +307,7 @@ def test_a_batch_has_its_limits() -> None:
 def limited(inbox: ChildInbox, records_max: int, bytes_max: int, *, one_of_a_key: bool = False) -> int:
     """Return how many records a batch gets, and put them back."""
     number = len(inbox.take(records_max, bytes_max, one_of_a_key=one_of_a_key))
-    inbox.claims = PlayedChild([], leaves=number)  # type: ignore[assignment]
+    inbox.permits = PlayedChild([], leaves=number)  # type: ignore[assignment]
     for entry in inbox.take_back():
         inbox.append(entry)
     inbox.head = None
@@ -320,7 +320,7 @@ def test_a_rate_limits_tokens_come_back_with_the_records() -> None:
     one.inbox.pace = Pace(32.0, lambda: 0.0)  # four at once
     with one.hub.locked():
         entries = one.inbox.take(9, 1 << 20, one_of_a_key=False)
-        one.inbox.claims = PlayedChild([], leaves=2)  # type: ignore[assignment]
+        one.inbox.permits = PlayedChild([], leaves=2)  # type: ignore[assignment]
         assert (len(entries), one.inbox.pace.tokens) == (4, 0)
         one.inbox.take_back()
     assert one.inbox.pace.tokens == 2
@@ -366,16 +366,16 @@ GUARDS = r"""
 BatchRun._end: a record ends before its outputs are taken
     self._ended += 1 -> self._ended += 1; self._hand_in()
     by test_a_record_ends_once_its_outputs_are_taken
-BatchRun.run: outputs are read before the claims are counted
+BatchRun.run: outputs are read before the permits are counted
     words += link.receive(0.0) -> later = link.receive(0.0); link.says[0][:0] = later
-    by test_outputs_are_read_after_the_claims_were_counted
+    by test_outputs_are_read_after_the_permits_were_counted
 BatchRun.run: a batch is taken back only while no word comes
     (not words or time.monotonic() >= self._check_s) -> not words
     by test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records
 BatchRun._take: a wait for room is the running record's
     self._since_s += self._pool.now_s() - began_s -> pass
     by test_a_wait_for_room_is_not_charged_to_the_record_that_runs
-Caller._call: the next claim is taken before outputs are reported
+Caller._call: the next permit is taken before outputs are reported
     self._parent.send(wire.ENDED -> self._parent.take(); self._parent.send(wire.ENDED
     by test_what_a_record_sends_is_reported_before_the_next_one_starts
 """

@@ -1,4 +1,4 @@
-"""Words between a process and its child are whole, whichever threads send; a claim has one taker."""
+"""Words between a process and its child are whole, whichever threads send; a permit has one taker."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_what_a_process_had_said_before_its_end_is_received() -> None:
 
 
 def test_all_that_is_there_is_received_at_once() -> None:
-    """Who has counted claims counts on it: a record before the last that was started has said all."""
+    """Who has counted permits counts on it: a record before the last that was started has said all."""
     mine, its = socket.socketpair()
     with mine, its:
         child, parents = wire.Wire(its), wire.Wire(mine)
@@ -163,16 +163,16 @@ def pieces(body: bytes) -> Iterator[bytes]:
     yield body[1_000:]
 
 
-def test_a_claim_belongs_to_one_side_only() -> None:
+def test_a_permit_belongs_to_one_side_only() -> None:
     """What the child took cannot be taken back, what came back cannot be taken."""
     ends = os.pipe()
     os.set_blocking(ends[0], False)
-    claims = wire.Claims(*ends)
-    claims.offer(5)
-    assert [claims.take(), claims.take()] == [1, 1]
-    assert claims.left() == 3
-    assert claims.take(9) == 3
-    assert claims.take() == 0
-    assert claims.left() == 0
+    permits = wire.Permits(*ends)
+    permits.offer(5)
+    assert [permits.take(), permits.take()] == [1, 1]
+    assert permits.left() == 3
+    assert permits.take(9) == 3
+    assert permits.take() == 0
+    assert permits.left() == 0
     for fd in ends:
         os.close(fd)

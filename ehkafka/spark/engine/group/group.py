@@ -23,7 +23,7 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.members import members_of
 from ehkafka.positions.without_commit import refuse_waiting
-from ehkafka.progress.commits import OutsideCommits
+from ehkafka.progress.commit_transports import OutsideCommits
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.records import TopicPartition
@@ -35,8 +35,8 @@ from ehkafka.run.options import AppOptions
 from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
 from ehkafka.spark.engine.group.begins import disproved, in_new_logs, inside_the_logs, logs_of, offsets_of
-from ehkafka.spark.engine.group.commits import RunCommits, in_use, with_step
-from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Mark
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, RunTag
+from ehkafka.spark.engine.group.run_commits import RunCommits, in_use, with_step
 from ehkafka.wording import counted
 from ehkafka.wording.line import names
 
@@ -66,7 +66,7 @@ class Claimed(NamedTuple):
     """Where the query begins, and whether the broker keeps the metadata of commits."""
 
     starts: dict[TopicPartition, int]
-    keeps_marks: bool
+    keeps_tags: bool
 
 
 class Group:
@@ -78,7 +78,7 @@ class Group:
         self._bus = bus
         self._fail = fail
         self.name = app.settings.group
-        # For errors, and in the marks in its commits.
+        # For errors, and in the tags in its commits.
         self.run = run_name()
         # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
         self._identity = LogIdentity(app, bus, on_death=lambda _error: None)
@@ -192,17 +192,17 @@ class Group:
         `on_out_of_range`, `EndpointError`.
         """
         starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
-        mark = Mark(self.run, checkpoint)
-        found = [Mark.read(commit.metadata) for commit in self.committed.values()]
+        tag = RunTag(self.run, checkpoint)
+        found = [RunTag.read(commit.metadata) for commit in self.committed.values()]
         before = {one.run for one in found if one is not None}
-        ownership = GroupWatch(mark, before, self._whose, self._bus.emit)
+        ownership = GroupWatch(tag, before, self._whose, self._bus.emit)
         bytes_max = metadata_bytes_max(is_event_hubs=self._app.endpoint.is_event_hubs)
         self._commits = RunCommits(
             self._context, self._opened, ownership, whose=self._whose, bytes_max=bytes_max
         )
         connect_s = self._app.settings.connect_s
-        keeps_marks = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
-        return Claimed(starts, keeps_marks)
+        keeps_tags = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
+        return Claimed(starts, keeps_tags)
 
     @property
     def commits(self) -> RunCommits:

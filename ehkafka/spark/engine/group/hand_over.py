@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.group.ownership import Mark
+from ehkafka.spark.engine.group.ownership import RunTag
 from ehkafka.wording import ended
 from ehkafka.wording.line import names
 
@@ -40,12 +40,12 @@ class CheckpointState:
 
 @dataclass(frozen=True, slots=True)
 class Whose:
-    """What a checkpoint is called: its folder, its group, its own name; whether commits keep marks of it."""
+    """What a checkpoint is called: its folder, its group, its own name; whether commits keep tags of it."""
 
     where: str
     group: str
     checkpoint: str
-    keeps_marks: bool = True
+    keeps_tags: bool = True
 
 
 def check_hand_over(
@@ -74,14 +74,14 @@ def _is_ours(partition: TopicPartition, commit: Commit, standing: CheckpointStat
     finished = standing.finished.get(partition)
     if finished is not None and commit.offset >= finished:
         return commit.offset == finished
-    mark = Mark.read(commit.metadata)
-    if mark is not None:
-        return mark.checkpoint == whose.checkpoint
+    tag = RunTag.read(commit.metadata)
+    if tag is not None:
+        return tag.checkpoint == whose.checkpoint
     if finished is None:  # a new partition: the query begins with its log
         return commit.offset == 0
-    # Without marks only this is known: a late commit stands where a batch ended.
+    # Without tags only this is known: a late commit stands where a batch ended.
     is_an_end = any(ends.get(partition) == commit.offset for ends in standing.ends)
-    return is_an_end and not (whose.keeps_marks or commit.metadata)
+    return is_an_end and not (whose.keeps_tags or commit.metadata)
 
 
 def _described(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPartition, Commit]) -> str:
@@ -98,8 +98,8 @@ def _described(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPart
 
 
 def _why(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPartition, Commit]) -> str:
-    marks = (Mark.read(commit.metadata) for commit in moved.values())
-    others = sorted({mark.run for mark in marks if mark is not None and mark.checkpoint != whose.checkpoint})
+    tags = (RunTag.read(commit.metadata) for commit in moved.values())
+    others = sorted({tag.run for tag in tags if tag is not None and tag.checkpoint != whose.checkpoint})
     who = f"another run on Spark ({others[0]})" if others else "a consumer"
     if all(commit.offset > standing.finished.get(partition, 0) for partition, commit in moved.items()):
         return f"{who} has handled records in between, and they would be handled again"

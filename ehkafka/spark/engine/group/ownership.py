@@ -1,9 +1,9 @@
-"""Whether a group's commits are still those of the run that has it, by the mark in the text of each.
+"""Whether a group's commits are still those of the run that has it, by the tag in the text of each.
 
 Kafka takes commits from outside of a group from any client, and none fails because another client has
 committed. So a run reads the group's commits before its first one, before each later one and once a second,
 and ends where one of them is not its own: the run that began last has the group. On the driver:
-`refuse_moved` and `learn_marks` in the thread that starts the query, `check` in the one that follows it. It
+`refuse_moved` and `learn_tags` in the thread that starts the query, `check` in the one that follows it. It
 asks the broker for a bounded time and commits nothing itself.
 """
 
@@ -42,10 +42,10 @@ CHECK_AGAIN_S = 0.25
 _NONE = "-"
 
 
-class Mark(NamedTuple):
+class RunTag(NamedTuple):
     """A run's name; the name of its checkpoint, empty without one.
 
-    Consumers read a mark as "nothing is finished above this commit". The facts of the log and the group stand
+    Consumers read a tag as "nothing is finished above this commit". The facts of the log and the group stand
     before it and are carried on as every commit carries them.
     """
 
@@ -58,13 +58,13 @@ class Mark(NamedTuple):
         return f"{ON_SPARK}{NO_WORD}.{self._words}"
 
     def text_with(self, next_offset: int, facts: LogFacts, bytes_max: int) -> str:
-        """Return what is committed with `next_offset`: the mark, and as many facts as fit with it."""
+        """Return what is committed with `next_offset`: the tag, and as many facts as fit with it."""
         room_bytes = bytes_max - len(ON_SPARK) - 1 - len(self._words)
         return f"{ON_SPARK}{facts_word(next_offset, facts, room_bytes)}.{self._words}"
 
     @classmethod
     def read(cls, text: str | None) -> Self | None:
-        """Return the mark that a commit carries; None for anything else."""
+        """Return the tag that a commit carries; None for anything else."""
         if text is None or not text.startswith(ON_SPARK):
             return None
         # A run's name may have dots of its own.
@@ -88,15 +88,17 @@ class Commit(NamedTuple):
 class GroupWatch:
     """What a run knows of its group's commits. One thread at a time."""
 
-    def __init__(self, mark: Mark, found: Collection[str], group: str, emit: Callable[[Event], None]) -> None:
-        """`found` are the names of runs whose marks stood there before; `group` names it for people."""
-        self.mark = mark
+    def __init__(
+        self, tag: RunTag, found: Collection[str], group: str, emit: Callable[[Event], None]
+    ) -> None:
+        """`found` are the names of runs whose tags stood there before; `group` names it for people."""
+        self.tag = tag
         self._before = found
         self._group = group
         self._emit = emit
         self._checked_s = float("-inf")
-        # Whether the broker gives marks back as they were written. Else offsets alone are compared.
-        self.keeps_marks = True
+        # Whether the broker gives tags back as they were written. Else offsets alone are compared.
+        self.keeps_tags = True
         # How long the next look may take.
         self.timeout_s = CHECK_TIMEOUT_S
         # Set once: the group was moved, and nothing is committed any more.
@@ -111,7 +113,7 @@ class GroupWatch:
     ) -> bool | None:
         """Raise `GroupInUseError` where the group was moved since `before` was read; None: no answer.
 
-        A commit without a mark where the run begins is not overwritten by what the run commits.
+        A commit without a tag where the run begins is not overwritten by what the run commits.
         """
         now = self._read(consumer, list(starts), self.timeout_s)
         if now is None:
@@ -125,22 +127,22 @@ class GroupWatch:
             raise self._moved(moved, {p: one.offset for p, one in before.items() if one.offset >= 0}, "began")
         return True
 
-    def learn_marks(self, consumer: Consumer, ledger: CommitLedger, wanted: Positions) -> bool | None:
-        """Find out from the first commit whether the broker gives marks back; None: it did not answer."""
+    def learn_tags(self, consumer: Consumer, ledger: CommitLedger, wanted: Positions) -> bool | None:
+        """Find out from the first commit whether the broker gives tags back; None: it did not answer."""
         stored = _stored(ledger, wanted)
         # Else they are too long, or were refused.
-        self.keeps_marks = any(position.metadata for position in stored.values())
-        if not self.keeps_marks:
+        self.keeps_tags = any(position.metadata for position in stored.values())
+        if not self.keeps_tags:
             return False
         found = self._read(consumer, list(stored), self.timeout_s)
         if found is None:
             return None
-        self.keeps_marks = all(
-            Mark.read(commit.metadata) is not None
+        self.keeps_tags = all(
+            RunTag.read(commit.metadata) is not None
             for partition, commit in found.items()
             if commit.offset == stored[partition].next_offset
         )
-        return self.keeps_marks
+        return self.keeps_tags
 
     def check(
         self,
@@ -172,24 +174,24 @@ class GroupWatch:
     def _stood_there(self, commit: Commit, before: Commit | None, start: int) -> bool:
         if commit == before or (before is None and commit.offset < 0):
             return True
-        mark = Mark.read(commit.metadata)
+        tag = RunTag.read(commit.metadata)
         # Of our own a first commit may have been stored whose answer was lost.
-        return commit.offset == start if mark is None else mark.run == self.mark.run
+        return commit.offset == start if tag is None else tag.run == self.tag.run
 
     def _is_late(self, commit: Commit, stored: Position) -> bool:
         """Tell whether a commit has expired, is an older one of ours, or a late one of a run before ours."""
-        mark = Mark.read(commit.metadata)
-        if commit.offset < 0 or mark is None:
+        tag = RunTag.read(commit.metadata)
+        if commit.offset < 0 or tag is None:
             return commit.offset < 0
-        if mark.run == self.mark.run:
+        if tag.run == self.tag.run:
             return commit.offset != stored.next_offset
-        return mark.run in self._before
+        return tag.run in self._before
 
     def _is_ours(self, commit: Commit, stored: Position, wanted: Position) -> bool:
-        mark = Mark.read(commit.metadata)
-        if mark is not None:
-            return mark.run == self.mark.run
-        if self.keeps_marks:
+        tag = RunTag.read(commit.metadata)
+        if tag is not None:
+            return tag.run == self.tag.run
+        if self.keeps_tags:
             return commit.offset == stored.next_offset and not commit.metadata
         # An answer may have been lost.
         return stored.next_offset <= commit.offset <= wanted.next_offset
@@ -214,15 +216,15 @@ class GroupWatch:
     def _moved(
         self, moved: Mapping[TopicPartition, Commit], before: Mapping[TopicPartition, int], when: str
     ) -> GroupInUseError:
-        marks = [Mark.read(commit.metadata) for commit in moved.values()]
-        runs = sorted({mark.run for mark in marks if mark is not None})
+        tags = [RunTag.read(commit.metadata) for commit in moved.values()]
+        runs = sorted({tag.run for tag in tags if tag is not None})
         who = f"another run on Spark ({runs[0]})" if runs else "a consumer, ehkafka offsets reset or a tool"
         shown = names(
             f"{one}: {before.get(one, 'none')}, now {moved[one].offset if moved[one].offset >= 0 else 'none'}"
             for one in sorted(moved)
         )
         return GroupInUseError(
-            f"{self._group} was moved by {who} while this run, {self.mark.run}, {when} ({shown}). This run "
+            f"{self._group} was moved by {who} while this run, {self.tag.run}, {when} ({shown}). This run "
             "ends and commits nothing over it: two runs would handle every record twice. Make sure that "
             "nothing else uses the group, and start again to continue where the group stands; over a "
             "checkpoint that stands elsewhere, with new_checkpoint=True or --new-checkpoint."

@@ -27,7 +27,7 @@ class KnownLog(NamedTuple):
     at_s: float
 
 
-class LogBook:
+class LogStates:
     """The logs of the partitions that are ours."""
 
     def __init__(self) -> None:

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.consumer.marks import Marks as Delivered
-from ehkafka.lanes import marks as room
+from ehkafka.lanes import received_batches as room
 from ehkafka.records import TopicPartition
 from tests.kit.inbox_bench import InboxBench
 
-MARKS_MAX = 1_000
+BATCHES_MAX = 1_000
 
 
 def _held_bench() -> InboxBench:
@@ -24,20 +24,20 @@ def _held_bench() -> InboxBench:
 
 
 def test_batches_behind_one_record_are_not_remembered_one_by_one() -> None:
-    """5 000 batches behind a record that runs leave 1 000 marks at most, and each offset has one."""
+    """5 000 batches behind a record that runs leave 1 000 entries at most, and each offset is in one."""
     bench = _held_bench()
     (epoch,) = bench.inboxes.router.epochs.values()
     for offset in range(1, 5_001):
         bench.now_s = offset / 100
         bench.receive(epoch, f"b{offset}", leader_epoch=1)
         bench.work()
-    assert len(epoch.received.marks) <= MARKS_MAX
+    assert len(epoch.received.batches) <= BATCHES_MAX
     for offset in range(5_001):
-        mark = epoch.received.marks.at(offset)
+        mark = epoch.received.batches.at(offset)
         assert mark is not None
         age_s, known_s = bench.now_s - offset / 100, bench.now_s - mark.received_at_s
         assert age_s - 1e-9 <= known_s <= age_s * (1 + 1 / 32) + 1e-9, "a record looks older than it is"
-    assert epoch.received.marks.at(5_001) is None
+    assert epoch.received.batches.at(5_001) is None
 
 
 @given(
@@ -45,9 +45,9 @@ def test_batches_behind_one_record_are_not_remembered_one_by_one() -> None:
     st.integers(4, 20),
 )
 def test_any_history_keeps_epochs_and_order(steps: list[tuple[float, int, int]], most: int) -> None:
-    """Whatever comes when and in which epoch: bounded, ascending, each offset in a mark of its epoch."""
+    """Whatever comes when and in which epoch: bounded, ascending, each offset in a batch of its epoch."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(room, "MARKS_MAX", most)
+        patch.setattr(room, "BATCHES_MAX", most)
         kept, now_s, offset = room.ReceivedBatches(), 0.0, 0
         came: dict[int, tuple[float, int | None]] = {}
         for wait_s, records, epoch in steps:
@@ -56,14 +56,14 @@ def test_any_history_keeps_epochs_and_order(steps: list[tuple[float, int, int]],
             offset += records
             kept.add(room.ReceivedBatch(offset - 1, now_s, epoch or None, offset - 1))
         assert len(kept) <= most
-        ends = [mark.last_offset for mark in kept]
+        ends = [batch.last_offset for batch in kept]
         assert ends == sorted(set(ends))
         for number, (at_s, its) in came.items():
-            mark = kept.at(number)
-            assert mark is not None
-            assert mark.received_at_s <= at_s
-            assert mark.leader_epoch in {its, None}
-            assert mark.timestamp_ms == mark.last_offset
+            batch = kept.at(number)
+            assert batch is not None
+            assert batch.received_at_s <= at_s
+            assert batch.leader_epoch in {its, None}
+            assert batch.timestamp_ms == batch.last_offset
 
 
 class _Idle:
@@ -83,7 +83,7 @@ def test_the_drop_in_remembers_no_entry_for_each_record() -> None:
         if offset:
             delivered.mark(TopicPartition("t", 0), offset)
     epoch = delivered._partitions[TopicPartition("t", 0)].epoch
-    assert len(epoch.received.marks) <= MARKS_MAX
+    assert len(epoch.received.batches) <= BATCHES_MAX
     assert delivered.unmarked_records == 1
     position = delivered.position(TopicPartition("t", 0))
     assert position is not None

@@ -13,7 +13,7 @@ from ehkafka.checks.group import NOT_YET
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, GroupInUseError
 from ehkafka.offsets.group import LIVE
-from ehkafka.progress.commits import CommitError, classify
+from ehkafka.progress.commit_transports import CommitError, classify
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN
 from ehkafka.spark.engine.group.ownership import CHECK_TIMEOUT_S
@@ -38,7 +38,7 @@ AGAIN_S = 0.2
 
 
 class RunCommits:
-    """What a run has committed and is to commit. Without marks where they would be too long."""
+    """What a run has committed and is to commit. Without tags where they would be too long."""
 
     def __init__(
         self, context: IntakeContext, consumer: Consumer, ownership: GroupWatch, *, whose: str, bytes_max: int
@@ -72,7 +72,7 @@ class RunCommits:
             self._begin_epoch(partition, position, offset)
         self._commit_first(found, timeout_s)
         return self._answered(
-            lambda: self._ownership.learn_marks(self._consumer, self._context.ledger, self._positions),
+            lambda: self._ownership.learn_tags(self._consumer, self._context.ledger, self._positions),
             time.monotonic() + timeout_s,
         )
 
@@ -144,10 +144,10 @@ class RunCommits:
         self._positions[partition] = self._marked(position._replace(facts=facts))
 
     def _marked(self, position: Position) -> Position:
-        mark = self._ownership.mark
-        if len(mark.text) > self._bytes_max:
+        tag = self._ownership.tag
+        if len(tag.text) > self._bytes_max:
             return position
-        text = mark.text_with(position.next_offset, position.facts, self._bytes_max)
+        text = tag.text_with(position.next_offset, position.facts, self._bytes_max)
         return position._replace(metadata=text)
 
     def _commit_first(self, found: Mapping[TopicPartition, Commit], timeout_s: float) -> None:

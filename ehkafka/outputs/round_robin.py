@@ -21,7 +21,7 @@ TURN_S: Final = 1.0
 _ALL: Final = 1 << 30
 
 
-class Turns:
+class RoundRobin:
     """Of one client; `clear` when the next one takes over. The sender's thread only."""
 
     def __init__(self, lines: dict[Line, list[Any]], *, are_taken: bool) -> None:

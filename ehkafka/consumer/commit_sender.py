@@ -176,7 +176,7 @@ class CommitSender:
         """Have it committed now, and return the broker's answer."""
         with self._access.lock:
             self._add(ask, is_awaited=True)
-            request = self._take_turn(ask)
+            request = self._wait_to_send(ask)
         if request is not None:
             self._send(request)
         assert ask.answer is not None
@@ -198,7 +198,7 @@ class CommitSender:
             if not self._waiting:
                 return
             self._add(ask, is_awaited=True)
-            request = self._take_turn(ask)
+            request = self._wait_to_send(ask)
         if request is not None:
             self._send(request)
 
@@ -219,7 +219,7 @@ class CommitSender:
     def _note_waiting(self) -> None:
         self._access.is_wanted = bool(self._waiting)
 
-    def _take_turn(self, ask: CommitRequest) -> OneRequest | None:
+    def _wait_to_send(self, ask: CommitRequest) -> OneRequest | None:
         """Wait until no thread is inside; return the request to send, None if another has sent it."""
         access = self._access
         access.waiting_threads += 1
