@@ -37,18 +37,18 @@ class LoopCallbacks:
             result["logger"] = _LoopLogger(self, result["logger"])
         return result
 
-    def of_rebalance(self, name: str, callback: Any) -> Any:
+    def of_rebalance(self, name: str, callback: object) -> Any:
         """Return a callback that is given the asyncio consumer; what cannot be called is left as it is."""
         if not callable(callback):
             return callback
         call = self.on_loop(name, callback)
         return lambda _consumer, *arguments: call(self._owner(), *arguments)
 
-    def on_loop(self, name: str, callback: Callable[..., Any]) -> Callable[..., Any]:
+    def on_loop(self, name: str, callback: Callable[..., object]) -> Callable[..., Any]:
         """Return a callback that waits for this one to have run on the loop."""
 
         @functools.wraps(callback, updated=())
-        def wrapped(*arguments: Any) -> Any:
+        def wrapped(*arguments: object) -> Any:
             if asyncio._get_running_loop() is self.loop:  # noqa: SLF001 - get_running_loop raises where none is
                 # As where the last reference goes away: to wait for the loop would stop it for good.
                 raise RuntimeError(f"{name} could not be called: the consumer was used on the loop itself.")

@@ -40,7 +40,7 @@ class Calls(KafkaAIOConsumer):
             *,
             asynchronous: Literal[False],
         ) -> Partitions: ...
-        async def commit(self, *args: Any, **kwargs: Any) -> Any:
+        async def commit(self, *args: object, **kwargs: object) -> Any:
             """See `confluent_kafka.Consumer.commit`."""
 
         async def store_offsets(

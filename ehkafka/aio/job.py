@@ -19,7 +19,7 @@ class Job:
     """One call of the consumer. `deserted` takes its result, or its error, once no task waits for it."""
 
     def __init__(
-        self, call: Callable[[], Any], deserted: Callable[[Any, BaseException | None], None]
+        self, call: Callable[[], object], deserted: Callable[[Any, BaseException | None], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._call = call
@@ -59,7 +59,7 @@ class Job:
             # The loop was closed. No task waits any more, and nothing else runs meanwhile.
             self._deserted(result, error)
 
-    def _land(self, result: Any, error: BaseException | None) -> None:
+    def _land(self, result: object, error: BaseException | None) -> None:
         if self._answer.done():
             self._deserted(result, error)
         elif error is not None:

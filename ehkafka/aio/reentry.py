@@ -67,7 +67,7 @@ class Reentry:
                 self._jobs.put(partial(_run_apart, job) if apart else job)
             return not self._is_over
 
-    def call(self, callback: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def call(self, callback: Callable[..., object], arguments: tuple[object, ...]) -> Any:
         """Run the callback on the loop and wait for it. On librdkafka's calling thread.
 
         Raises what the callback raises, and `RuntimeError` where no loop can run it.
@@ -93,11 +93,11 @@ class Reentry:
             raise self._error
         return self._result
 
-    def _begin(self, callback: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def _begin(self, callback: Callable[..., object], arguments: tuple[object, ...]) -> None:
         if not self._is_over:  # else the thread has given up
             self._task = self._loop.create_task(self._run(callback, arguments))
 
-    async def _run(self, callback: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    async def _run(self, callback: Callable[..., object], arguments: tuple[object, ...]) -> None:
         _around.set((*_around.get(), self))
         try:
             result = callback(*arguments)

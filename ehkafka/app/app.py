@@ -386,7 +386,7 @@ class App(Registration, Configurable):
     def _in_test(
         self,
         endpoint: Endpoint,
-        settings: Mapping[str, Any],
+        settings: Mapping[str, object],
         history: History,
         clock: Clock,
         *,

@@ -67,7 +67,7 @@ class Configuration:
     """What an app was given, checked. Raises `ConfigurationError` for what cannot work."""
 
     def __init__(
-        self, group: object, endpoint: Endpoint | None, start: Any, given: Mapping[str, Any]
+        self, group: object, endpoint: Endpoint | None, start: object, given: Mapping[str, object]
     ) -> None:
         if endpoint is not None:
             must_be_endpoint(endpoint)
@@ -97,7 +97,7 @@ class Configuration:
         """The endpoint's name if it is chosen by now."""
         return "not chosen yet" if self._endpoint is None else self._endpoint.name
 
-    def in_test(self, endpoint: Endpoint, changes: Mapping[str, Any]) -> Configuration:
+    def in_test(self, endpoint: Endpoint, changes: Mapping[str, object]) -> Configuration:
         """Return another one, with this endpoint and without what belongs to the app's own broker."""
         _check_names(changes)
         settings = self._changed(changes)
@@ -261,7 +261,7 @@ class Configurable:
         raise NotImplementedError
 
 
-def _check_names(given: Mapping[str, Any]) -> None:
+def _check_names(given: Mapping[str, object]) -> None:
     unknown = sorted(set(given) - set(SETTING_NAMES))
     if not unknown:
         return

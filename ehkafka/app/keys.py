@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.run.steer.action import Action
 
@@ -104,10 +104,10 @@ class Keys:
         """Start a stopped handler again."""
         return self._do("start", name, "handler", by=by)
 
-    def act(self, asked: Mapping[str, Any]) -> ActionResult:
+    def act(self, asked: Mapping[str, object]) -> ActionResult:
         """Carry out an action that came from outside, as plain values: `Action` has their names."""
         return self._run().act(Action.of(asked))
 
-    def _do(self, do: str, name: str, target: str = "key", **how: Any) -> ActionResult:
+    def _do(self, do: str, name: str, target: str = "key", **how: object) -> ActionResult:
         asked = {one: value for one, value in how.items() if value is not None}
         return self.act({"do": do, "target": target, "name": name, **asked})

@@ -213,7 +213,7 @@ class Life:
 
     # --- in members --------------------------------------------------------------------------------
 
-    def run_members(self, asked: Mapping[str, Any], laid: tuple[Any, dict[str, Any]]) -> None:
+    def run_members(self, asked: Mapping[str, object], laid: tuple[Any, dict[str, Any]]) -> None:
         """Start members and look after them until all have ended. Raises what ended them.
 
         `asked` is what `App.run` was given, `laid` what was laid over the settings in the app's code.

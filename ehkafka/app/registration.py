@@ -79,7 +79,7 @@ class Registration:
     ) -> decorators.RawHandlerDecorator: ...
     @plainly
     @takes_options(HandlerSpec, "records")
-    def handler(self, *topics: str, **options: Any) -> Callable[[Function], Function]:
+    def handler(self, *topics: str, **options: object) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
         A parameter with a type, such as `(reading: Reading)` or `(record: Record, reading: Reading)`, gets

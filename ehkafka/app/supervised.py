@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def supervise(
     app: App,
     options: AppOptions,
-    asked: Mapping[str, Any],
+    asked: Mapping[str, object],
     laid: tuple[Endpoint | None, dict[str, Any]],
     made: Callable[[Supervisor], None],
     *,

@@ -60,7 +60,7 @@ class BlobMirror(NeverPickled):
     def __init__(
         self,
         container_url: str,
-        credential: Any = None,
+        credential: object = None,
         *,
         client_id: str | None = None,
         interval_s: float = INTERVAL_S,
@@ -199,12 +199,12 @@ def _by_connection_string(read: Callable[[], Secret], container: str) -> Opener:
     )
 
 
-def _is_key(credential: Any) -> bool:
+def _is_key(credential: object) -> bool:
     """Tell whether it is one of azure.core's holders of a key or SAS, which need no Entra ID."""
     return type(credential).__name__ in {"AzureSasCredential", "AzureNamedKeyCredential"}
 
 
-def _reader(value: Any) -> Callable[[], Secret]:
+def _reader(value: object) -> Callable[[], Secret]:
     if isinstance(value, str):
         secret = Secret(value)
         return lambda: secret

@@ -22,7 +22,7 @@ class Cleaner:
     def __init__(self) -> None:
         self._secrets: set[str] = set()
 
-    def learn(self, properties: Mapping[str, Any]) -> None:
+    def learn(self, properties: Mapping[str, object]) -> None:
         """Strike out the secret values of these properties from now on."""
         for name, value in properties.items():
             # The user name of Event Hubs is the same for all, and no secret.
@@ -41,7 +41,7 @@ class Cleaner:
         line = printable(" ".join(struck(text).split()))
         return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:TEXT_CHARACTERS_MAX]} …"
 
-    def facts(self, value: Any) -> Any:
+    def facts(self, value: object) -> Any:
         """Return the same of every text within mappings and sequences."""
         if isinstance(value, str):
             return self.text(value)

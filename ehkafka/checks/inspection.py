@@ -126,7 +126,7 @@ class Inspection:
             self._consumer = self.open(self.properties)
         return self._consumer
 
-    def open(self, properties: dict[str, Any], **callbacks: Any) -> Consumer:
+    def open(self, properties: dict[str, Any], **callbacks: object) -> Consumer:
         """Open a client that notes the errors it hears of and logs nothing."""
         return open_consumer(
             properties, error_cb=self.client_errors.append, logger=ClientLog(lambda _event: None), **callbacks

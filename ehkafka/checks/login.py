@@ -134,7 +134,7 @@ def _claims(text: str) -> dict[str, Any]:
     return claims if isinstance(claims, dict) else {}
 
 
-def _moment(seconds: Any) -> datetime | None:
+def _moment(seconds: object) -> datetime | None:
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return None
     try:

@@ -220,12 +220,12 @@ def dial_secured(inspection: Inspection, address: Address) -> ssl.SSLSocket:
         raise
 
 
-def checks(properties: Mapping[str, Any], what: str) -> bool:
+def checks(properties: Mapping[str, object], what: str) -> bool:
     """Whether librdkafka verifies the certificate at all, or compares its names with the host."""
     return not (what in properties and UNCHECKED[what](properties[what]))
 
 
-def authorities(properties: Mapping[str, Any]) -> str:
+def authorities(properties: Mapping[str, object]) -> str:
     """Say whose signatures count."""
     if "ssl.ca.pem" in properties:
         return "the property ssl.ca.pem"
@@ -260,7 +260,7 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:
     return context
 
 
-def _trust(context: ssl.SSLContext, properties: Mapping[str, Any]) -> None:
+def _trust(context: ssl.SSLContext, properties: Mapping[str, object]) -> None:
     location = Path(str(properties.get("ssl.ca.location", "probe")))
     if "ssl.ca.pem" in properties:
         context.load_verify_locations(cadata=str(properties["ssl.ca.pem"]))

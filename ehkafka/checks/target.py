@@ -97,7 +97,7 @@ class Target:
         )
 
 
-def as_own_group(properties: Mapping[str, Any]) -> dict[str, Any]:
+def as_own_group(properties: Mapping[str, object]) -> dict[str, Any]:
     """Return the same client in our own group, and as no static member."""
     kept = {name: value for name, value in properties.items() if name != "group.instance.id"}
     return {**kept, **OF_A_COMMAND.properties, "group.id": OWN_GROUP}

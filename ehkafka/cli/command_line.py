@@ -120,7 +120,7 @@ def _spread(function: Function) -> Callable[..., None]:
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
     @wraps(function)
-    def spread(*, debug: bool, **given: Any) -> None:
+    def spread(*, debug: bool, **given: object) -> None:
         made = {
             name: group(**{field.name: given.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
@@ -152,11 +152,11 @@ def _parameters(
     yield inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
 
 
-def _each(value: Any) -> Iterable[Any]:
+def _each(value: object) -> Iterable[Any]:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-def _problem(name: str, value: Any) -> str:
+def _problem(name: str, value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "give a number that ends"
     if not isinstance(value, str):

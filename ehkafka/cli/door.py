@@ -171,5 +171,5 @@ def _parts_of(url: str) -> SplitResult | None:
         return None
 
 
-def _has(body: Any, fields: Mapping[str, tuple[type, ...]]) -> bool:
+def _has(body: object, fields: Mapping[str, tuple[type, ...]]) -> bool:
     return isinstance(body, dict) and all(isinstance(body.get(name), kinds) for name, kinds in fields.items())

@@ -191,7 +191,7 @@ def dead_letter(name: Name, *, all_of_it: All = False, yes: Yes = False, of: OfA
     _act("dead_letter", name, of, yes=yes, all=all_of_it)
 
 
-def _act(do: str, name: str, of: OfApps, *, yes: bool, partition: bool = False, **more: Any) -> None:
+def _act(do: str, name: str, of: OfApps, *, yes: bool, partition: bool = False, **more: object) -> None:
     """Say what an action does, and with `yes` do it. Raises `ActionRefusedError` and `EndpointError`."""
     asked = {"do": do, "target": "partition" if partition else "key", "name": name, **more}
     door, result = _found(of.doors(), asked)

@@ -135,7 +135,7 @@ def given_options(group: Any, but: Collection[str] = ()) -> list[str]:
     return [str(hints[one.name].__metadata__[0].default).partition("/")[0] for one in asked]
 
 
-def only_with(needed: str, group: Any, but: Collection[str] = ()) -> None:
+def only_with(needed: str, group: object, but: Collection[str] = ()) -> None:
     """Refuse the options of a group that were given without the one that they need."""
     if named := given_options(group, but):
         raise ConfigurationError(f"{', '.join(named)}: only with {needed}. Add that, or leave them out.")

@@ -68,7 +68,7 @@ def put_text(text: str) -> bool:
     return put_bytes(lines.encode(sys.stdout.encoding or "utf-8", "backslashreplace"))
 
 
-def put_json(value: Any, *, on_one_line: bool = False) -> bool:
+def put_json(value: object, *, on_one_line: bool = False) -> bool:
     """Write one value; return whether it may still be read."""
     return put_bytes(in_json(value, 0 if on_one_line else orjson.OPT_INDENT_2))
 
@@ -82,13 +82,13 @@ def put_bytes(line: bytes) -> bool:
     return False
 
 
-def in_json(value: Any, option: int = 0) -> bytes:
+def in_json(value: object, option: int = 0) -> bytes:
     """Return JSON; bytes that are no UTF-8 become `{"base64": "…"}`. Nothing is cut."""
     dumped = orjson.dumps(plain(value), option=option | orjson.OPT_NAIVE_UTC)
     return dumped.decode().translate(_LEFT_BY_JSON).encode()
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return what JSON can say; text for all else."""
     if isinstance(value, bytes):
         text = _decoded(value)

@@ -48,7 +48,7 @@ def read(payload: BytesIO, schema: Any, *options: Any, **named: Any) -> Any:
 _measured: dict[int, AvroBounds] = {}
 
 
-def _bounds_of(schema: Any) -> AvroBounds:
+def _bounds_of(schema: object) -> AvroBounds:
     found = _measured.get(id(schema))
     if found is None:
         if len(_measured) >= _SCHEMAS_MAX:
@@ -136,7 +136,7 @@ class _AvroWalk:
             raise Misfit("it has a length that cannot be")
         return at + int(length)
 
-    def _end_of_blocks(self, items: Any, at: int, depth: int, *, has_keys: bool) -> int:
+    def _end_of_blocks(self, items: object, at: int, depth: int, *, has_keys: bool) -> int:
         while True:
             count, at = self._long(at)
             if count == 0:

@@ -84,7 +84,7 @@ class AzureSchemaRegistry:
         """Refuse: the bytes alone do not say which schema they have."""
         raise TypeError(f"{len(value)} bytes alone name no schema: the record's content-type header does")
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Refuse: Microsoft's encoders write the header, too."""
         raise TypeError(f"a {type(value).__qualname__} is encoded by azure-schemaregistry's own encoders")
 

@@ -42,7 +42,7 @@ class ConfluentCodec:
     may_block = True
     gives_plain = True
 
-    def __init__(self, deserializer: Any) -> None:
+    def __init__(self, deserializer: object) -> None:
         self._deserializer = within_bounds(deserializer)
         self.name = type(deserializer).__qualname__
         self._schemas = Schemas()
@@ -61,7 +61,7 @@ class ConfluentCodec:
         """Return what the bytes say, without topic and headers."""
         return self._decoded(value, None)
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Refuse: confluent's serialisers are objects of their own."""
         raise TypeError(f"a {type(value).__qualname__} cannot be encoded by {self.name}")
 
@@ -77,7 +77,7 @@ class ConfluentCodec:
             return of_own_code(error)
         return None
 
-    def _decoded(self, value: bytes | None, context: Any) -> Any:
+    def _decoded(self, value: bytes | None, context: object) -> Any:
         name = _schema_of(value, context) if self._knows_names else None
         if name is None or name in self._schemas.known:
             return self._called(value, context)
@@ -90,7 +90,7 @@ class ConfluentCodec:
         self._schemas.get(name, ask)
         return found[0] if found else self._called(value, context)
 
-    def _called(self, value: bytes | None, context: Any) -> Any:
+    def _called(self, value: bytes | None, context: object) -> Any:
         try:
             return self._deserializer(value, context)
         except Exception as error:

@@ -64,7 +64,7 @@ class CustomCodec:
         """The function itself."""
         return self._function
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Refuse: a decoder knows one direction."""
         raise TypeError(f"a {type(value).__qualname__} cannot be encoded by the decoder {self.name}")
 
@@ -116,7 +116,7 @@ class per_process:  # noqa: N801 - reads like a function where it is given
         """Return what the bytes say, where the decoder needs no more."""
         return (self._codec or self._made()).decode(value)
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Encode as the codec of this process does."""
         return (self._codec or self._made()).encode(value)  # type: ignore[no-any-return]
 
@@ -162,7 +162,7 @@ class ConvertingCodec:
         return self._inner.misfit(error) if reason is None else reason
 
 
-def _name(function: Any) -> str:
+def _name(function: object) -> str:
     return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 

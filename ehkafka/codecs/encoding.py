@@ -33,7 +33,7 @@ def can_be_json(value: object) -> bool:
     return isinstance(value, _JSON_VALUES) or _typed(kind) is not None
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     """Return a value as JSON. Raises `TypeError` for what JSON cannot say, inside of it too."""
     kind: Any = type(value)
     try:
@@ -82,7 +82,7 @@ def _typed(kind: Any) -> _Typed | None:
     )
 
 
-def _own_json(value: Any) -> Any:
+def _own_json(value: object) -> Any:
     """Return what the libraries can say in place of a value that they do not know."""
     kind: Any = type(value)
     if (typed := _typed(kind)) is None:

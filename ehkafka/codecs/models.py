@@ -34,7 +34,7 @@ class ModelCodec:
         self.decode = adapter.validate_json
         self.convert = adapter.validate_python
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Return a value as JSON."""
         return to_json(value)
 

@@ -24,7 +24,7 @@ class PlainCodec:
     decode: Callable[[bytes], Any]
     encoded: Callable[[Any], bytes]
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Return the bytes for a value."""
         return self.encoded(value)
 

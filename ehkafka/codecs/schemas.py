@@ -45,7 +45,7 @@ class Schemas:
         self._down_until_s = 0.0
         self._lock = threading.Lock()
 
-    def get(self, name: str, ask: Callable[[], Any]) -> Any:
+    def get(self, name: str, ask: Callable[[], object]) -> Any:
         """Return what `ask` returned for a schema, here or in another thread.
 
         Raises what `ask` raises: `NoSchema` if the registry lacks it, `RetryLater` if it cannot be asked.
@@ -73,7 +73,7 @@ class Schemas:
         if now_s < self._down_until_s:
             raise RetryLater(RETRY_S, "the schema registry did not answer a moment ago")
 
-    def _answer(self, name: str, answered: threading.Event, ask: Callable[[], Any]) -> Any:
+    def _answer(self, name: str, answered: threading.Event, ask: Callable[[], object]) -> Any:
         try:
             found = ask()
             with self._lock:
@@ -92,7 +92,7 @@ class Schemas:
         return found
 
 
-def _keep(kept: dict[str, Any], name: str, what: Any) -> None:
+def _keep(kept: dict[str, Any], name: str, what: object) -> None:
     kept.pop(name, None)
     kept[name] = what
     if len(kept) > SCHEMAS_MAX:

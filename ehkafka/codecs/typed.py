@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ehkafka.codecs.codec import Codec
 
 
-def codec_for(annotation: Any) -> Codec:
+def codec_for(annotation: object) -> Codec:
     """Return the codec of a type. Raises `ConfigurationError` for a type that msgspec does not know."""
     name = name_of(annotation)
     try:
@@ -65,7 +65,7 @@ class TypedCodec:
 
     def __init__(
         self,
-        annotation: Any,
+        annotation: object,
         name: str,
         decode: Callable[[bytes], Any],
         convert: Callable[[Any], Any],
@@ -77,7 +77,7 @@ class TypedCodec:
         self.decode = decode
         self.convert = convert
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: object) -> bytes:
         """Return a value as JSON."""
         return to_json(value)
 
@@ -89,7 +89,7 @@ class TypedCodec:
         return _arrived, (self._annotation, self._fields)
 
 
-def _arrived(annotation: Any, fields: dict[str, tuple[str, ...]]) -> Codec:
+def _arrived(annotation: object, fields: dict[str, tuple[str, ...]]) -> Codec:
     """Return the codec in another process. A struct that Spark sends by value comes without its fields."""
     codec = codec_for(annotation)
     assert isinstance(codec, TypedCodec)
@@ -101,7 +101,7 @@ def _arrived(annotation: Any, fields: dict[str, tuple[str, ...]]) -> Codec:
     return codec
 
 
-def name_of(annotation: Any) -> str:
+def name_of(annotation: object) -> str:
     """Return a type as its user wrote it, more or less: without modules, and without notes in `Annotated`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -114,7 +114,7 @@ def name_of(annotation: Any) -> str:
     return f"{name_of(origin)}[{inside}]"
 
 
-def _kinds_in(info: Any, seen: set[int]) -> Iterator[Any]:
+def _kinds_in(info: object, seen: set[int]) -> Iterator[Any]:
     """Yield what msgspec knows of a type and of all types inside of it."""
     if id(info) in seen:  # a type may hold itself
         return
@@ -127,7 +127,7 @@ def _kinds_in(info: Any, seen: set[int]) -> Iterator[Any]:
             yield from _kinds_in(one, seen)
 
 
-def _forget(kinds: Iterable[Any]) -> None:
+def _forget(kinds: Iterable[object]) -> None:
     """Take off the classes what msgspec keeps on them, which cannot be pickled: Spark sends some by value.
 
     The decoder has its own reference; msgspec makes it anew where it wants it.
@@ -138,7 +138,7 @@ def _forget(kinds: Iterable[Any]) -> None:
             del kind.__msgspec_cache__  # type: ignore[attr-defined]
 
 
-def _fields_of(kinds: Iterable[Any]) -> dict[str, tuple[str, ...]]:
+def _fields_of(kinds: Iterable[object]) -> dict[str, tuple[str, ...]]:
     """Return the names of the fields of each class."""
     return {
         one.cls.__qualname__: tuple(field.name for field in one.fields)

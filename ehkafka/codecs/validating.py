@@ -44,7 +44,7 @@ _left = _Left()
 _LOG = logging.getLogger("ehkafka")
 
 
-def bounded(function: Callable[..., Any], *arguments: Any) -> Any:
+def bounded(function: Callable[..., object], *arguments: object) -> Any:
     """Call what may validate. Raises `Misfit`, and what it raises."""
     _left.search_s, _left.steps = SEARCH_S, STEPS_MAX
     try:
@@ -100,11 +100,11 @@ def _searched(pattern: str, text: str, left_s: float) -> Any:
     raise Misfit("matching it against its schema's patterns takes too long")
 
 
-def _counted(function: Callable[..., Any], steps: int) -> Callable[..., Any]:
+def _counted(function: Callable[..., object], steps: int) -> Callable[..., Any]:
     if function.__module__ == __name__:
         return function
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: object) -> Any:
         _left.steps -= steps
         if _left.steps < 0 and _left.search_s is not None:
             raise Misfit("validating it takes too many steps")

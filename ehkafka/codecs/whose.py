@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 _PACKAGES = ("pydantic", "pydantic_core", "annotated_types")
 
 
-def holds_pydantics(annotation: Any) -> bool:
+def holds_pydantics(annotation: object) -> bool:
     """Tell whether pydantic is to decode it: the type, or anything inside of it, is pydantic's own."""
     return "pydantic" in sys.modules and _holds(annotation, set())
 
 
-def is_pydantics(one: Any) -> bool:
+def is_pydantics(one: object) -> bool:
     """Tell whether a type, or a note in `Annotated`, is a model or comes from pydantic itself."""
     if hasattr(one, "__pydantic_validator__"):
         return True
@@ -30,7 +30,7 @@ def is_pydantics(one: Any) -> bool:
     return kind.__module__.partition(".")[0] in _PACKAGES
 
 
-def _holds(annotation: Any, seen: set[int]) -> bool:
+def _holds(annotation: object, seen: set[int]) -> bool:
     if id(annotation) in seen:  # a type may hold itself
         return False
     seen.add(id(annotation))
@@ -38,7 +38,7 @@ def _holds(annotation: Any, seen: set[int]) -> bool:
     return is_pydantics(annotation) or any(_holds(one, seen) for one in inside)
 
 
-def _types_of_fields(kind: Any) -> Iterable[Any]:
+def _types_of_fields(kind: object) -> Iterable[Any]:
     has_fields = is_typeddict(kind) or dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
     if not isinstance(kind, type) or not has_fields:
         return ()

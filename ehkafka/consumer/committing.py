@@ -34,7 +34,7 @@ class Committing:
     def __init__(self, internals: Internals) -> None:
         self._internals = internals
 
-    def asked(self, message: Any, offsets: Any) -> CommitRequest | None:
+    def asked(self, message: object, offsets: object) -> CommitRequest | None:
         """Return what a call of `commit` asks for; None: confluent-kafka has to see to it."""
         if message is not None or offsets is not None:
             if offsets is None and type(message) is Message and message.topic() is None:
@@ -83,7 +83,7 @@ class Committing:
             listed = [KafkaPartition(*partition, OFFSET_INVALID) for partition in ask.listed]
             self._internals.answers.append((KafkaError(nothing), listed))
 
-    def store(self, message: Any, offsets: Any, bare: Callable[..., Any]) -> None:
+    def store(self, message: object, offsets: object, bare: Callable[..., object]) -> None:
         """Take what `store_offsets` was given; `bare` is confluent-kafka's own, which says what is wrong."""
         marks = self._internals.marks
         positions = _positions_of(message, offsets, has_marks=marks is not None)
@@ -115,7 +115,7 @@ class Committing:
             where = [as_offset(p, position) for p, position in positions.items()]
             internals.bare.commit(offsets=where, asynchronous=True)
 
-    def _explicit(self, message: Any, offsets: Any) -> CommitRequest | None:
+    def _explicit(self, message: object, offsets: object) -> CommitRequest | None:
         """Return what an explicit commit asks for."""
         marks, held = self._internals.marks, self._internals.held
         positions = _positions_of(message, offsets, has_marks=marks is not None)

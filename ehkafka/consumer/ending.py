@@ -63,7 +63,7 @@ class LastCalls:
             raise self._error
         return not self.is_left
 
-    def at_home(self, callback: Callable[..., Any], *arguments: Any) -> Any:
+    def at_home(self, callback: Callable[..., object], *arguments: object) -> Any:
         """Run a callback on the program's thread, while that waits; else not at all."""
         if self.thread_id != threading.get_ident():
             return callback(*arguments)
@@ -126,11 +126,11 @@ class Callbacks:
         # The first one of a call.
         self._error: BaseException | None = None
 
-    def guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
+    def guard(self, callback: Callable[..., object]) -> Callable[..., Any]:
         """Return the callback without its exceptions."""
 
         @functools.wraps(callback, updated=())
-        def wrapped(*arguments: Any) -> Any:
+        def wrapped(*arguments: object) -> Any:
             try:
                 last_calls = self.last_calls
                 if last_calls is not None:
@@ -175,7 +175,7 @@ def _as_thread(thread_id: int | None) -> Iterator[None]:
             identity.reset(token)
 
 
-def watch(one: Any) -> None:
+def watch(one: object) -> None:
     """Have `one.at_exit()` called when the process ends, and `one.forked()` in the child of a fork."""
     _WATCHED[id(one)] = one
 

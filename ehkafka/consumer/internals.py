@@ -62,7 +62,7 @@ class BareConsumer:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return functools.partial(self._call, getattr(KafkaConsumer, name))
 
-    def _call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    def _call(self, method: Callable[..., object], *arguments: object, **named: object) -> Any:
         consumer = self.consumer()
         if consumer is None:
             raise RuntimeError("Consumer closed")  # as confluent-kafka says it
@@ -203,12 +203,12 @@ class Internals:
             )
         return emulates
 
-    def _endpoint(self, endpoint: Endpoint | None, asked: Mapping[str, Any]) -> Endpoint | None:
+    def _endpoint(self, endpoint: Endpoint | None, asked: Mapping[str, object]) -> Endpoint | None:
         if endpoint is None and self.deviating.has("settings"):
             return endpoint_of(asked)
         return endpoint
 
-    def _properties(self, asked: Mapping[str, Any]) -> HiddenProperties:
+    def _properties(self, asked: Mapping[str, object]) -> HiddenProperties:
         result = dict(asked)
         # A logger is no property to librdkafka, and callbacks are checked by confluent-kafka.
         callables = {name: result.pop(name) for name in (*_CALLBACKS, "logger") if name in result}
@@ -255,7 +255,7 @@ class Internals:
                 self.on_commit(*answer)
 
 
-def _overheard(on_error: Callable[[KafkaError], None], callback: Callable[..., Any]) -> Callable[..., Any]:
+def _overheard(on_error: Callable[[KafkaError], None], callback: Callable[..., object]) -> Callable[..., Any]:
     @functools.wraps(callback, updated=())
     def overheard(error: KafkaError) -> Any:
         on_error(error)

@@ -57,7 +57,7 @@ class LogGuard:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: Mapping[str, object],
         returned: Returned,
         emit: Callable[[Event], None],
         *,
@@ -85,7 +85,7 @@ class LogGuard:
         self._asked: dict[TopicPartition, int] = {}
         self._not_before_s = float("-inf")
 
-    def use(self, properties: Mapping[str, Any]) -> None:
+    def use(self, properties: Mapping[str, object]) -> None:
         """Take the properties of the client, for clients that ask."""
         self._clients.properties = HiddenProperties(
             {k: v for k, v in properties.items() if k not in _CALLBACKS}

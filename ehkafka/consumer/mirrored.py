@@ -7,7 +7,7 @@ assignment, where partitions begin that the group has no commit for. The same ro
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
@@ -39,7 +39,7 @@ class Mirrored:
         self,
         choice: MirrorChoice | None,
         endpoint: Endpoint | None,
-        config: Mapping[str, Any],
+        config: Mapping[str, object],
         emit: Callable[[Event], None],
         asker: LogAsker,
     ) -> None:

@@ -99,7 +99,7 @@ class ProgramSettings(OwnOptions):
     auto_store: bool
 
 
-def flattened(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def flattened(config: Mapping[str, object], more: Mapping[str, object]) -> dict[str, Any]:
     """Return one set of properties, laid over one another as confluent-kafka does."""
     result = {**config, **more}
     for _ in range(_NESTED_MAX):

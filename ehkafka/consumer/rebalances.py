@@ -49,13 +49,13 @@ class Rebalances:
         on_assign, on_revoke = given.get("on_assign"), given.get("on_revoke")
         on_lost = given.get("on_lost", on_revoke)
 
-        def assigned(consumer: Any, partitions: list[KafkaPartition]) -> None:
+        def assigned(consumer: object, partitions: list[KafkaPartition]) -> None:
             self._assign(consumer, partitions, on_assign)
 
-        def revoked(consumer: Any, partitions: list[KafkaPartition]) -> None:
+        def revoked(consumer: object, partitions: list[KafkaPartition]) -> None:
             self._revoke(consumer, partitions, on_revoke)
 
-        def lost(consumer: Any, partitions: list[KafkaPartition]) -> None:
+        def lost(consumer: object, partitions: list[KafkaPartition]) -> None:
             self._lose(consumer, partitions, on_lost)
 
         guard = self._internals.callbacks.guard if self._internals.deviating.has("callbacks") else _unguarded
@@ -86,7 +86,7 @@ class Rebalances:
         self._let_go((), everything=True)
         self._end(list(self._assigned))
 
-    def _assign(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+    def _assign(self, consumer: object, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
         assign = _incremental_assign if self._internals.is_cooperative else _assign
         try:
@@ -108,7 +108,7 @@ class Rebalances:
                     assign(consumer, places)
                 self._hold(names, anew=not self._internals.is_cooperative)
 
-    def _revoke(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+    def _revoke(self, consumer: object, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
         self._ask_auto(names)
         try:
@@ -118,7 +118,7 @@ class Rebalances:
                 self._internals.commits.flush()
             self._leave(names)
 
-    def _lose(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+    def _lose(self, consumer: object, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names, commits = _names(partitions), self._internals.commits
         if commits is not None:
             commits.drop(names)
@@ -131,7 +131,7 @@ class Rebalances:
                 commits.drop(names)
             self._leave(names)
 
-    def _call(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
+    def _call(self, consumer: object, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         self._is_busy, self._did_assign = True, False
         try:
             if callback is not None:

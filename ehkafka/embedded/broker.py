@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import KafkaError
 
@@ -321,7 +321,7 @@ class EmbeddedBroker:
             )
 
 
-def check_topics(topics: Any) -> None:
+def check_topics(topics: object) -> None:
     """Refuse what is no mapping of topic names to partition counts. Raises `ConfigurationError`."""
     if not isinstance(topics, Mapping):
         raise ConfigurationError(
@@ -332,7 +332,7 @@ def check_topics(topics: Any) -> None:
         check_topic(name, partitions)
 
 
-def check_topic(name: Any, partitions: Any) -> None:
+def check_topic(name: object, partitions: object) -> None:
     """Refuse what no broker makes a topic of. Raises `ConfigurationError`."""
     if not isinstance(name, str) or not _TOPIC_NAME.fullmatch(name):
         raise ConfigurationError(
@@ -341,13 +341,13 @@ def check_topic(name: Any, partitions: Any) -> None:
     check_count(partitions, f"Topic {name}")
 
 
-def check_count(partitions: Any, what: str) -> None:
+def check_count(partitions: object, what: str) -> None:
     """Refuse what is not a number of partitions. Raises `ConfigurationError`."""
     if not is_whole(partitions, 1, _PARTITIONS_MAX):
         raise ConfigurationError(f"{what} needs 1 to {_PARTITIONS_MAX} partitions, not {partitions!r:.80}.")
 
 
-def _milliseconds(duration_s: Any) -> int:
+def _milliseconds(duration_s: object) -> int:
     if not isinstance(duration_s, int | float) or not 0 <= duration_s * 1000 <= INT32_MAX:
         raise ConfigurationError(f"A delay is 0 to {INT32_MAX // 1000} seconds, not {duration_s!r:.80}.")
     return round(duration_s * 1000)

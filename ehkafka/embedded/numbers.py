@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
 
-def is_whole(value: Any, low: int, high: int = INT32_MAX) -> bool:
+def is_whole(value: object, low: int, high: int = INT32_MAX) -> bool:
     """Tell whether it is an integer, and no flag, within these bounds."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

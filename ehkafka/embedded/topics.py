@@ -82,7 +82,7 @@ def produce(
 
 
 def _produce_all(
-    producer: Producer, records: Iterable[KeyAndValue], options: Mapping[str, Any], deadline_s: float
+    producer: Producer, records: Iterable[KeyAndValue], options: Mapping[str, object], deadline_s: float
 ) -> int:
     count = 0
     for key, value in records:
@@ -98,7 +98,7 @@ def committed(
     group: str,
     topic: str,
     *,
-    properties: Mapping[str, Any] | None = None,
+    properties: Mapping[str, object] | None = None,
     timeout_s: float = 10.0,
 ) -> dict[int, int | None]:
     """Return the group's committed next_offset of each partition, `None` where it has none."""
@@ -113,7 +113,7 @@ def commits(
     group: str,
     topic: str,
     *,
-    properties: Mapping[str, Any] | None = None,
+    properties: Mapping[str, object] | None = None,
     timeout_s: float = 10.0,
 ) -> list[TopicPartition]:
     """Return the group's commit of each partition, metadata included, in partition order."""
@@ -141,7 +141,7 @@ def commits(
     return found
 
 
-def check_group(group: Any) -> None:
+def check_group(group: object) -> None:
     """Refuse what is no group's name: confluent-kafka ends the process for `None`."""
     if not isinstance(group, str) or not group or "\0" in group:
         raise ConfigurationError(f"{group!r:.80} is no group: give its name.")

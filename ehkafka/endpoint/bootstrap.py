@@ -30,7 +30,7 @@ _EVENT_HUBS_DOMAINS = (
 )
 
 
-def listed(servers: Any) -> Any:
+def listed(servers: object) -> Any:
     """Return a list of servers as one text, without spaces around its commas; anything else as it is."""
     if isinstance(servers, list | tuple) and servers and all(isinstance(one, str) for one in servers):
         servers = ",".join(servers)

@@ -50,7 +50,7 @@ def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> Consumer:
 
 
 def initialise_consumer(
-    initialise: Callable[[dict[str, Any]], object], properties: Mapping[str, Any]
+    initialise: Callable[[dict[str, Any]], object], properties: Mapping[str, object]
 ) -> None:
     """Open the consumer that a class of confluent-kafka's kind is about to be; errors as `open_consumer`."""
     _open(initialise, "consumer", properties, {})
@@ -97,7 +97,7 @@ def describe_error(error: KafkaError) -> str:
 def _open(
     factory: Callable[[dict[str, Any]], _Client],
     what: str,
-    properties: Mapping[str, Any],
+    properties: Mapping[str, object],
     callbacks: Mapping[str, Callable[..., Any]],
 ) -> _Client:
     if taken := sorted(callbacks.keys() & properties.keys()):
@@ -122,7 +122,7 @@ def _open(
     raise ConfigurationError(f"the {what} cannot be opened: {_explained(shown, properties)}")
 
 
-def _explained(shown: str, properties: Mapping[str, Any]) -> str:
+def _explained(shown: str, properties: Mapping[str, object]) -> str:
     unknown = _UNKNOWN_PROPERTY.search(shown)
     if unknown is None:
         return f"{_struck(' '.join(shown.split()), properties)}. Correct or leave out that property."
@@ -132,7 +132,7 @@ def _explained(shown: str, properties: Mapping[str, Any]) -> str:
     return f"librdkafka knows no property {name!r}; {hint}"
 
 
-def _struck(text: str, properties: Mapping[str, Any]) -> str:
+def _struck(text: str, properties: Mapping[str, object]) -> str:
     for name, value in properties.items():
         # A shorter one would strike out half of the sentence.
         if is_secret(name, value) and isinstance(value, str) and len(value) >= 4:

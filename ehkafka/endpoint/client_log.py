@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.events import ClientLogged
 
@@ -18,6 +18,6 @@ class ClientLog:
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
 
-    def log(self, level: int, text: str, *arguments: Any) -> None:
+    def log(self, level: int, text: str, *arguments: object) -> None:
         """Pass one line on."""
         self._emit(ClientLogged(level, text % arguments if arguments else text))

@@ -32,7 +32,7 @@ _ON_EVENT_HUBS = (
 )
 
 
-def endpoint_of(config: Mapping[str, Any]) -> Endpoint | None:
+def endpoint_of(config: Mapping[str, object]) -> Endpoint | None:
     """Return the endpoint that a program's properties describe, if that is a namespace of Event Hubs."""
     given = [config[name] for name in ADDRESSES if config.get(name)]
     servers = next((one for one in given if any(map(is_event_hubs_host, hosts_in(one)))), None)
@@ -46,7 +46,7 @@ def endpoint_of(config: Mapping[str, Any]) -> Endpoint | None:
         return None  # librdkafka says what is wrong with it
 
 
-def with_servers(config: Mapping[str, Any]) -> dict[str, Any]:
+def with_servers(config: Mapping[str, object]) -> dict[str, Any]:
     """Return the properties with the servers as one text. Raises `ConfigurationError` for what is no list.
 
     confluent-kafka makes a text of anything, and librdkafka looks for a host of that name without an end.
@@ -63,7 +63,7 @@ def with_servers(config: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def check_drop_in(config: Mapping[str, Any]) -> None:
+def check_drop_in(config: Mapping[str, object]) -> None:
     """Refuse what is unsafe, whatever a program asks to be left alone. Raises `ConfigurationError`."""
     is_emulator = "UseDevelopmentEmulator=true" in str(config.get("sasl.password"))
     refusals.check_trust(config, kind="emulator" if is_emulator else None)

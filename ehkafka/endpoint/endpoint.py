@@ -139,7 +139,7 @@ class Endpoint(NeverPickled):
     def entra(
         cls,
         namespace: str,
-        credential: Any = None,
+        credential: object = None,
         *,
         client_id: str | None = None,
         properties: Mapping[str, Value] | None = None,

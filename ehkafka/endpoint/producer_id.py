@@ -41,7 +41,7 @@ class ProducerId:
             self.is_given, self.refusal = True, None
             self.epochs_raised = int(reported.get("producer_epoch", 0))
 
-    def log(self, level: int, text: str, *arguments: Any) -> None:
+    def log(self, level: int, text: str, *arguments: object) -> None:
         """Take one line of librdkafka's log; confluent-kafka takes this object for a logger."""
         line = text % arguments if arguments else text
         if line.startswith(_ASKING):

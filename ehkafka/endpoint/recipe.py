@@ -6,7 +6,7 @@ accident. The code that sends it to a process keeps it from other readers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.settings.secret import NeverPickled
 
@@ -20,7 +20,7 @@ class Recipe(NeverPickled):
     __slots__ = ("factory", "given")
     _never_pickled = "how an endpoint was made is not pickled, because a connection string may be in it"
 
-    def __init__(self, factory: str, given: Mapping[str, Any]) -> None:
+    def __init__(self, factory: str, given: Mapping[str, object]) -> None:
         self.factory = factory
         self.given = given
 

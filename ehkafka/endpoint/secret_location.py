@@ -7,7 +7,7 @@ repeats a value of it. Opens nothing; asking an embedded broker for its address 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ehkafka.endpoint.keys.connection_string import ConnectionString
 from ehkafka.endpoint.keys.source import FileSource
@@ -83,7 +83,7 @@ def _without_end(text: object) -> str:
     return str(text).rstrip("; ")
 
 
-def plain_properties(properties: Mapping[str, Any]) -> dict[str, str]:
+def plain_properties(properties: Mapping[str, object]) -> dict[str, str]:
     """Return properties as text. Raises `ConfigurationError` for a secret, or a function."""
     found = {}
     for name, value in properties.items():

@@ -32,7 +32,7 @@ def is_utf_8(text: str) -> bool:
     return not any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def check_client_texts(config: Mapping[Any, Any], who: str) -> None:
+def check_client_texts(config: Mapping[Any, object], who: str) -> None:
     """Refuse properties of a plain client that would end the process. Raises `ConfigurationError`.
 
     Values that are no text count as their text, which is what confluent-kafka hands on.
@@ -53,7 +53,7 @@ def check_client_texts(config: Mapping[Any, Any], who: str) -> None:
         )
 
 
-def check_topics(topics: Any, who: str) -> None:
+def check_topics(topics: object, who: str) -> None:
     """Refuse names that end the process; others are confluent-kafka's. Raises `ConfigurationError`."""
     if not isinstance(topics, list | tuple):
         return

@@ -75,11 +75,11 @@ def payload_of(
 
 
 def _payload(
-    function: Any,
+    function: object,
     parameters: list[Asked],
     *,
-    value: Any = None,
-    decoder: Any = None,
+    value: object = None,
+    decoder: object = None,
     raw: bool = False,
     batch: bool = False,
 ) -> Payload | None:
@@ -109,7 +109,7 @@ def _payload(
     )
 
 
-def returned_by(function: Any) -> Any:
+def returned_by(function: object) -> Any:
     """Return what a function's annotation says that it returns; `Any` where that is not known."""
     annotation = getattr(_bare(function), "__annotations__", {}).get("return", Any)
     try:
@@ -176,7 +176,7 @@ def _in_batch(asked: list[Asked], *, is_class: bool) -> Any:
     return values[0] if values and not _means_record(values[0]) else _NOT_GIVEN
 
 
-def _is_batch(annotation: Any) -> bool:
+def _is_batch(annotation: object) -> bool:
     return (get_origin(annotation) or annotation) is Batch
 
 
@@ -229,7 +229,7 @@ def _takes_anything(function: Any) -> bool:
     return inspect.Parameter.VAR_POSITIONAL in kinds and not kinds & _BY_POSITION
 
 
-def _read(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any]) -> Asked:
+def _read(parameter: inspect.Parameter, function: object, names: Mapping[str, object]) -> Asked:
     annotation, unknown = parameter.annotation, ""
     try:
         annotation = _evaluated(annotation, function, names)
@@ -244,7 +244,7 @@ def _read(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any])
     return Asked(parameter.name, parameter.default, annotation, unknown)
 
 
-def _evaluated(annotation: Any, function: Any, more: Mapping[str, Any]) -> Any:
+def _evaluated(annotation: object, function: object, more: Mapping[str, object]) -> Any:
     """Return what an annotation of a function means; it may use `more` names."""
 
     def bearer() -> None: ...
@@ -266,7 +266,7 @@ def _names_a_record(text: str) -> bool:
     return all(one.strip().rpartition(".")[2] in _RECORD_NAMES for one in parts if one.strip())
 
 
-def _enclosed(function: Any) -> dict[str, Any]:
+def _enclosed(function: object) -> dict[str, Any]:
     """Return the names around a function that have a value by now; others may get theirs before it runs."""
     bare, found = _bare(function), {}
     if type(bare) is FunctionType:
@@ -276,7 +276,7 @@ def _enclosed(function: Any) -> dict[str, Any]:
     return found
 
 
-def _bare(function: Any) -> Any:
+def _bare(function: object) -> Any:
     """Return the plain function within partials, methods and objects."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -285,7 +285,7 @@ def _bare(function: Any) -> Any:
     return getattr(function, "__func__", function)
 
 
-def _means_record(annotation: Any) -> bool:
+def _means_record(annotation: object) -> bool:
     annotation = _resolved(annotation)
     if get_origin(annotation) is typing.Annotated:
         annotation = _resolved(get_args(annotation)[0])

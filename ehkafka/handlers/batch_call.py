@@ -42,7 +42,7 @@ class BatchCall:
     def __init__(
         self,
         spec: BatchSpec,
-        middleware: Sequence[Any],
+        middleware: Sequence[object],
         *,
         router: Router,
         make_record: type[Record],

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 def make_invoke(
     spec: HandlerSpec,
-    middleware: Sequence[Any],
+    middleware: Sequence[object],
     history: History | None,
     make_record: type[Record] = Record,
     outlet: Outlet | None = None,
@@ -113,7 +113,7 @@ class HandlerCall:
 
 
 def handler_of(
-    spec: HandlerSpec, function: Any, middleware: Sequence[Any], outlet: Outlet | None
+    spec: HandlerSpec, function: object, middleware: Sequence[object], outlet: Outlet | None
 ) -> Callable[[Any], Any]:
     """Return a handler's function, or an instance's method, in its middleware and with its outputs sent."""
     taken = taking(spec.of_record(function), outlet, is_async=spec.is_async)
@@ -122,8 +122,8 @@ def handler_of(
 
 def _for_function(
     spec: HandlerSpec,
-    function: Any,
-    middleware: Sequence[Any],
+    function: object,
+    middleware: Sequence[object],
     make_record: type[Record],
     outlet: Outlet | None,
 ) -> Callable[[Entry, int], Any]:
@@ -154,7 +154,7 @@ async def _nothing() -> None:
     """Do what is to be done for a record whose class instance is gone: its next owner handles it."""
 
 
-def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
+def must_run_in_threads(spec: HandlerSpec, *hooks: object) -> None:
     """Refuse worker hooks that need an event loop where a handler has none. Raises `ConfigurationError`."""
     for hook in hooks:
         if hook is not None and is_async(hook):
@@ -166,7 +166,7 @@ def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
             )
 
 
-def of_its_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> Sequence[Any]:
+def of_its_kind(spec: HandlerSpec, middleware: Sequence[object]) -> Sequence[Any]:
     """Return middleware as it goes around this handler: a plain one cannot wait for an async one's end.
 
     Raises `ConfigurationError`.
@@ -210,11 +210,11 @@ def _failing_without_key(invoke: Callable[[Entry, int], Any]) -> Callable[[Entry
 
 
 def _really_run(handler: Callable[[Any], Any], *, is_async: bool) -> Callable[[Any], Any]:
-    def run(record: Any) -> object:
+    def run(record: object) -> object:
         must_return_nothing(result := handler(record))
         return result
 
-    async def run_async(record: Any) -> object:
+    async def run_async(record: object) -> object:
         must_return_nothing(result := await handler(record))
         return result
 

@@ -62,7 +62,7 @@ def _must_return_nothing(spec: HandlerSpec) -> None:
             )
 
 
-def _outputs_in(annotation: Any, *, is_item: bool = False) -> list[Any]:
+def _outputs_in(annotation: object, *, is_item: bool = False) -> list[Any]:
     """Return the types of the single outputs that a result of this type may be."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is None or annotation is types.NoneType:
@@ -77,7 +77,7 @@ def _outputs_in(annotation: Any, *, is_item: bool = False) -> list[Any]:
     return [annotation]
 
 
-def _codec(annotation: Any) -> str | None:
+def _codec(annotation: object) -> str | None:
     """Return which codec encodes values of a type, see `codecs.codec_of_value`; None: not known."""
     kind = get_origin(annotation) or annotation
     if kind in (bytes, bytearray, memoryview):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Message, Record
 
 
-def codec_of_payload(kind: Any, decoder: Any, *, is_chosen: bool) -> Codec:
+def codec_of_payload(kind: object, decoder: object, *, is_chosen: bool) -> Codec:
     """Return the codec of a type and a user's decoder; either may be `None`, and `value=` chooses the type.
 
     Raises `ConfigurationError`.
@@ -72,7 +72,7 @@ class Payload:
 
         return decode_first
 
-    def _called(self, function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    def _called(self, function: Callable[..., object]) -> Callable[[Any, Any], Any]:
         """Return a function as one of a record and its value."""
         if len(self.arguments) == 1:
             return lambda _record, value: function(value)

@@ -322,7 +322,7 @@ class HandlerSpec:
         return getattr(self.function, "process", None) if self.is_class else self.function
 
 
-def is_count(value: Any, most: float) -> bool:
+def is_count(value: object, most: float) -> bool:
     """Tell whether it is a whole number from 1 to `most`."""
     return type(value) is int and 1 <= value <= most
 
@@ -332,22 +332,22 @@ def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:
     return spec.argument == "batch"
 
 
-def is_async(function: Any) -> bool:
+def is_async(function: object) -> bool:
     """Tell whether calling it gives a coroutine, also for an object with an async `__call__`."""
     return any(map(inspect.iscoroutinefunction, _run_by(function)))
 
 
-def is_generator(function: Any) -> bool:
+def is_generator(function: object) -> bool:
     """Tell whether calling it would run nothing of it before its result is iterated."""
     return is_async_generator(function) or any(map(inspect.isgeneratorfunction, _run_by(function)))
 
 
-def is_async_generator(function: Any) -> bool:
+def is_async_generator(function: object) -> bool:
     """Tell whether what it yields comes by `async for`."""
     return any(map(inspect.isasyncgenfunction, _run_by(function)))
 
 
-def _run_by(function: Any) -> tuple[Any, Any]:
+def _run_by(function: object) -> tuple[Any, Any]:
     """Return what a call may run: the function within partials, or its class's `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -363,7 +363,7 @@ def _collecting(function: Any) -> Any:
     return collect
 
 
-def named(function: Any) -> str:
+def named(function: object) -> str:
     """Return a function's name for a message: a repr may show what it was made with."""
     return getattr(function, "__name__", None) or type(function).__name__
 
@@ -386,14 +386,14 @@ def check_topics(topics: tuple[Any, ...], where: str) -> None:
             )
 
 
-def topics_of(to: Any) -> tuple[Any, ...]:
+def topics_of(to: object) -> tuple[Any, ...]:
     """Return what `to=` names, one or several; what is no name is refused with the handler."""
     if to is None:
         return ()
     return tuple(to) if isinstance(to, list | tuple) else (to,)
 
 
-def must_be_callable(function: Any, what: str) -> None:
+def must_be_callable(function: object, what: str) -> None:
     """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
     mistakes = {
         f"a {type(function).__name__} cannot be called: give a function, by its name and without "
@@ -404,7 +404,7 @@ def must_be_callable(function: Any, what: str) -> None:
     refuse(what, mistakes)
 
 
-def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
+def must_answer(function: object, given: tuple[str, ...], what: str) -> None:
     """Refuse a function whose result could be no answer, or that cannot be called so."""
     must_be_callable(function, what)
     no_loop = (
@@ -415,7 +415,7 @@ def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
     must_take(function, given, what)
 
 
-def check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
+def check_decorated(topics: tuple[object, ...], decorator: str) -> None:
     """Refuse a decorator without parentheses, which is given the function for a topic."""
     if len(topics) == 1 and callable(topics[0]):
         raise ConfigurationError(

@@ -75,7 +75,7 @@ def answered(function: Callable[[], dict[str, Any]]) -> Answer:
         return STATUS_OF["failed"], {"reason": "failed", "text": str(error), "names": []}
 
 
-def joined(own: Mapping[str, Any], members: Sequence[States]) -> dict[str, Any]:
+def joined(own: Mapping[str, object], members: Sequence[States]) -> dict[str, Any]:
     """Return all in one, the newest first, no more of it than one process has. Silent members are named.
 
     Without members it is what this process has, and no entry names one.

@@ -50,7 +50,7 @@ class Json(Response):
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:
+    def render(self, content: object) -> bytes:
         """Return the body."""
         return dumped(content)
 

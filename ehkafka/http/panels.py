@@ -54,7 +54,7 @@ class Panel:
         return found | {"columns": columns, "rows": list(self.rows(state, rates))}
 
 
-def _row(name: str, *cells: Any, is_urgent: bool = False, **more: Any) -> Row:
+def _row(name: str, *cells: object, is_urgent: bool = False, **more: object) -> Row:
     """Return a row. `do`: its actions, each with why it is refused, or ""; `stack`: shown on demand."""
     return {"name": name, "cells": cells, "is_urgent": is_urgent, **more}
 
@@ -112,7 +112,7 @@ def _events(state: State, _rates: Rates) -> Iterator[Row]:
         yield _row(str(n), one["at_s"], one["level"], sentence, is_urgent=one["level"] == "warning")
 
 
-def _of_member(one: Mapping[str, Any]) -> str:
+def _of_member(one: Mapping[str, object]) -> str:
     """Return whose entry it is, where members have some: in front of its sentence."""
     member = one.get("member")
     return "" if member is None else f"Member {member}: "

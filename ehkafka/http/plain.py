@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 
-def dumped(content: Any) -> bytes:
+def dumped(content: object) -> bytes:
     """Return it as JSON."""
     try:
         return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)

@@ -111,7 +111,7 @@ class OfLoop:
         self._calls = asyncio.Semaphore(CALLS_MAX)
         self.streams = Streams(state, journal, self.call)
 
-    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def call(self, function: Callable[..., object], *arguments: object) -> Any:
         """Call what may block, on a thread."""
         async with self._calls:
             return await run_in_threadpool(function, *arguments)

@@ -29,7 +29,7 @@ def boot_of(
     laid: tuple[Endpoint | None, Mapping[str, Any]],
     instance_id: str | None,
     registered: tuple[str, ...],
-    run: Mapping[str, Any],
+    run: Mapping[str, object],
     keeps_journal: bool = False,
 ) -> dict[str, Any]:
     """Return what all members of a supervisor are sent; `packed` makes it one member's.
@@ -82,7 +82,7 @@ def packed(boot: Mapping[str, Any], number: int, *, is_first: bool) -> bytes:
     return pickle.dumps({**boot, **own})
 
 
-def _pickled(value: Any, what: str, reference: Reference) -> bytes:
+def _pickled(value: object, what: str, reference: Reference) -> bytes:
     try:
         packed = pickle.dumps(value)
     except Exception as error:

@@ -43,7 +43,7 @@ class Orders:
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._obey_outside("stop"))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
 
-    def take(self, order: Order, *how: Any) -> None:
+    def take(self, order: Order, *how: object) -> None:
         """Take an order; `how` is what `stop` is called with. Before the app runs it ends the process.
 
         Any thread but the main one.

@@ -159,13 +159,13 @@ class Watching:
         return for_s if for_s >= limit_s else None
 
 
-def failure_of(number: int, exit_code: int, farewell: Mapping[str, Any] | None) -> EhkafkaError:
+def failure_of(number: int, exit_code: int, farewell: Mapping[str, object] | None) -> EhkafkaError:
     """Return what a member's end means for the supervisor."""
     kind = _kind(exit_code, farewell)
     return kind(f"Member {number}: {_text(exit_code, farewell)}")
 
 
-def described(exit_code: int, farewell: Mapping[str, Any] | None) -> str:
+def described(exit_code: int, farewell: Mapping[str, object] | None) -> str:
     """Return how a process has ended, for a line of the log."""
     how = how_it_ended(exit_code)
     return how if farewell is None else f"{how}: {_text(exit_code, farewell)}"

@@ -48,13 +48,13 @@ class Blocking(NamedTuple):
         return None if self.timestamp_ms is None else max(0.0, now_s - self.timestamp_ms / 1000)
 
 
-def reading_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+def reading_properties(properties: Mapping[str, object]) -> dict[str, Any]:
     """Return the properties of a consumer that reads single records, those that the group would be given."""
     isolation = properties.get(_ISOLATION, "read_committed")
     return {**witness_properties(properties), _ISOLATION: isolation}
 
 
-def unverified_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+def unverified_properties(properties: Mapping[str, object]) -> dict[str, Any]:
     """Return those of one that may meet a wrong checksum: librdkafka can end the process behind it."""
     return {**reading_properties(properties), "check.crcs": False}
 

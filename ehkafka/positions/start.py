@@ -51,7 +51,7 @@ _EXPLANATION = (
 )
 
 
-def check_start(start: Any) -> None:
+def check_start(start: object) -> None:
     """Refuse what is not a start position. Raises `ConfigurationError`."""
     if start is None:
         raise ConfigurationError(
@@ -69,7 +69,7 @@ def check_start(start: Any) -> None:
         must_take(start, ("topic", "partition"), "start")
 
 
-def check_start_topics(start: Any, topics: Collection[str]) -> None:
+def check_start_topics(start: object, topics: Collection[str]) -> None:
     """Refuse a mapping that names a topic without a handler. Raises `ConfigurationError`."""
     if not isinstance(start, Mapping):
         return
@@ -98,7 +98,7 @@ def fixed(start: Start, partition: TopicPartition) -> FixedStart:
     return position
 
 
-def _is_fixed(position: Any) -> bool:
+def _is_fixed(position: object) -> bool:
     if isinstance(position, bool):
         return False
     if isinstance(position, str):
@@ -122,11 +122,11 @@ def _check_mapping(start: StartByPartition) -> None:
             raise ConfigurationError(f"start[{key!r}]={position!r} is not a start position; give {_ONE}.")
 
 
-def _is_number(key: Any) -> bool:
+def _is_number(key: object) -> bool:
     return isinstance(key, int) and not isinstance(key, bool) and key >= 0
 
 
-def _is_topic_and_number(key: Any) -> bool:
+def _is_topic_and_number(key: object) -> bool:
     return isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_number(key[1])
 
 

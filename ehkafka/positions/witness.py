@@ -50,7 +50,7 @@ _SMALLEST: Final[dict[str, Any]] = {
 }
 
 
-def witness_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+def witness_properties(properties: Mapping[str, object]) -> dict[str, Any]:
     """Return a consumer's properties changed for the reading of single records, without membership."""
     left_out = {"group.instance.id", "max.partition.fetch.bytes", "stats_cb", "statistics.interval.ms"}
     return {name: value for name, value in properties.items() if name not in left_out} | _SMALLEST

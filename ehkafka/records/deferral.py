@@ -204,12 +204,12 @@ def refuse_to_defer(reason: str) -> None:
     _refusal = reason
 
 
-def engines_own(message: Any) -> Any:
+def engines_own(message: object) -> Any:
     """Return the engine's own message of what a handler has: a record, its copy, or the message itself."""
     message = getattr(message, "_message", message)
     return getattr(message, "received", message)
 
 
-def is_deferred(message: Any) -> bool:
+def is_deferred(message: object) -> bool:
     """Tell, inside a handler's call, whether its record was deferred."""
     return bool(DEFERRED) and id(engines_own(message)) in DEFERRED

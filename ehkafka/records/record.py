@@ -105,10 +105,10 @@ class Record:
 
     if TYPE_CHECKING:
         # All that `__getattr__` finds, by name, so that an editor knows a mistyped one.
-        def set_key(self, key: Any) -> None:
+        def set_key(self, key: object) -> None:
             """Set the key of `message`."""
 
-        def set_value(self, value: Any) -> None:
+        def set_value(self, value: object) -> None:
             """Set the value of `message`."""
 
         def set_topic(self, topic: str) -> None:

@@ -166,7 +166,7 @@ class Homecoming(Source):
     home: TopicPartition
     counts: RedriveCount
 
-    def acknowledged(self, _written: Any = None) -> None:
+    def acknowledged(self, _written: object = None) -> None:
         """Count it. On the sender's thread."""
         self.counts.to[self.home] += 1
 

@@ -120,7 +120,7 @@ def _waits_for_answers(app: AppOptions) -> bool:
     return any(spec.acknowledged == "before_next" for spec in app.specs)
 
 
-def _batch_bytes(properties: Mapping[str, Any]) -> int | None:
+def _batch_bytes(properties: Mapping[str, object]) -> int | None:
     """Return the most bytes of a request; None: the app sets no less than the client's default."""
     said = [whole_number(name, properties[name]) for name in (_BATCH, LETTER_BYTES) if name in properties]
     least = min(said, default=BATCH_BYTES)
@@ -141,7 +141,7 @@ def _producer_alone(app: AppOptions, emit: Callable[[Event], None]) -> OneProduc
     return _producer(app, emit, ALONE)
 
 
-def _producer(app: AppOptions, emit: Callable[[Event], None], more: Mapping[str, Any]) -> OneProducer:
+def _producer(app: AppOptions, emit: Callable[[Event], None], more: Mapping[str, object]) -> OneProducer:
     """Return a producer that is not open yet.
 
     Opening it raises `EndpointError` where the broker gives no producer ids and handlers have outputs; dead

@@ -49,7 +49,7 @@ class LogIdentity:
         properties = {**admin_properties(self._endpoint), "log_level": 0}
         return open_admin(properties, logger=ClientLog(lambda _event: None))
 
-    def open_consumer(self, own: Mapping[str, Any] = MappingProxyType({})) -> Consumer:
+    def open_consumer(self, own: Mapping[str, object] = MappingProxyType({})) -> Consumer:
         """Open a consumer that joins no group: it is given partitions, and its group commits nothing.
 
         `own` are properties of this one.

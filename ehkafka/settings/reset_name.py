@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ehkafka.errors import ConfigurationError
 
@@ -11,7 +10,7 @@ from ehkafka.errors import ConfigurationError
 RESET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")
 
 
-def check_reset(reset: Any) -> None:
+def check_reset(reset: object) -> None:
     """Refuse what is neither a flag nor a name. Raises `ConfigurationError`."""
     if isinstance(reset, bool) or (isinstance(reset, str) and RESET_NAME.fullmatch(reset)):
         return

@@ -65,7 +65,7 @@ class HiddenProperties(NeverPickled, Mapping[str, Any]):
     __slots__ = ("_properties",)
     _never_pickled = "properties with secrets are not pickled: read them again where they are needed"
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, object]) -> None:
         self._properties = dict(properties)
 
     def __getitem__(self, name: str) -> Any:

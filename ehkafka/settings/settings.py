@@ -56,7 +56,7 @@ def check_timeout(timeout_s: object, call: str) -> None:
         )
 
 
-def check_max_age(max_age: Any) -> None:
+def check_max_age(max_age: object) -> None:
     """Refuse what is no age. Raises `ConfigurationError`."""
     if max_age is not None and (not isinstance(max_age, timedelta) or max_age <= timedelta(0)):
         raise ConfigurationError(

@@ -8,7 +8,7 @@ checkpoints, and what is returned shows nothing. Called by the user's program on
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.endpoint.entra.namespace import EntraNamespace
 from ehkafka.errors import ConfigurationError
@@ -102,7 +102,7 @@ def kafka_options(endpoint: Endpoint, *, shaded_prefix: str = "", fast: bool = T
     return HiddenProperties({f"kafka.{name}": value for name, value in options.items()})
 
 
-def _password(given: Mapping[str, Any], prefix: str) -> dict[str, str]:
+def _password(given: Mapping[str, object], prefix: str) -> dict[str, str]:
     if "SASL" not in str(given.get("security.protocol", "")).upper():
         return {}
     mechanism = str(given.get("sasl.mechanisms", "")).upper()
@@ -143,7 +143,7 @@ def _service_principal(endpoint: Endpoint, prefix: str) -> dict[str, str]:
     }
 
 
-def _tls(given: Mapping[str, Any]) -> dict[str, str]:
+def _tls(given: Mapping[str, object]) -> dict[str, str]:
     """Translate the certificate authority's file; the rest of TLS has another form in Java."""
     found: dict[str, str] = {}
     for name, value in given.items():
@@ -157,13 +157,13 @@ def _tls(given: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _jaas(module: str, **entries: Any) -> str:
+def _jaas(module: str, **entries: object) -> str:
     return (
         f"{module} required " + " ".join(f"{name}={_quoted(value)}" for name, value in entries.items()) + ";"
     )
 
 
-def _quoted(value: Any) -> str:
+def _quoted(value: object) -> str:
     text = str(value)
     if not text.isprintable():
         raise ConfigurationError(
@@ -172,5 +172,5 @@ def _quoted(value: Any) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -18,7 +18,7 @@ Maker = Callable[[Any], Any] | None
 NAMES: Final = {"MirrorState": MirrorState}
 
 
-def snapshot_from(plain: Mapping[str, Any]) -> Snapshot:
+def snapshot_from(plain: Mapping[str, object]) -> Snapshot:
     """Return what `Snapshot.as_dict` said; fields of a newer version are left out."""
     made: Snapshot = _made(Snapshot, plain)
     return made
@@ -31,11 +31,11 @@ def _made(kind: Any, plain: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _makers(kind: Any) -> dict[str, Maker]:
+def _makers(kind: object) -> dict[str, Maker]:
     return {name: _maker(hint) for name, hint in get_type_hints(kind, localns=NAMES).items()}
 
 
-def _maker(hint: Any) -> Maker:
+def _maker(hint: object) -> Maker:
     inner = get_args(hint)
     if is_dataclass(hint) or hint is TopicPartition:
         return partial(_made, hint)

@@ -111,7 +111,7 @@ class Handing:
         if (refusal := self._refusal(error)) is not None:
             self._marks[message.topic(), message.value(), message.key()] = refusal
 
-    def _reported_of(self, place: int, error: KafkaError | None, _message: Any) -> None:
+    def _reported_of(self, place: int, error: KafkaError | None, _message: object) -> None:
         if (refusal := self._refusal(error)) is not None:
             self._tried[place] = refusal
 
@@ -137,7 +137,7 @@ class Handing:
             return handed
         return handed
 
-    def _hand_one(self, place: int, *on_report: Any) -> None:
+    def _hand_one(self, place: int, *on_report: object) -> None:
         topic, value, key, headers, partition = self._flat[place * PARTS + 2 : (place + 1) * PARTS]
         while error := produce_one(self._client, topic, value, key, headers, partition, *on_report):
             if isinstance(error, KafkaError):

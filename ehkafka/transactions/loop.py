@@ -183,7 +183,7 @@ class TransactionLoop:
         self._time.note_running()
         return self._ends_s is not None and time.monotonic() >= self._ends_s + CALL_S
 
-    def _reported(self, error: KafkaError | None, message: Any) -> None:
+    def _reported(self, error: KafkaError | None, message: object) -> None:
         if self._handing is not None:
             self._handing.reported(error, message)
 
@@ -248,7 +248,7 @@ class TransactionLoop:
             self._find_refused(request, handing)
             raise
 
-    def _handing_of(self, request: TransactionRequest, client: Any) -> Handing:
+    def _handing_of(self, request: TransactionRequest, client: object) -> Handing:
         self._handing = Handing(
             client, self._held.sent, busy=self._busy, is_over=lambda: self._is_over(request)
         )

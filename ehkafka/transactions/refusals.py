@@ -10,7 +10,7 @@ import math
 import sys
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from ehkafka.outputs.output import Source, entries_of, has_ended, places_of
 
@@ -54,7 +54,7 @@ class RefusedSource(Source):
         """Tell whether the epochs of all its records have ended."""
         return has_ended(self.source)
 
-    def acknowledged(self, written: Any = None) -> None:
+    def acknowledged(self, written: object = None) -> None:
         """Tell the source."""
         if isinstance(self.source, Source):
             self.source.acknowledged(written)

@@ -112,7 +112,9 @@ def is_topic_name(name: object) -> bool:
     )
 
 
-def _misfit(function: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]) -> Exception:
+def _misfit(
+    function: Callable[..., object], given: tuple[object, ...], named: Mapping[str, object]
+) -> Exception:
     what = _called(function)
     if what in _INSTEAD:
         return ConfigurationError(f"{what}(…) is not called itself: {_INSTEAD[what]}.")
@@ -158,7 +160,7 @@ def _too_many(what: str, positional: list[inspect.Parameter], options: list[str]
     )
 
 
-def _called(function: Callable[..., Any]) -> str:
+def _called(function: Callable[..., object]) -> str:
     """Return what a user calls it: `Retry`, `app.handler`, `Endpoint.kafka`."""
     room, _, name = function.__qualname__.rpartition(".")
     room = {"Registration": "@app", "App": "app"}.get(room, room)
@@ -167,7 +169,7 @@ def _called(function: Callable[..., Any]) -> str:
     return f"{room}.{name}" if room else name
 
 
-def must_take(function: Any, given: tuple[str, ...], what: str, *, instead: str = "") -> None:
+def must_take(function: object, given: tuple[str, ...], what: str, *, instead: str = "") -> None:
     """Refuse a function that cannot be called with these arguments. Raises `ConfigurationError`.
 
     `what` names it and its use, `instead` what to do if that is not to write it with these. A wrapper's own
@@ -186,7 +188,7 @@ def must_take(function: Any, given: tuple[str, ...], what: str, *, instead: str 
         ) from None
 
 
-def _right(function: Any, given: tuple[str, ...]) -> str:
+def _right(function: object, given: tuple[str, ...]) -> str:
     name = getattr(function, "__name__", "")
     kind = "async def" if inspect.iscoroutinefunction(function) else "def"
     return f"{kind} {name if name.isidentifier() else 'function'}({', '.join(given)})"

@@ -46,7 +46,7 @@ def task_stack(task: asyncio.Task[Any]) -> str:
     return live_stack(frames)
 
 
-def _first(awaitable: Any, *names: str) -> Any:
+def _first(awaitable: object, *names: str) -> Any:
     return next((found for name in names if (found := getattr(awaitable, name, None)) is not None), None)
 
 

@@ -104,7 +104,7 @@ class Hub:
             for epoch, messages, keys, skipped, sizes in parts:
                 inboxes.receive(epoch, messages, keys, now_s, skipped, sizes)
 
-    def post(self, function: Callable[..., object], *arguments: Any) -> None:
+    def post(self, function: Callable[..., object], *arguments: object) -> None:
         """Have something done under the lock, now or by its holder. Any thread that does not hold it."""
         self._posted.append((function, arguments))
         self.settle()

@@ -139,7 +139,7 @@ def _ours(body: bytes) -> dict[str, Any] | None:
     return found if version == VERSION and not isinstance(version, bool) else None
 
 
-def _number(found: Mapping[str, Any], name: str, most: int) -> int | None:
+def _number(found: Mapping[str, object], name: str, most: int) -> int | None:
     value = found.get(name)
     return value if type(value) is int and 0 <= value <= most else None
 
@@ -148,12 +148,12 @@ def _commit_metadata(found: Any) -> CommitMetadata | None:
     return next((one for one in get_args(CommitMetadata) if one == found), None)
 
 
-def _text(found: Mapping[str, Any], name: str) -> str:
+def _text(found: Mapping[str, object], name: str) -> str:
     value = found.get(name)
     return _printable(value) if isinstance(value, str) else ""
 
 
-def _name(found: Mapping[str, Any], name: str) -> str:
+def _name(found: Mapping[str, object], name: str) -> str:
     # As it is: it is compared, and shown by its repr alone.
     value = found.get(name)
     return value[: NAME_CHARACTERS_MAX + 1] if isinstance(value, str) else ""
@@ -175,7 +175,7 @@ def _digits(text: str | None) -> int | None:
     return int(text)
 
 
-def _ranges(found: Any, above: int | None) -> Ranges | None:
+def _ranges(found: object, above: int | None) -> Ranges | None:
     """Return ranges that ascend and lie above next_offset; one that does not makes all of them untrue."""
     if not isinstance(found, list) or above is None or len(found) > RANGES_MAX:
         return None

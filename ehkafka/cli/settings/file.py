@@ -75,7 +75,7 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
     return layer
 
 
-def _take_handlers(path: Path, handlers: Mapping[str, Any], layer: Layer) -> None:
+def _take_handlers(path: Path, handlers: Mapping[str, object], layer: Layer) -> None:
     for handler, options in handlers.items():
         table = f"handlers.{handler}"
         if not isinstance(options, dict):
@@ -132,7 +132,7 @@ def _unreadable(words: str) -> ConfigurationError:
     return ConfigurationError(f"{words}: correct it, nothing was started.")
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield librdkafka's dotted names, whether they were written in quotes or as TOML's own dots."""
     for name, value in table.items():
         if isinstance(value, dict):

@@ -68,7 +68,7 @@ class Layer:
     )
     handlers: list[HandlerValue] = field(default_factory=list, repr=False)
 
-    def take(self, table: str, name: str, value: Any, origin: str, *, is_text: bool = True) -> None:
+    def take(self, table: str, name: str, value: object, origin: str, *, is_text: bool = True) -> None:
         """Check a value and take it; text may stand for other types. Raises `ConfigurationError`."""
         if table == "app":
             value = _checked(name, value, origin, is_text=is_text)
@@ -80,7 +80,7 @@ class Layer:
             )
         self.tables[table][name] = Written(value, origin)
 
-    def take_option(self, handler: str, option: str, value: Any, origin: str, *, is_text: bool) -> None:
+    def take_option(self, handler: str, option: str, value: object, origin: str, *, is_text: bool) -> None:
         """Check an option of a handler and take it. Raises `ConfigurationError`."""
         value = _checked(option, value, origin, is_text=is_text)
         self.handlers.append(HandlerValue(handler, option, value, origin))
@@ -125,7 +125,7 @@ class Layer:
                 self.tables[table][known] = Written(kept, one.origin)
 
 
-def _checked(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
+def _checked(name: str, value: object, origin: str, *, is_text: bool) -> Any:
     from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
 
     return checked(name, value, origin, is_text=is_text)

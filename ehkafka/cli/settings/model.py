@@ -41,7 +41,7 @@ def _types() -> dict[str, Any]:
     return {**{name: _readable(hint) for name, hint in hints.items()}, **_READ}
 
 
-def _readable(hint: Any) -> Any:
+def _readable(hint: object) -> Any:
     if timedelta in (hint, *get_args(hint)):
         return Annotated[hint, BeforeValidator(duration)]
     return hint
@@ -58,7 +58,7 @@ _FIELDS: dict[str, Any] = dict.fromkeys(NAMES, (Any, None))
 AppVariables: type[BaseSettings] = create_model("AppVariables", __base__=_FromVariables, **_FIELDS)
 
 
-def checked(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
+def checked(name: str, value: object, origin: str, *, is_text: bool) -> Any:
     """Return the value in the setting's or the option's type; text may stand for numbers and flags.
 
     Raises `ConfigurationError` naming the origin, the value unless it may be a secret, and what is taken.

@@ -22,7 +22,7 @@ _START_FORMS = (
 )
 
 
-def duration(value: Any) -> Any:
+def duration(value: object) -> Any:
     """Return `90s`, `10m`, `1.5h` or `7d` as a timedelta; anything else as it is."""
     if isinstance(value, str):
         found = _DURATION.fullmatch(value.strip())
@@ -35,7 +35,7 @@ def duration(value: Any) -> Any:
     return value
 
 
-def start_position(value: Any) -> Any:
+def start_position(value: object) -> Any:
     """Return what `App(start=…)` takes for a text; numbers and moments as they are."""
     if isinstance(value, str):
         return _from_text(value.strip())
@@ -46,7 +46,7 @@ def start_position(value: Any) -> Any:
     return value
 
 
-def reset_choice(value: Any) -> Any:
+def reset_choice(value: object) -> Any:
     """Return what `App(reset=…)` takes for a text: a flag as pydantic reads it, else a name."""
     if isinstance(value, str):
         text = value.strip()
@@ -57,7 +57,7 @@ def reset_choice(value: Any) -> Any:
     return value
 
 
-def workers(value: Any) -> Any:
+def workers(value: object) -> Any:
     """Return `auto` or `auto:2-64` as `Auto`; anything else as it is."""
     if isinstance(value, str) and not value.strip().lstrip("+-")[:1].isdigit():
         try:

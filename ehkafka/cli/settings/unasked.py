@@ -11,7 +11,7 @@ runs or asks. A list of what is harmless, not of what is dangerous: librdkafka l
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.app.configuration import in_one_spelling, is_secret
 from ehkafka.cli.settings.layer import OF_PROPERTIES
@@ -54,7 +54,7 @@ def check_unasked(path: Path, layer: Layer) -> None:
                 )
 
 
-def check_credentials(file: Path | None, properties: Mapping[str, Any], origins: Iterable[str]) -> None:
+def check_credentials(file: Path | None, properties: Mapping[str, object], origins: Iterable[str]) -> None:
     """Refuse to send a login that others gave to the broker that an unasked file names.
 
     `origins` says where each of the properties stands. Raises `ConfigurationError`, without a value.
@@ -67,7 +67,7 @@ def check_credentials(file: Path | None, properties: Mapping[str, Any], origins:
             )
 
 
-def _may_say(name: str, value: Any, *, is_own: bool) -> bool:
+def _may_say(name: str, value: object, *, is_own: bool) -> bool:
     if _HARMLESS.fullmatch(name):
         return True
     if name == "sasl.mechanisms":

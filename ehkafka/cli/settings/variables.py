@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name
 from ehkafka.app.handler_options import OPTIONS
@@ -110,7 +110,7 @@ def _set_option(layer: Layer, name: str, text: str) -> None:
     raise ConfigurationError(ended(f"--set: there is no setting {_named(name)}{meant}"))
 
 
-def _set_property(layer: Layer, table: str, name: str, text: Any) -> None:
+def _set_property(layer: Layer, table: str, name: str, text: object) -> None:
     if is_secret(name, text):
         raise ConfigurationError(
             f"--set {name} is refused: everybody on this machine can read a command line."

@@ -129,7 +129,7 @@ class Top(App[None]):
             problem = str(error)
         self._back(self._fetched, state, problem)
 
-    def _back(self, take: Callable[..., None], *answer: Any) -> None:
+    def _back(self, take: Callable[..., None], *answer: object) -> None:
         """Hand an answer to the screen's thread; no screen takes it once the app ends."""
         # It may end between the two: textual then says so, and has no other way to ask.
         with contextlib.suppress(RuntimeError):

@@ -29,7 +29,7 @@ _PATIENCE: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry
 class LazyCredential:
     """A credential, made when first asked, and the scope that it is asked for. Any thread may call it."""
 
-    def __init__(self, credential: Any, client_id: str | None, namespace: EntraNamespace) -> None:
+    def __init__(self, credential: object, client_id: str | None, namespace: EntraNamespace) -> None:
         """Check what was given. Raises `ConfigurationError`."""
         self._scope = namespace.scope
         self._name, self._given = checked_credential(credential, client_id)
@@ -71,7 +71,7 @@ class LazyCredential:
 
 
 def checked_credential(
-    credential: Any, client_id: str | None, who: str = "Endpoint.entra"
+    credential: object, client_id: str | None, who: str = "Endpoint.entra"
 ) -> tuple[str, Any]:
     """Return a credential's name, and the object if one was given. Raises `ConfigurationError` by `who`."""
     names = get_args(CredentialName)
@@ -102,7 +102,7 @@ def checked_credential(
     return type(credential).__name__, credential
 
 
-def _check_object(credential: Any, who: str) -> None:
+def _check_object(credential: object, who: str) -> None:
     asks = [getattr(credential, name, None) for name in ("get_token_info", "get_token")]
     if isinstance(credential, type) or not any(map(callable, asks)):
         raise ConfigurationError(

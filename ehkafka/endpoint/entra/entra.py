@@ -27,7 +27,7 @@ class EntraConnection:
     def __init__(
         self,
         namespace: str,
-        credential: Any,
+        credential: object,
         client_id: str | None,
         properties: Mapping[str, Value] | None,
     ) -> None:

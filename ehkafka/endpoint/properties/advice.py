@@ -99,7 +99,7 @@ def consumer_advice(endpoint: Endpoint, properties: Mapping[str, Any]) -> list[S
     return [*_against(properties, (heartbeats, *on_event_hubs)), *_security(endpoint, properties)]
 
 
-def producer_advice(endpoint: Endpoint, properties: Mapping[str, Any]) -> list[SettingAdvice]:
+def producer_advice(endpoint: Endpoint, properties: Mapping[str, object]) -> list[SettingAdvice]:
     """Return what is advised against in a producer's final properties."""
     is_plain = is_false(properties.get("enable.idempotence", False))
     on_event_hubs = (*_IDLE, _PLAIN_TIME if is_plain else _IDEMPOTENT_TIME, *_PRODUCED)
@@ -107,7 +107,7 @@ def producer_advice(endpoint: Endpoint, properties: Mapping[str, Any]) -> list[S
     return [*_against(properties, rules), *_security(endpoint, properties)]
 
 
-def _against(properties: Mapping[str, Any], rules: Iterable[_Rule]) -> Iterator[SettingAdvice]:
+def _against(properties: Mapping[str, object], rules: Iterable[_Rule]) -> Iterator[SettingAdvice]:
     for name, is_unwise, text, source in rules:
         if name in properties and is_unwise(properties[name]):
             yield SettingAdvice(name, shown(name, properties[name]), text, source)

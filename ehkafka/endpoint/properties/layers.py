@@ -139,7 +139,7 @@ _PRODUCER_OWNED = (
 def consumer_properties(
     endpoint: Endpoint,
     group: str,
-    overrides: Mapping[str, Any],
+    overrides: Mapping[str, object],
     *,
     assignor: Assignor,
     instance_id: str | None,
@@ -196,7 +196,7 @@ def explain_consumer(
 
 
 def _explained(
-    name: str, value: Any, by_layer: Mapping[Layer, Mapping[str, str]], endpoint: Endpoint
+    name: str, value: object, by_layer: Mapping[Layer, Mapping[str, str]], endpoint: Endpoint
 ) -> Explained:
     layer: Layer = next((layer for layer, names in by_layer.items() if name in names), "default")
     reason = by_layer[layer].get(name, "")
@@ -209,7 +209,7 @@ def _explained(
 
 
 def producer_properties(
-    endpoint: Endpoint, overrides: Mapping[str, Any], origin: str = _CONSUMER
+    endpoint: Endpoint, overrides: Mapping[str, object], origin: str = _CONSUMER
 ) -> dict[str, Any]:
     """Return the properties of an idempotent producer for this endpoint, secrets in the clear.
 
@@ -258,7 +258,7 @@ def letter_properties(endpoint: Endpoint, consumer: Mapping[str, Any]) -> dict[s
     }
 
 
-def without_ids(properties: Mapping[str, Any]) -> dict[str, Any]:
+def without_ids(properties: Mapping[str, object]) -> dict[str, Any]:
     """Return a producer's properties for a broker without producer ids: one request at a time keeps order."""
     ours = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
     of_ids = ("statistics.interval.ms", "enable.gapless.guarantee")
@@ -333,7 +333,7 @@ def _to_numbers(result: dict[str, Any], names: Iterable[str], defaults: Mapping[
         result[name] = whole_number(name, result.get(name, defaults.get(name)))
 
 
-def _with_acks_by_name(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _with_acks_by_name(asked: Mapping[str, object]) -> dict[str, Any]:
     """Return a copy in which librdkafka's number for all acknowledgements has its name."""
     is_all = str(asked.get("acks", "")).strip() == "-1"
     return {**asked, "acks": "all"} if is_all else dict(asked)

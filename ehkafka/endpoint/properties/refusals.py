@@ -70,14 +70,14 @@ def refusal(name: str, value: object, reason: str, fix: str) -> ConfigurationErr
     return ConfigurationError(f"{name}={shown(name, value)} is refused: {ended(reason)} {ended(fix)}")
 
 
-def check_owned(asked: Mapping[str, Any], owned: Iterable[Owned]) -> None:
+def check_owned(asked: Mapping[str, object], owned: Iterable[Owned]) -> None:
     """Refuse another value than ours for what the engine owns; an equal one passes."""
     for rule in owned:
         if rule.name in asked and not rule.allows(asked[rule.name]):
             raise refusal(rule.name, asked[rule.name], rule.reason, rule.fix)
 
 
-def check_callbacks(asked: Mapping[str, Any], callbacks: Collection[str]) -> None:
+def check_callbacks(asked: Mapping[str, object], callbacks: Collection[str]) -> None:
     """Refuse callbacks through which the engine itself follows the group."""
     for name in callbacks:
         if name in asked:
@@ -87,7 +87,7 @@ def check_callbacks(asked: Mapping[str, Any], callbacks: Collection[str]) -> Non
             )
 
 
-def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
+def check_connection(endpoint: Mapping[str, object], overrides: Mapping[str, object]) -> None:
     """Refuse to bend where the endpoint points, or who it says we are, from the app's properties."""
     # An endpoint with a token of its own would lose it to another way of getting one.
     for name in overrides:
@@ -103,7 +103,7 @@ def check_connection(endpoint: Mapping[str, Any], overrides: Mapping[str, Any]) 
             )
 
 
-def check_trust(properties: Mapping[str, Any], *, kind: str | None) -> None:
+def check_trust(properties: Mapping[str, object], *, kind: str | None) -> None:
     """Refuse to send a namespace's key or token unless the broker's certificate is checked.
 
     `kind` is the endpoint's, None for a program's own properties, in whatever spelling librdkafka takes. A
@@ -190,7 +190,7 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
         )
 
 
-def check_metadata_age(properties: Mapping[str, Any]) -> None:
+def check_metadata_age(properties: Mapping[str, object]) -> None:
     """Refuse an age of metadata above what librdkafka can count, given or as it follows from the refresh."""
     most, times = limits.METADATA_MAX_AGE_MS_MOST, limits.METADATA_REFRESHES_PER_AGE
     age, refresh = "metadata.max.age.ms", "topic.metadata.refresh.interval.ms"
@@ -203,7 +203,7 @@ def check_metadata_age(properties: Mapping[str, Any]) -> None:
         raise refusal(refresh, properties[refresh], why, f"Set {age}, too, to {most} or less")
 
 
-def check_idle_times(properties: Mapping[str, Any]) -> None:
+def check_idle_times(properties: Mapping[str, object]) -> None:
     """Refuse, for Event Hubs, ages at which Azure has already dropped the connection."""
     reason = f"Event Hubs needs {{}} to {{}} ({limits.CLIENT_SETTINGS_SOURCE}): Azure drops TCP connections"
     for name, below in (
@@ -286,7 +286,9 @@ def is_false(value: object) -> bool:
     return _as_text(value) == "false"
 
 
-def _check_within(properties: Mapping[str, Any], name: str, permitted: range, reason: str, fix: str) -> None:
+def _check_within(
+    properties: Mapping[str, object], name: str, permitted: range, reason: str, fix: str
+) -> None:
     """Refuse a number outside of what is permitted; `reason` has a place for both ends."""
     if properties[name] not in permitted:
         raise refusal(name, properties[name], reason.format(permitted[0], permitted[-1]), fix)

@@ -59,7 +59,7 @@ class Posted(Source):
     # How often the dead letter could not be written.
     tries = 0
 
-    def acknowledged(self, _written: Any = None) -> None:
+    def acknowledged(self, _written: object = None) -> None:
         """End the record as *dead-lettered*, unless it has a result."""
         if self.target.take_out(self):
             letter, target = self.letter, self.target

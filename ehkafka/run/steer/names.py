@@ -120,7 +120,7 @@ def keys_meant(text: str) -> tuple[Hashable, ...]:
     return tuple(found)
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> Any:
     """Return a value of JSON as a key may be. Raises `TypeError` where something in it is a mapping."""
     if isinstance(value, dict):
         raise TypeError

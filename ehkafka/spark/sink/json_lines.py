@@ -47,7 +47,7 @@ class JsonLinesWriter:
             self._gzip.close()
 
 
-def _encoded(value: Any) -> Any:
+def _encoded(value: object) -> Any:
     """Return what orjson cannot write by itself."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")

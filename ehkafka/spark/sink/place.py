@@ -100,7 +100,7 @@ class Place:
                 )
             self._described(None if self.credential_factory else self.credential)
 
-    def _described(self, credential: Any) -> BlobMirror:
+    def _described(self, credential: object) -> BlobMirror:
         """Return the container as the mirror describes it: the same rules hold for both."""
         secret = "" if self.way == "containerUrl" else self._secret()
         try:

@@ -62,7 +62,7 @@ class StreamOffset:
         return cls(is_unresolved=True)
 
     @classmethod
-    def from_json(cls, value: Any) -> Self:
+    def from_json(cls, value: object) -> Self:
         """Read what `to_json` wrote. Raises `ConfigurationError` for anything else."""
         if not isinstance(value, dict):
             raise _no_offset(value)
@@ -134,7 +134,7 @@ def _by_topic(positions: Positions) -> dict[str, dict[str, int]]:
     return value
 
 
-def _positions(topics: Any, whole: object) -> dict[TopicPartition, int]:
+def _positions(topics: object, whole: object) -> dict[TopicPartition, int]:
     positions = {}
     if not isinstance(topics, dict):
         raise _no_offset(whole)
@@ -148,7 +148,7 @@ def _positions(topics: Any, whole: object) -> dict[TopicPartition, int]:
     return positions
 
 
-def _topic_ids(ids: Any, whole: object) -> dict[str, bytes]:
+def _topic_ids(ids: object, whole: object) -> dict[str, bytes]:
     if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
         raise _no_offset(whole)
     try:
@@ -170,7 +170,7 @@ def _packed(witnesses: Witnesses) -> dict[str, str]:
     return {topic: base64.urlsafe_b64encode(records).decode("ascii") for topic, records in packed.items()}
 
 
-def _witnesses(texts: Any, whole: object) -> dict[TopicPartition, WitnessRecord]:
+def _witnesses(texts: object, whole: object) -> dict[TopicPartition, WitnessRecord]:
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
         raise _no_offset(whole)
     try:

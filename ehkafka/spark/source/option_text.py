@@ -137,7 +137,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _list(name: str, text: str, numbers: Any, example: str) -> list[int]:
+def _list(name: str, text: str, numbers: object, example: str) -> list[int]:
     # An empty list would read another topic, the connection string's, or all of this one.
     if (
         not isinstance(numbers, list)

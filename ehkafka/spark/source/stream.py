@@ -111,7 +111,7 @@ class Stream:
         begun = self._resolved_begin(self._partitions(start))
         return self._offset(begun, begun, {}, {}).to_json()
 
-    def pieces(self, start_json: Any, end_json: Any) -> list[Piece]:
+    def pieces(self, start_json: object, end_json: object) -> list[Piece]:
         """Return what a batch reads; the same for the same two offsets. Errors as `latest`."""
         start, end = StreamOffset.from_json(start_json), StreamOffset.from_json(end_json)
         self._check_same(end)

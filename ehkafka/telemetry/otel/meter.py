@@ -135,11 +135,11 @@ def _instruments(metric: Metric[Any]) -> Iterator[tuple[Instrument, Callable[[An
 
     ends = [*(format(end, "g") for end in metric.buckets), "inf"]
 
-    def calls(part: Any) -> Mapping[str, float] | None:
+    def calls(part: object) -> Mapping[str, float] | None:
         found = metric.read(part)
         return dict(zip(ends, found.counts, strict=True)) if isinstance(found, Buckets) else None
 
-    def total(part: Any) -> float | None:
+    def total(part: object) -> float | None:
         found = metric.read(part)
         return found.total if isinstance(found, Buckets) else None
 
@@ -157,7 +157,7 @@ def _callback(
 ) -> Callable[[Any], Iterable[Observation]]:
     by = "ehkafka.up_to" if metric.kind == "histogram" else f"ehkafka.{metric.by}"
 
-    def observe(_options: Any) -> Iterator[Observation]:
+    def observe(_options: object) -> Iterator[Observation]:
         for attributes, part in pictures.parts(place, instrument):
             value = read(part)
             if isinstance(value, int | float):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make_record(
-    value: Any = None,
+    value: object = None,
     *,
     key: str | bytes | None = None,
     headers: Headers | None = None,

@@ -90,7 +90,7 @@ class Sender:
             self._refused.append(f"one for {message.topic()}: {error.str()}")
 
 
-def bytes_of(value: Any, what: str) -> bytes | None:
+def bytes_of(value: object, what: str) -> bytes | None:
     """Return a value as it is sent: by its codec, which is JSON for most. Raises `ConfigurationError`."""
     if value is None or isinstance(value, bytes):
         return value
@@ -100,7 +100,7 @@ def bytes_of(value: Any, what: str) -> bytes | None:
         raise ConfigurationError(f"{what}: {ended(str(refusal))}") from None
 
 
-def text_of(value: Any, what: str) -> str | bytes | None:
+def text_of(value: object, what: str) -> str | bytes | None:
     """Return a key or a header's value. Raises `ConfigurationError` for what is neither text nor bytes."""
     if value is None or isinstance(value, str | bytes):
         return value

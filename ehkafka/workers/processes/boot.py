@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def boot_bytes(
-    call: Any,
+    call: object,
     *,
-    parts: Mapping[str, Any],
+    parts: Mapping[str, object],
     set_up: Callable[[], Any] | None,
     tear_down: Callable[[], Any] | None,
 ) -> bytes:
@@ -44,7 +44,7 @@ def boot_bytes(
     return pickle.dumps({"main": main_module(), "logs": is_set_up(), "code": code})
 
 
-def must_travel(thing: Any, what: str) -> None:
+def must_travel(thing: object, what: str) -> None:
     """Refuse what a worker process could not import. Raises `ConfigurationError`."""
     name = getattr(thing, "__qualname__", None) or type(thing).__qualname__
     try:

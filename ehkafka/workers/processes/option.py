@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording.calling import made_plainly
@@ -62,7 +61,7 @@ class Processes:
         return self.count or os.cpu_count() or 1
 
 
-def is_nameless(thing: Any) -> bool:
+def is_nameless(thing: object) -> bool:
     """Tell whether a function can surely not be imported by its name: a lambda, or one inside another."""
     name = getattr(thing, "__qualname__", "")
     return "<lambda>" in name or "<locals>" in name

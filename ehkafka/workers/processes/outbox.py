@@ -37,7 +37,7 @@ class Outbox:
         with self._lock:
             self._message = message
 
-    def take(self, record: Any, result: object) -> None:
+    def take(self, record: object, result: object) -> None:
         """Keep what a call returns. Raises what fails the attempt: see `OutputMaker`."""
         message = engines_own(record)
         if message is not self._message:
@@ -58,7 +58,7 @@ class Outbox:
                 )
             self._add(made, message)
 
-    def _add(self, made: list[Made], message: Any) -> None:
+    def _add(self, made: list[Made], message: object) -> None:
         """Keep some of it. Caller has the lock."""
         self._size += sum([one[5] for one in made])
         if self._size > CALL_BYTES_MAX:

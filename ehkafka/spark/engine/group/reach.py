@@ -51,7 +51,7 @@ def reach_options(
     endpoint: Endpoint,
     given: Mapping[str, str],
     environ: Mapping[str, str] | None = None,
-    consumer: Mapping[str, Any] | None = None,
+    consumer: Mapping[str, object] | None = None,
     advice: str = ADVICE,
 ) -> dict[str, str]:
     """Return the options that name the broker: the given ones, if they do, else the endpoint's own way.

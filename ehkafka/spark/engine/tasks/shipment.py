@@ -137,7 +137,7 @@ def unpack(packed: bytes) -> Shipment:
     return shipment
 
 
-def _shipped_properties(producer: Mapping[str, Any]) -> dict[str, Any]:
+def _shipped_properties(producer: Mapping[str, object]) -> dict[str, Any]:
     if others := sorted(name for name in producer if name.replace("_", ".").lower() not in _PRODUCER):
         raise ConfigurationError(
             f"On Spark, App(producer=…) may have {', '.join(sorted(_PRODUCER))}, and this one has "
