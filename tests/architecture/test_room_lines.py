@@ -40,7 +40,7 @@ BUDGETS = {
     "recovery": 1780,
     "redrive": 400,
     "run": 4830,
-    "settings": 640,
+    "settings": 630,
     "spark": 8780,
     "telemetry": 2830,
     "testing": 2690,
