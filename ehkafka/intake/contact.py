@@ -13,7 +13,8 @@ import json
 import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ehkafka.intake.watched_time import WatchedTime
@@ -21,7 +22,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ehkafka.intake.owned import OwnedPartitions
 
@@ -31,6 +32,8 @@ _RECEIVED = re.compile(r'"rx_bytes": ?(\d+)')
 _JOIN_STATE = re.compile(r'"join_state": ?"([^"]*)"')
 # The group's coordinator answers these when every other member has come: that may take minutes.
 _JOINING = ("wait-join", "wait-sync")
+# The partitions that a broker leads, most of its part: topics' names have no braces.
+_TOPPARS = re.compile(r'"toppars": ?(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 # Statistics so often in the time after which silence counts: an old one must not lengthen a restart.
 _CHECKS: Final = 6
 
@@ -48,15 +51,15 @@ class Statistics:
 
     `up_s`: for how long the newest connection has been up; None without any. `socket_bytes`: received since
     the client was opened, over all connections. `leaders` are the brokers that partitions are fetched from,
-    with the seconds since each answered last (infinite: it never did). `knows_brokers`: False where only
-    the group's coordinator has an entry.
+    with these and the seconds since each answered last (infinite: it never did). `knows_brokers`: False where
+    only the group's coordinator has an entry.
     """
 
     idle_s: float | None
     join_state: str
     up_s: float | None = None
     socket_bytes: int | None = None
-    leaders: Mapping[TopicPartition, tuple[str, float]] = field(default_factory=dict)
+    leaders: Sequence[tuple[str, float, Sequence[TopicPartition]]] = ()
     knows_brokers: bool = True
 
 
@@ -74,27 +77,31 @@ def read_statistics(text: str) -> Statistics:
         state[1] if state else "",
         min(ages) / 1e6 if ages else None,
         int(received[1]) if received else None,
-        {
-            TopicPartition(where["topic"], where["partition"]): _leader_of(one)
-            for one in brokers
-            for where in one.get("toppars", {}).values()
-        },
+        [_leader_of(one) for one in brokers if one.get("toppars")],
         not brokers or any(one.get("source") != "logical" for one in brokers),
     )
 
 
 def _brokers(text: str) -> list[dict[str, Any]]:
     begin, end = text.find('"brokers":'), text.find('"topics":')
+    # A thousand partitions are not read anew while their leaders stay.
+    part = _TOPPARS.sub(lambda found: f'"toppars":{json.dumps(found[1])}', text[begin + 10 : end])
     try:
-        return list(json.loads(text[begin + 10 : end].rstrip(", ")).values()) if 0 <= begin < end else []
+        brokers = list(json.loads(part.rstrip(", ")).values()) if 0 <= begin < end else []
+        return [one | {"toppars": _partitions(one.get("toppars", "{}"))} for one in brokers]
     except ValueError:
         # librdkafka writes names as they are, quotes too. An error must not leave its callback.
         return []
 
 
-def _leader_of(broker: Mapping[str, Any]) -> tuple[str, float]:
-    idle = broker.get("rxidle", -1)
-    return f"broker {broker['nodeid']} ({broker['nodename']})", idle / 1e6 if idle >= 0 else math.inf
+@lru_cache(maxsize=32)
+def _partitions(toppars: str) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(where["topic"], where["partition"]) for where in json.loads(toppars).values())
+
+
+def _leader_of(broker: Mapping[str, Any]) -> tuple[str, float, Sequence[TopicPartition]]:
+    name, idle = f"broker {broker['nodeid']} ({broker['nodename']})", broker.get("rxidle", -1)
+    return name, idle / 1e6 if idle >= 0 else math.inf, broker["toppars"]
 
 
 class Contact:
@@ -152,10 +159,10 @@ class Contact:
         self._note_group(statistics.join_state)
         if statistics.socket_bytes is not None:
             self.socket_bytes = statistics.socket_bytes
-        self.leaders = {
-            **self.leaders,
-            **{p: Leader(name, now_s - idle_s) for p, (name, idle_s) in statistics.leaders.items()},
-        }
+        leaders = dict(self.leaders)
+        for name, idle_s, partitions in statistics.leaders:
+            leaders |= dict.fromkeys(partitions, Leader(name, now_s - idle_s))
+        self.leaders = leaders
         if statistics.knows_brokers:
             self._stranded_since_s = None
         elif self._stranded_since_s is None:

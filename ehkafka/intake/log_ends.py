@@ -120,13 +120,15 @@ class LogEnds:
         self._drained_s = self._drained_s if self.has_drained and not throttled else now_s
         self.has_drained = False
         self._free_s |= dict.fromkeys((*context.flow.paused, *context.owned.unreadable), now_s)
-        for partition in (one.partition for one in epochs):
-            if self._fetched_s(partition, now_s) <= _FETCH_S:
+        logs, leaders = context.owned.logs, context.brokers.contact.leaders
+        is_fetching, free_s = now_s - self._drained_s > _FETCH_S, self._free_s
+        for partition in (one.partition for one in epochs if is_fetching):
+            if now_s - free_s.get(partition, -math.inf) <= _FETCH_S:
                 continue
-            leader, end = context.brokers.contact.leaders.get(partition), self._seen.get(partition, -1)
+            leader, end = leaders.get(partition), self._seen.get(partition, -1)
             # What is not known yet is asked at once: the leader may be that of an earlier assignment.
-            if leader is not None and end >= 0 and context.owned.logs.get(partition) is not None:
-                context.owned.logs.fetched(partition, end, min(now_s, leader.answered_s))
+            if leader is not None and end >= 0 and logs.get(partition) is not None:
+                logs.fetched(partition, end, min(now_s, leader.answered_s))
         self._take_answer(now_s)
         self._ask(epochs, now_s)
 
@@ -171,8 +173,8 @@ class LogEnds:
             one.partition
             for one in epochs
             if (asks_unplaced and one.received.next_offset is None)
-            or logs.age_s(one.partition, now_s)
-            >= (fetched_s if self._fetched_s(one.partition, now_s) else again_s)
+            or (age_s := logs.age_s(one.partition, now_s)) >= fetched_s
+            or (age_s >= again_s and not self._fetched_s(one.partition, now_s))
         }
         if due:
             self._unplaced_s = now_s + AGAIN_S if asks_unplaced else self._unplaced_s
@@ -215,3 +217,4 @@ class LogEnds:
             context.history.jumped(partition, epoch.number, next_offset)
         with context.owned[partition].route.hub.locked():
             epoch.received.skip_to(next_offset, context.clock(), leader_epoch)
+        context.owned.saver.is_at_rest = False

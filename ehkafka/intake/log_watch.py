@@ -150,10 +150,13 @@ class LogWatch:
         self._not_before_s = float("-inf")
         self._again_s = _AGAIN_S
 
-    def check(self) -> dict[TopicPartition, str]:
-        """Return which partitions have another log, as far as answers have come, and why. Twice a second."""
+    def check(self, *, is_at_rest: bool = False) -> dict[TopicPartition, str]:
+        """Return which partitions have another log, as far as answers have come, and why. Twice a second.
+
+        `is_at_rest`: nothing was received since a look before this one, nor has ended.
+        """
         now_s = self._clock()
-        logs = self._logs.now()
+        logs = {} if is_at_rest else self._logs.now()
         if now_s - self._checked_s > self._standstill_s or self._went_down(logs):
             self.ask_soon()
         self._checked_s = now_s

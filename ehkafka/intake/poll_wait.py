@@ -29,6 +29,9 @@ becomes free asks for more itself."""
 IDLE_POLL_S: Final = 50e-3
 """What nothing waits longer for: a stop, a commit that is due, a partition that may be resumed."""
 
+REST_POLL_S: Final = 0.2
+"""What a stop or a command waits for at most where the app has been at rest for a while."""
+
 
 class PollWait:
     """Doubles the wait from turn to turn while work waits and nothing of it moves."""
@@ -37,11 +40,20 @@ class PollWait:
         self._seen: Hashable = None
         self._wait_s = BUSY_POLL_S
 
-    def next_s(self, *, is_watched: bool, waits: bool, moved: Hashable, until_due_s: float | None) -> float:
+    def next_s(
+        self,
+        *,
+        is_watched: bool,
+        waits: bool,
+        moved: Hashable,
+        until_due_s: float | None,
+        rest_s: float = IDLE_POLL_S,
+    ) -> float:
         """Return the next wait.
 
         `is_watched`: records wait in inboxes. `waits`: a partition waits for room. `moved`
-        is another value whenever any of it has moved. `until_due_s`: a timer ends then.
+        is another value whenever any of it has moved. `until_due_s`: a timer ends then. `rest_s`: the
+        wait where none of this is so.
         """
         has_moved, self._seen = moved != self._seen, moved
         if waits and has_moved:
@@ -51,7 +63,7 @@ class PollWait:
         elif waits or is_watched:
             self._wait_s = min(2 * self._wait_s, IDLE_POLL_S)
         else:
-            self._wait_s = IDLE_POLL_S
+            self._wait_s = IDLE_POLL_S if has_moved else rest_s
         wait_s = self._wait_s if until_due_s is None else min(self._wait_s, until_due_s)
         return max(BUSY_POLL_S, wait_s)
 

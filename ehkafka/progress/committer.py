@@ -91,8 +91,10 @@ class Committer:
         """
         self._sent_s = self._clock()
         times = {} if self._saver is None else self._saver.times()
-        positions = self._commits.chosen(positions)
-        dirty = self._ledger.plan(positions, self._sent_s, finished_records, **times)
+        chosen = self._commits.chosen(positions)
+        if self._saver is not None and len(chosen) < len(positions):
+            self._saver.is_at_rest = False
+        dirty = self._ledger.plan(chosen, self._sent_s, finished_records, **times)
         if not dirty:
             return None
         self._note_request(dirty)

@@ -7,7 +7,7 @@ returns and reports back; nothing counts as committed before the broker acknowle
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, without_facts
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.records import TopicPartition
+
+
+# Between two looks at positions of which none is expected to change.
+REST_S: Final = 5.0
 
 
 class Position(NamedTuple):
@@ -62,6 +66,8 @@ class _Committed:
     acknowledged: Position | None = None
     # When the broker stored it; the group's own commit may be of any age.
     acknowledged_at_s: float = float("-inf")
+    # What was compared last with that, and says the same.
+    same: Position | None = None
     # Where a next owner would begin as well if nothing was ever committed.
     found_again: int | None = None
 
@@ -111,8 +117,11 @@ class CommitLedger:
         entry = self._entries.get(partition)
         return entry.acknowledged if entry else None
 
-    def due(self, now_s: float, finished_records: int) -> bool:
-        """Tell whether a commit may and should be planned now. `finished_records` is the running total."""
+    def due(self, now_s: float, finished_records: int, *, is_at_rest: bool = False) -> bool:
+        """Tell whether a commit may and should be planned now. `finished_records` is the running total.
+
+        `is_at_rest`: the last plan had all that was received, and no position changes before that total does.
+        """
         if self.in_flight is not None or now_s < self._not_before_s:
             return False
         since_s = now_s - self._last_sent_s
@@ -120,7 +129,10 @@ class CommitLedger:
             return False
         if self._again_at_once or self._wants_proof or now_s >= self._detail_at_s:
             return True
-        return since_s >= self.pacing.interval_s or self._is_due_early(now_s, finished_records)
+        interval_s = self.pacing.interval_s
+        if is_at_rest and finished_records == self._finished_at_last_plan:
+            interval_s = max(interval_s, min(REST_S, self.pacing.idle_s or REST_S))
+        return since_s >= interval_s or self._is_due_early(now_s, finished_records)
 
     def _is_due_early(self, now_s: float, finished_records: int) -> bool:
         every = self.pacing.every_records
@@ -217,7 +229,17 @@ class CommitLedger:
         return {}
 
     def _is_dirty(self, entry: _Committed, position: Position, now_s: float | None) -> bool:
-        known = entry.acknowledged
+        idle_s = self.pacing.idle_s
+        if idle_s is not None and now_s is not None and now_s - entry.acknowledged_at_s >= idle_s:
+            known = entry.acknowledged
+            return known is None or position.next_offset >= known.next_offset
+        # To read the texts costs much, and an idle partition has the same position at each look.
+        if position is not entry.same and self._differs(entry.acknowledged, position):
+            return True
+        entry.same = position
+        return False
+
+    def _differs(self, known: Position | None, position: Position) -> bool:
         if known is None or position.next_offset > known.next_offset:
             return True
         if position.next_offset < known.next_offset:
@@ -226,14 +248,10 @@ class CommitLedger:
         is_kept = position.metadata is not None or self.keeps_ranges
         if is_kept and position.facts.topic_id not in (None, known.facts.topic_id):
             return True
-        # To read the texts costs much, and those of an idle partition are mostly the same.
         is_same = position.metadata == known.metadata
         if not is_same and without_facts(position.metadata) != without_facts(known.metadata):
             return True
-        if self.keeps_ranges and position.finished != known.finished:
-            return True
-        idle_s = self.pacing.idle_s
-        return idle_s is not None and now_s is not None and now_s - entry.acknowledged_at_s >= idle_s
+        return self.keeps_ranges and position.finished != known.finished
 
     def confirm(self, stored: Mapping[TopicPartition, Position], now_s: float) -> None:
         """Take an acknowledgement, also a late one: it never lowers what is known to be stored."""
@@ -245,7 +263,7 @@ class CommitLedger:
                 continue
             known = entry.acknowledged
             if known is None or position.next_offset >= known.next_offset:
-                entry.acknowledged = position
+                entry.acknowledged, entry.same = position, None
                 entry.acknowledged_at_s = now_s
 
     def landed(self) -> dict[TopicPartition, Position]:

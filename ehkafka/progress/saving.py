@@ -104,6 +104,9 @@ class ProgressSaver:
         self._known: dict[tuple[TopicPartition, int], Known] = {}
         # Epochs all of whose records were finished at the last look, by partition, with their positions.
         self._quiet: dict[TopicPartition, tuple[Epoch, Position]] = {}
+        # Those were all epochs: only a record that ends changes a position. Cleared where an offset without a
+        # record is passed.
+        self.is_at_rest = False
         # A mirror keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
         # The lowest offset of each epoch that waits for its outputs; set once, where handlers have any.
@@ -120,6 +123,7 @@ class ProgressSaver:
         `stored` is what the group has, None if nothing.
         """
         place = epoch.partition, epoch.number
+        self.is_at_rest = False
         if epoch.received.finished_before is not None:
             before = epoch.received.finished_before
             self._known[place] = Known(tuple(before.above(-1)), before.leader_epoch)
@@ -133,6 +137,7 @@ class ProgressSaver:
         """
         self._facts[partition] = facts
         self._quiet.pop(partition, None)
+        self.is_at_rest = False
 
     def carried(self, partition: TopicPartition) -> LogFacts:
         """Return the facts that a partition's commits carry."""
@@ -171,6 +176,7 @@ class ProgressSaver:
             for epoch, *_ in samples
             if positions[epoch.partition].next_offset == epoch.received.next_offset
         } | {partition: self._quiet[partition] for partition in quiet}
+        self.is_at_rest = len(self._quiet) == len(quiet) + len(positions)
         return quiet | positions
 
     def _unchanged(self, groups: Sequence[Locked]) -> dict[TopicPartition, Position]:

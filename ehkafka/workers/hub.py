@@ -43,6 +43,8 @@ CHECK_SHARE: Final = 50
 MOVING_SHARE: Final = 10
 # But no longer than this, however many consumers there are: records wait behind those that do not move.
 CHECK_S_MAX: Final = 0.25
+# The same where nothing is unfinished. The next record ends that.
+REST_CHECK_S: Final = 2.0
 
 
 class Hub:
@@ -76,6 +78,8 @@ class Hub:
         # Set once: nothing more will be received, so that no batch must wait for more.
         self.is_hurried = False
         self._next_check_s = self._idle_check_s = 0.0
+        # The last check has found nothing to look for: the next record ends that.
+        self._is_at_rest = False
         # What the poll thread itself has worked: while others have the interpreter, a check costs nothing.
         self._own_s = time.thread_time if clock is time.monotonic else clock
         # Whose turn it is among consumers that wait for the rate limit alike. Poll thread only.
@@ -203,7 +207,7 @@ class Hub:
         self.settle()
         now_s = self.clock()
         due_s = self.inboxes.waiting.earliest_s
-        if now_s >= self._next_check_s:
+        if now_s >= self._next_check_s or (self._is_at_rest and self._has_received()):
             with self.locked(noted=False):
                 self._check()
         elif due_s is not None and due_s <= now_s:
@@ -215,10 +219,12 @@ class Hub:
         if (due_s := self.own_due_s()) is not None and due_s <= now_s:
             self.wake(self.inboxes.all_inboxes())  # it sleeps by another clock than a test's
         # While nothing waits behind what runs, that ends without this thread.
-        balance = self.inboxes.balance
-        has_received = self.tally.received_records > balance.received_records
-        waits = balance.queued or has_received or self.inboxes.router.slow.keys
+        waits = self.inboxes.balance.queued or self._has_received() or self.inboxes.router.slow.keys
         return bool(waits) and self.next_due_s() is None
+
+    def _has_received(self) -> bool:
+        """Tell whether anything has come since the last check."""
+        return self.tally.received_records > self.inboxes.balance.received_records
 
     def _check_if_due(self) -> None:
         """Check once, however many consumers ask for it while the lock is taken."""
@@ -232,7 +238,11 @@ class Hub:
         self.inboxes.check(now_s, self.count_waits() if self.inboxes.balance.width.counts_waits else None)
         share = MOVING_SHARE if self.inboxes.balance.has_moved else CHECK_SHARE
         rest_s = share * (self._own_s() - own_s)
-        self._next_check_s = now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
+        router = self.inboxes.router
+        self._is_at_rest = not (self.tally.unfinished_records or router.moving() or router.slow.keys)
+        self._next_check_s = now_s + (
+            REST_CHECK_S if self._is_at_rest else min(CHECK_S_MAX, max(CHECK_S, rest_s))
+        )
         self._idle_check_s = now_s + min(CHECK_S_MAX, max(IDLE_CHECK_S, rest_s))
 
     def _wake_waiting(self, tokens: int) -> None:

@@ -238,7 +238,7 @@ def test_a_commit_keeps_the_witness_that_was_not_proved(
     lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before the look: its last commits still tell that the log is another one."""
-    monkeypatch.setattr(LogWatch, "check", lambda _self: {})
+    monkeypatch.setattr(LogWatch, "check", lambda _self, **_how: {})
     lab.produce(words("n", NEW))
     witness = (OLD - 1, LONG_AGO_MS)
     commit(lab, OLD, metadata=text_of(OLD, witness=witness))

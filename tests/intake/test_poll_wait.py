@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.intake.poll_wait import BUSY_POLL_S, IDLE_POLL_S, WATCHED_POLL_S, WINDOW_S, PollGap, PollWait
+from ehkafka.intake.poll_wait import (
+    BUSY_POLL_S,
+    IDLE_POLL_S,
+    REST_POLL_S,
+    WATCHED_POLL_S,
+    WINDOW_S,
+    PollGap,
+    PollWait,
+)
 
 
 def waits_s(wait: PollWait, *moved: int, is_watched: bool = False) -> list[float]:
@@ -36,6 +44,12 @@ def test_records_that_wait_are_looked_at_each_5_ms_while_any_move() -> None:
 def test_timers_are_never_late(due_s: float | None, wait_s: float) -> None:
     """A timer cuts the long wait."""
     assert PollWait().next_s(is_watched=False, waits=False, moved=1, until_due_s=due_s) == wait_s
+
+
+def test_at_rest_the_wait_is_longer_until_something_moves() -> None:
+    """What moves ends the rest with the turn that sees it."""
+    wait, how = PollWait(), {"is_watched": False, "waits": False, "until_due_s": None, "rest_s": REST_POLL_S}
+    assert [wait.next_s(moved=one, **how) for one in (1, 1, 2, 2)] == [IDLE_POLL_S, REST_POLL_S] * 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

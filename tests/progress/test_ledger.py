@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import Mock
+
 import pytest
 
-from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.progress.ledger import REST_S, CommitLedger, CommitPacing, Position
 from ehkafka.records import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def _ledger(committed: Position | None = None, **pacing: float) -> CommitLedger:
-    ledger = CommitLedger(CommitPacing(**pacing))  # type: ignore[arg-type]
+def _ledger(committed: Position | None = None, **pacing: Any) -> CommitLedger:
+    ledger = CommitLedger(CommitPacing(**pacing))
     ledger.assigned(P0, 1, committed)
     return ledger
 
@@ -70,7 +73,7 @@ def test_an_unchanged_position_is_sent_again_when_it_is_idle_for_long() -> None:
 @pytest.mark.parametrize(
     ("pacing", "due_s"), [({"interval_s": 1.0}, 1.0), ({"interval_s": 0.1, "spacing_s": 1.0}, 1.0)]
 )
-def test_a_commit_is_due_once_per_interval(pacing: dict[str, float], due_s: float) -> None:
+def test_a_commit_is_due_once_per_interval(pacing: dict[str, Any], due_s: float) -> None:
     """A plan starts the next interval although it sends nothing; the service's distance is the least."""
     ledger = _ledger(**pacing)
     assert ledger.due(0.0, 0)
@@ -78,6 +81,26 @@ def test_a_commit_is_due_once_per_interval(pacing: dict[str, float], due_s: floa
     assert not ledger.due(due_s - 0.001, 1_000_000)
     assert ledger.due(due_s, 0)
     assert ledger.next_due_s() == due_s
+
+
+def test_at_rest_a_commit_is_due_once_a_record_has_ended() -> None:
+    """No position changes before: to look at a thousand partitions each second would be in vain."""
+    ledger = _ledger(interval_s=1.0)
+    ledger.plan({}, 0.0, 7)
+    assert not ledger.due(REST_S - 0.1, 7, is_at_rest=True)
+    assert ledger.due(1.0, 7, is_at_rest=False)
+    assert ledger.due(1.0, 8, is_at_rest=True)
+    assert ledger.due(REST_S, 7, is_at_rest=True)
+
+
+def test_the_texts_of_an_idle_partition_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They differ for as long as no commit is made for their facts alone."""
+    ledger, read, position = _ledger(Position(1, 10, None, "one")), Mock(return_value=b""), _at(10, "other")
+    monkeypatch.setattr("ehkafka.progress.ledger.without_facts", read)
+    assert [ledger.dirty(position) for _ in range(9)] == [{}] * 9
+    assert read.call_count == 2
+    ledger.confirm({P0: Position(1, 10, None, "third")}, 1.0)
+    assert (ledger.dirty(position), read.call_count) == ({}, 4)
 
 
 def test_at_most_one_commit_is_in_flight_and_the_latest_wins() -> None:

@@ -180,16 +180,18 @@ def test_an_epoch_in_which_nothing_happens_is_not_looked_at_again() -> None:
     def next_offset(one: Any) -> int:
         return saver.positions([(nullcontext, [one])])[place].next_offset
 
-    assert [next_offset(epoch), next_offset(epoch), len(looks)] == [2, 2, 1]
+    assert [next_offset(epoch), next_offset(epoch), len(looks), saver.is_at_rest] == [2, 2, 1, True]
     bench.receive(epoch, "a2")
-    assert [next_offset(epoch), next_offset(epoch), len(looks)] == [2, 2, 3]
+    assert [next_offset(epoch), next_offset(epoch), len(looks), saver.is_at_rest] == [2, 2, 3, False]
     bench.work()
-    assert [next_offset(epoch), next_offset(epoch), len(looks)] == [3, 3, 4]
+    assert [next_offset(epoch), next_offset(epoch), len(looks), saver.is_at_rest] == [3, 3, 4, True]
     saver.carry(place, LogFacts(first_partitions=7))
-    assert (next_offset(epoch), len(looks)) == (3, 5)
+    assert (saver.is_at_rest, next_offset(epoch), len(looks)) == (False, 3, 5)
+    saver.begin(epoch, None)
+    assert not saver.is_at_rest
     bench.inboxes.end([epoch])
     anew = bench.assign()
     anew.received.next_offset = 3
     assert (next_offset(anew), len(looks)) == (3, 6)
     saver.lowest = lambda: {anew: 1}  # outputs may wait though nothing of their epoch moves
-    assert next_offset(anew) == 1
+    assert (next_offset(anew), saver.is_at_rest) == (1, False)
