@@ -217,4 +217,4 @@ class LogEnds:
             context.history.jumped(partition, epoch.number, next_offset)
         with context.owned[partition].route.hub.locked():
             epoch.received.skip_to(next_offset, context.clock(), leader_epoch)
-        context.owned.saver.is_at_rest = False
+        context.owned.saver.has_moved()

@@ -28,7 +28,7 @@ from ehkafka.intake.by_hand import ByHand
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
-from ehkafka.intake.poll_wait import BUSY_POLL_S, IDLE_POLL_S, REST_POLL_S, PollGap, PollWait
+from ehkafka.intake.poll_wait import BUSY_POLL_S, PollGap, PollWait, Rest
 from ehkafka.intake.repair import GapRepair
 from ehkafka.intake.standstill import StandstillWatch
 from ehkafka.intake.unreadable import UnreadablePartitions
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 # Between two looks at the ends of the logs, at idle partitions and at stuck work.
 SLOW_CHECK_S = 0.5
-# The same for the logs of an app at rest; and for how long nothing has moved then.
-REST_CHECK_S, REST_AFTER_S = 2.5, 2.0
 # Between two looks while records are withheld and nothing must be watched closely.
 WITHHELD_S = 5e-3
 # The same while a quick handler has what it is done with in a millisecond or two.
@@ -76,16 +74,9 @@ class PollLoop:
         self._slow_check = slow_check
         self._one_topic = len(routes) == 1
         self._next_slow_check_s = 0.0
-        # Since when nothing has moved, as far as slow checks saw; whether the app is at rest, and when its
-        # logs are looked at next.
-        self._still: tuple[tuple[int, ...], float] = ((), 0.0)
-        self._is_at_rest = False
-        # Silence is counted in turns: a short one must have many.
-        self._rest_s = max(IDLE_POLL_S, min(REST_POLL_S, context.brokers.contact.unreachable_s / 24))
-        self._next_log_check_s = 0.0
         # Whether something must be watched closely; see `_wait_s`.
         self._busy = False
-        self._wait = PollWait()
+        self._wait = PollWait(Rest(context.brokers.contact.unreachable_s))
         # When the loop last came round; read by `App.health` from any thread.
         self.last_turn_s = context.clock()
         # How long it was between two turns of late. For metrics.
@@ -209,7 +200,6 @@ class PollLoop:
             waits=bool(paused),
             moved=(len(paused), *self._moved()),
             until_due_s=None if due_s is None else due_s - now_s,
-            rest_s=self._rest_s if self._is_at_rest else IDLE_POLL_S,
         )
 
     def _moved(self) -> Iterator[int]:
@@ -359,34 +349,29 @@ class PollLoop:
         if now_s < self._next_slow_check_s:
             return
         self._next_slow_check_s = now_s + SLOW_CHECK_S
-        self._is_at_rest = self._has_rested(now_s)
-        if not self._is_at_rest or now_s >= self._next_log_check_s:
-            unreachable_s = self._context.brokers.contact.unreachable_s
-            self._next_log_check_s = now_s + min(REST_CHECK_S, unreachable_s / 6)
-            self._check_logs(consumer)
+        self._wait.rest.note((*self._moved(), len(self._context.owned)), now_s, is_idle=self._is_idle())
+        if self._wait.rest.wants_look(now_s):
+            self._check_logs(consumer, is_at_rest=self._wait.rest.is_now)
         if self._context.ages is not None:
             self._context.ages.check()
         self.by_hand.then()
         self.by_hand.apply(consumer)
         self._slow_check()
 
-    def _check_logs(self, consumer: Consumer) -> None:
+    def _check_logs(self, consumer: Consumer, *, is_at_rest: bool) -> None:
         """Look at what is known of each partition's log."""
-        epochs = self._context.owned.epochs() if self._is_at_rest else self._log_ends.due()
+        epochs = self._context.owned.epochs() if is_at_rest else self._log_ends.due()
         self.check_log_ends(consumer, list(epochs))
         if self._context.brokers.log_watch is not None:
-            found = self._context.brokers.log_watch.check(is_at_rest=self._is_at_rest)
+            found = self._context.brokers.log_watch.check(is_at_rest=is_at_rest)
             for partition, reason in found.items():
                 self._gaps.note_another_log(consumer, partition, reason)
         self._standstill.check()
 
-    def _has_rested(self, now_s: float) -> bool:
-        """Tell whether for a while nothing has come, ended, waited or lagged: then partitions cost little."""
-        owned, context = self._context.owned, self._context
-        moved = (*self._moved(), len(owned))
-        if moved != self._still[0] or not owned.saver.is_at_rest:
-            self._still = moved, now_s
+    def _is_idle(self) -> bool:
+        """Tell whether nothing waits, lags or is unfinished, and all is committed but for what just was."""
+        context, owned = self._context, self._context.owned
         waits = context.flow.paused or owned.unreadable or owned.waiting or owned.standstill.partitions()
         unfinished = any(route.hub.tally.unfinished_records for route in self._distinct)
         ends = context.begins.catch_up_ends is not None
-        return not (waits or unfinished or ends or self._busy) and now_s - self._still[1] >= REST_AFTER_S
+        return owned.saver.is_at_rest and not (waits or unfinished or ends or self._busy)

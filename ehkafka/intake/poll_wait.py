@@ -12,6 +12,7 @@ its partitions.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,27 +34,50 @@ REST_POLL_S: Final = 0.2
 """What a stop or a command waits for at most where the app has been at rest for a while."""
 
 
+# For how long nothing has moved then; and between two looks at the logs.
+REST_AFTER_S: Final = 2.0
+REST_LOOK_S: Final = 2.5
+
+
+class Rest:
+    """Whether an app has had nothing to do for a while: then partitions and turns are to cost little."""
+
+    def __init__(self, unreachable_s: float = math.inf) -> None:
+        """`unreachable_s`: silence of so long is reported; of a short one there must be many turns."""
+        self.wait_s = max(IDLE_POLL_S, min(REST_POLL_S, unreachable_s / 24))
+        self._look_s = min(REST_LOOK_S, unreachable_s / 6)
+        self._next_look_s = 0.0
+        self._seen: Hashable = None
+        self._since_s = 0.0
+        self.is_now = False
+
+    def note(self, moved: Hashable, now_s: float, *, is_idle: bool) -> None:
+        """Take whether there is nothing to do, twice a second; `moved` as in `PollWait`."""
+        if moved != self._seen or not is_idle:
+            self._seen, self._since_s = moved, now_s
+        self.is_now = now_s - self._since_s >= REST_AFTER_S
+
+    def wants_look(self, now_s: float) -> bool:
+        """Tell whether the logs are to be looked at now."""
+        if self.is_now and now_s < self._next_look_s:
+            return False
+        self._next_look_s = now_s + self._look_s
+        return True
+
+
 class PollWait:
     """Doubles the wait from turn to turn while work waits and nothing of it moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, rest: Rest | None = None) -> None:
+        self.rest = rest or Rest()
         self._seen: Hashable = None
         self._wait_s = BUSY_POLL_S
 
-    def next_s(
-        self,
-        *,
-        is_watched: bool,
-        waits: bool,
-        moved: Hashable,
-        until_due_s: float | None,
-        rest_s: float = IDLE_POLL_S,
-    ) -> float:
+    def next_s(self, *, is_watched: bool, waits: bool, moved: Hashable, until_due_s: float | None) -> float:
         """Return the next wait.
 
         `is_watched`: records wait in inboxes. `waits`: a partition waits for room. `moved`
-        is another value whenever any of it has moved. `until_due_s`: a timer ends then. `rest_s`: the
-        wait where none of this is so.
+        is another value whenever any of it has moved. `until_due_s`: a timer ends then.
         """
         has_moved, self._seen = moved != self._seen, moved
         if waits and has_moved:
@@ -63,7 +87,7 @@ class PollWait:
         elif waits or is_watched:
             self._wait_s = min(2 * self._wait_s, IDLE_POLL_S)
         else:
-            self._wait_s = IDLE_POLL_S if has_moved else rest_s
+            self._wait_s = self.rest.wait_s if self.rest.is_now and not has_moved else IDLE_POLL_S
         wait_s = self._wait_s if until_due_s is None else min(self._wait_s, until_due_s)
         return max(BUSY_POLL_S, wait_s)
 

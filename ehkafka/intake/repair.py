@@ -214,7 +214,7 @@ class GapRepair:
                 self._context.history.jumped(partition, epoch.number, offset)
             with route.hub.locked():
                 epoch.received.skip_to(offset, self._context.clock())
-            self._context.owned.saver.is_at_rest = False
+            self._context.owned.saver.has_moved()
 
     def _try_later(self, code: str, problem: str) -> None:
         self._not_before_s = self._context.clock() + RETRY_S

@@ -93,7 +93,7 @@ class Committer:
         times = {} if self._saver is None else self._saver.times()
         chosen = self._commits.chosen(positions)
         if self._saver is not None and len(chosen) < len(positions):
-            self._saver.is_at_rest = False
+            self._saver.has_moved()
         dirty = self._ledger.plan(chosen, self._sent_s, finished_records, **times)
         if not dirty:
             return None

@@ -81,6 +81,12 @@ class Sample(NamedTuple):
     newest_epoch: int | None
 
 
+class _Quiet(dict["TopicPartition", "tuple[Epoch, Position]"]):
+    """By partition. `is_all`: there are no others, so that only a record that ends changes a position."""
+
+    is_all = False
+
+
 class ProgressSaver:
     """Turns epochs into positions. One for an app."""
 
@@ -103,10 +109,7 @@ class ProgressSaver:
         self._last: dict[tuple[TopicPartition, int], Position] = {}
         self._known: dict[tuple[TopicPartition, int], Known] = {}
         # Epochs all of whose records were finished at the last look, by partition, with their positions.
-        self._quiet: dict[TopicPartition, tuple[Epoch, Position]] = {}
-        # Those were all epochs: only a record that ends changes a position. Cleared where an offset without a
-        # record is passed.
-        self.is_at_rest = False
+        self._quiet = _Quiet()
         # A mirror keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
         # The lowest offset of each epoch that waits for its outputs; set once, where handlers have any.
@@ -123,7 +126,7 @@ class ProgressSaver:
         `stored` is what the group has, None if nothing.
         """
         place = epoch.partition, epoch.number
-        self.is_at_rest = False
+        self.has_moved()
         if epoch.received.finished_before is not None:
             before = epoch.received.finished_before
             self._known[place] = Known(tuple(before.above(-1)), before.leader_epoch)
@@ -137,7 +140,16 @@ class ProgressSaver:
         """
         self._facts[partition] = facts
         self._quiet.pop(partition, None)
-        self.is_at_rest = False
+        self.has_moved()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no position changes before a record ends, or an offset without a record is passed."""
+        return self._quiet.is_all
+
+    def has_moved(self) -> None:
+        """Hear that a position may have changed though no record has ended."""
+        self._quiet.is_all = False
 
     def carried(self, partition: TopicPartition) -> LogFacts:
         """Return the facts that a partition's commits carry."""
@@ -171,12 +183,13 @@ class ProgressSaver:
                 samples += [self.bounded(found, lowest.get(found.epoch)) for found in its]
         positions = {sample.epoch.partition: self.position(sample) for sample in samples}
         self.end_tick(detail)
-        self._quiet = {
-            epoch.partition: (epoch, positions[epoch.partition])
-            for epoch, *_ in samples
-            if positions[epoch.partition].next_offset == epoch.received.next_offset
-        } | {partition: self._quiet[partition] for partition in quiet}
-        self.is_at_rest = len(self._quiet) == len(quiet) + len(positions)
+        still = {partition: self._quiet[partition] for partition in quiet}
+        for epoch, *_ in samples:
+            position = positions[epoch.partition]
+            if position.next_offset == epoch.received.next_offset:
+                still[epoch.partition] = epoch, position
+        self._quiet = _Quiet(still)
+        self._quiet.is_all = len(still) == len(quiet) + len(positions)
         return quiet | positions
 
     def _unchanged(self, groups: Sequence[Locked]) -> dict[TopicPartition, Position]:

@@ -13,6 +13,7 @@ event bus's; never two hubs' at once.
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 import time
 from collections import deque
@@ -43,8 +44,6 @@ CHECK_SHARE: Final = 50
 MOVING_SHARE: Final = 10
 # But no longer than this, however many consumers there are: records wait behind those that do not move.
 CHECK_S_MAX: Final = 0.25
-# The same where nothing is unfinished. The next record ends that.
-REST_CHECK_S: Final = 2.0
 
 
 class Hub:
@@ -78,8 +77,6 @@ class Hub:
         # Set once: nothing more will be received, so that no batch must wait for more.
         self.is_hurried = False
         self._next_check_s = self._idle_check_s = 0.0
-        # The last check has found nothing to look for: the next record ends that.
-        self._is_at_rest = False
         # What the poll thread itself has worked: while others have the interpreter, a check costs nothing.
         self._own_s = time.thread_time if clock is time.monotonic else clock
         # Whose turn it is among consumers that wait for the rate limit alike. Poll thread only.
@@ -207,7 +204,7 @@ class Hub:
         self.settle()
         now_s = self.clock()
         due_s = self.inboxes.waiting.earliest_s
-        if now_s >= self._next_check_s or (self._is_at_rest and self._has_received()):
+        if now_s >= self._next_check_s or (self._next_check_s == math.inf and self._has_received()):
             with self.locked(noted=False):
                 self._check()
         elif due_s is not None and due_s <= now_s:
@@ -239,10 +236,9 @@ class Hub:
         share = MOVING_SHARE if self.inboxes.balance.has_moved else CHECK_SHARE
         rest_s = share * (self._own_s() - own_s)
         router = self.inboxes.router
-        self._is_at_rest = not (self.tally.unfinished_records or router.moving() or router.slow.keys)
-        self._next_check_s = now_s + (
-            REST_CHECK_S if self._is_at_rest else min(CHECK_S_MAX, max(CHECK_S, rest_s))
-        )
+        # Where nothing is unfinished there is nothing to look for before the next record.
+        is_at_rest = not (self.tally.unfinished_records or router.moving() or router.slow.keys)
+        self._next_check_s = math.inf if is_at_rest else now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
         self._idle_check_s = now_s + min(CHECK_S_MAX, max(IDLE_CHECK_S, rest_s))
 
     def _wake_waiting(self, tokens: int) -> None:

@@ -155,7 +155,7 @@ def test_what_is_no_record_counts_as_received(
 ) -> None:
     """What the client has passed holds no record; nothing is known of what lies behind."""
     stand = Stand(end, position)
-    stand.owned.saver.is_at_rest = True
+    stand.owned.saver._quiet.is_all = True
     assert stand.check() == received_next
     assert stand.owned.saver.is_at_rest is (received_next == 10)
     assert stand.owned.logs.end(P0) == noted
