@@ -36,7 +36,7 @@ REST_POLL_S: Final = 0.2
 
 # For how long nothing has moved then; and between two looks at the logs.
 REST_AFTER_S: Final = 2.0
-REST_LOOK_S: Final = 2.5
+REST_CHECK_S: Final = 2.5
 
 
 class Rest:
@@ -45,8 +45,8 @@ class Rest:
     def __init__(self, unreachable_s: float = math.inf) -> None:
         """`unreachable_s`: silence of so long is reported; of a short one there must be many turns."""
         self.wait_s = max(IDLE_POLL_S, min(REST_POLL_S, unreachable_s / 24))
-        self._look_s = min(REST_LOOK_S, unreachable_s / 6)
-        self._next_look_s = 0.0
+        self._check_s = min(REST_CHECK_S, unreachable_s / 6)
+        self._next_check_s = 0.0
         self._seen: Hashable = None
         self._since_s = 0.0
         self.is_now = False
@@ -57,11 +57,11 @@ class Rest:
             self._seen, self._since_s = moved, now_s
         self.is_now = now_s - self._since_s >= REST_AFTER_S
 
-    def wants_look(self, now_s: float) -> bool:
+    def wants_check(self, now_s: float) -> bool:
         """Tell whether the logs are to be looked at now."""
-        if self.is_now and now_s < self._next_look_s:
+        if self.is_now and now_s < self._next_check_s:
             return False
-        self._next_look_s = now_s + self._look_s
+        self._next_check_s = now_s + self._check_s
         return True
 
 

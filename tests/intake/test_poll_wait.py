@@ -50,12 +50,12 @@ def test_timers_are_never_late(due_s: float | None, wait_s: float) -> None:
 
 
 def test_at_rest_the_wait_is_longer_until_something_moves() -> None:
-    """What moves ends the rest with the turn that sees it. Few looks at the logs are enough then."""
-    wait, looks = PollWait(Rest(15.0)), list[float]()
+    """What moves ends the rest with the turn that sees it. Few checks at the logs are enough then."""
+    wait, checks = PollWait(Rest(15.0)), list[float]()
     for now_s in (0.5 * half for half in range(21)):
         wait.rest.note(7, now_s, is_idle=now_s >= 1.0)
-        looks += [now_s] * wait.rest.wants_look(now_s)
-    assert looks == [0.0, 0.5, 1.0, 1.5, 2.0, 4.5, 7.0, 9.5]
+        checks += [now_s] * wait.rest.wants_check(now_s)
+    assert checks == [0.0, 0.5, 1.0, 1.5, 2.0, 4.5, 7.0, 9.5]
     how: Any = {"is_watched": False, "waits": False, "until_due_s": None}
     assert [wait.next_s(moved=one, **how) for one in (7, 7, 8, 8)] == [IDLE_POLL_S, REST_POLL_S] * 2
     wait.rest.note(8, 10.5, is_idle=True)
