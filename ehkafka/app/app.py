@@ -198,7 +198,7 @@ class App(Registration, Configurable):
             folders=folders,
         )
         run = start_on_spark(self._options(), spark, choices)
-        self._life.hold(run)
+        self._life.show(run)
         return run
 
     def start(self) -> None:
@@ -322,7 +322,7 @@ class App(Registration, Configurable):
         """
         from ehkafka.outputs.producer import AppProducer  # noqa: PLC0415 - few apps send any
 
-        return AppProducer(lambda: self._life.messages())  # noqa: PLW0108 - a test has another life
+        return AppProducer(lambda: self._life.own_producer())  # noqa: PLW0108 - a test has another life
 
     @property
     def mirror(self) -> MirrorChoice | None:

@@ -74,7 +74,7 @@ class Life:
         self.check_process()
         return self._run
 
-    def hold(self, run: Run) -> None:
+    def show(self, run: Run) -> None:
         """Show a run that another engine has started, and that ends by itself."""
         with self.lock:
             self._run, self._state = run, "new"
@@ -117,11 +117,11 @@ class Life:
                     "sockets. Make the app in the child, or start it after the fork."
                 )
 
-    def messages(self) -> OwnProducer:
+    def own_producer(self) -> OwnProducer:
         """Return what `app.producer` sends with in this run. Raises `ConfigurationError`."""
         if _stop_of_parent() is not None:
             raise ConfigurationError(f"app.producer is not there in a worker process: {_INSTEAD}")
-        messages = self.run.messages()
+        messages = self.run.own_producer()
         if messages is None:
             on_spark = f" On Spark it is not there: {_INSTEAD}" if "pyspark" in sys.modules else ""
             raise ConfigurationError(

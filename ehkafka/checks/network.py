@@ -17,7 +17,7 @@ from ehkafka.checks.hello import Speaks, who_answers
 from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Problem
 from ehkafka.endpoint.bootstrap import is_event_hubs_host
 from ehkafka.endpoint.keys.connection_string import EMULATOR_KAFKA_PORT, KAFKA_PORT
-from ehkafka.endpoint.properties.refusals import UNCHECKED
+from ehkafka.endpoint.properties.setting_checks import UNCHECKED
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:

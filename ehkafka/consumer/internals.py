@@ -28,7 +28,7 @@ from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of, with_servers
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.limits import COMMIT_INTERVAL_S_MIN
-from ehkafka.endpoint.properties.refusals import is_true
+from ehkafka.endpoint.properties.setting_checks import is_true
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import ConnectionProblem
 from ehkafka.progress.committer import Committer

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.bootstrap import hosts_in, is_event_hubs_host, listed
 from ehkafka.endpoint.client_name import next_number, numbered
 from ehkafka.endpoint.endpoint import Endpoint
-from ehkafka.endpoint.properties import refusals
+from ehkafka.endpoint.properties import setting_checks
 from ehkafka.endpoint.properties.layers import check_idle_times, set_timings
 from ehkafka.endpoint.properties.names import in_one_spelling
-from ehkafka.endpoint.properties.refusals import ADDRESSES, Owned
+from ehkafka.endpoint.properties.setting_checks import ADDRESSES, Owned
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def with_servers(config: Mapping[str, object]) -> dict[str, Any]:
 def check_drop_in(config: Mapping[str, object]) -> None:
     """Refuse what is unsafe, whatever a program asks to be left alone. Raises `ConfigurationError`."""
     is_emulator = "UseDevelopmentEmulator=true" in str(config.get("sasl.password"))
-    refusals.check_trust(config, kind="emulator" if is_emulator else None)
+    setting_checks.check_trust(config, kind="emulator" if is_emulator else None)
 
 
 def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[st
     """
     asked = in_one_spelling(config, "Consumer(…)")
     connection = endpoint.client_properties()
-    refusals.check_connection(connection, asked)
+    setting_checks.check_connection(connection, asked)
     result = {**connection, **asked}
-    refusals.check_trust(result, kind=endpoint.kind)
+    setting_checks.check_trust(result, kind=endpoint.kind)
     if endpoint.is_event_hubs or endpoint.is_embedded:
         set_timings(result, is_embedded=endpoint.is_embedded)
         if "client.id" not in result:
@@ -89,10 +89,10 @@ def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[st
 
 
 def _check(endpoint: Endpoint, properties: dict[str, Any]) -> None:
-    refusals.check_group(properties.get("group.id"), is_event_hubs=True)
-    refusals.check_owned(properties, _ON_EVENT_HUBS)
-    refusals.check_timings(properties, is_event_hubs=True)
-    refusals.check_protocol(properties, is_emulator=endpoint.kind == "emulator")
+    setting_checks.check_group(properties.get("group.id"), is_event_hubs=True)
+    setting_checks.check_owned(properties, _ON_EVENT_HUBS)
+    setting_checks.check_timings(properties, is_event_hubs=True)
+    setting_checks.check_protocol(properties, is_emulator=endpoint.kind == "emulator")
     check_idle_times(properties)
     if "group.instance.id" in properties:
-        refusals.check_instance_id(properties["group.instance.id"])
+        setting_checks.check_instance_id(properties["group.instance.id"])

@@ -17,7 +17,7 @@ from ehkafka.endpoint.keys.connection_string import ConnectionString
 from ehkafka.endpoint.keys.rotation import RotatingCredential
 from ehkafka.endpoint.keys.source import credential_source
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
-from ehkafka.endpoint.properties.refusals import check_trust
+from ehkafka.endpoint.properties.setting_checks import check_trust
 from ehkafka.endpoint.recipe import Recipe
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import HiddenProperties, NeverPickled

@@ -156,7 +156,7 @@ class GapRepair:
             return
         if wanted is None:
             wanted = log.start  # `earliest`, which moved on before it could be read
-        if log.hold(wanted) and not stuck.truncated:
+        if log.holds(wanted) and not stuck.truncated:
             # A leader that lagged, or a position that fell back meanwhile: there is no gap.
             stuck.resume_at = wanted
             if partition not in self._context.owned.unreadable:

@@ -181,7 +181,7 @@ class Supervisor(Run):
         """Have members count how long calls take."""
         self.asking.measures = True
 
-    def messages(self) -> None:
+    def own_producer(self) -> None:
         """Raise `ConfigurationError`."""
         raise ConfigurationError(
             "app.producer: with members= the app runs in other processes, and this one only looks after "

@@ -71,7 +71,7 @@ class PartitionView:
     @property
     def is_outside(self) -> bool:
         """Whether the commit cannot be read from."""
-        return self.committed is not None and not self.log.hold(self.committed)
+        return self.committed is not None and not self.log.holds(self.committed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.producer_id import STATISTICS_MS
-from ehkafka.endpoint.properties import limits, refusals
+from ehkafka.endpoint.properties import limits, setting_checks
 from ehkafka.endpoint.properties.layers import LETTER_BYTES, letter_properties, producer_properties
 from ehkafka.endpoint.properties.names import in_one_spelling
-from ehkafka.endpoint.properties.refusals import Owned, whole_number
+from ehkafka.endpoint.properties.setting_checks import Owned, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,13 +106,15 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     asked = in_one_spelling(settings.producer, ORIGIN)
     for name, reason in _TAKEN.items():
         if name in asked:
-            raise refusals.refusal(name, asked[name], reason, "Leave it out")
-    refusals.check_owned(asked, _OWNED)
+            raise setting_checks.setting_error(name, asked[name], reason, "Leave it out")
+    setting_checks.check_owned(asked, _OWNED)
     if "partitioner" in asked and asked["partitioner"] not in PARTITIONERS:
         known = ", ".join(PARTITIONERS)
-        raise refusals.refusal("partitioner", asked["partitioner"], "it is unknown", f"Choose one of {known}")
+        raise setting_checks.setting_error(
+            "partitioner", asked["partitioner"], "it is unknown", f"Choose one of {known}"
+        )
     if _TIMEOUT in asked and whole_number(_TIMEOUT, asked[_TIMEOUT]) <= 0:
-        raise refusals.refusal(
+        raise setting_checks.setting_error(
             _TIMEOUT,
             asked[_TIMEOUT],
             "it is how long app.producer tries: a message without a time-out may never have a result",

@@ -325,7 +325,7 @@ class PositionFinder:
         moved = {}
         for partition in numbers:
             gap = Gap(partition, offsets[partition], bounds[partition])
-            if gap.log.hold(gap.wanted_offset):
+            if gap.log.holds(gap.wanted_offset):
                 continue
             resume_at = go_on_at(gap, self._on_out_of_range, self._emit, self._count)
             if resume_at is None:

@@ -26,7 +26,7 @@ class LogBounds(NamedTuple):
     start: int
     end: int
 
-    def hold(self, position: int) -> bool:
+    def holds(self, position: int) -> bool:
         """Tell whether a position can be read from; the end can, it waits for the next record."""
         return self.start <= position <= self.end
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.properties.layers import LETTER_BYTES
-from ehkafka.endpoint.properties.refusals import whole_number
+from ehkafka.endpoint.properties.setting_checks import whole_number
 from ehkafka.errors import EndpointError
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import BATCH_BYTES

@@ -90,7 +90,7 @@ class Run:
             f"resize({handler!r}): the app is {self.state}; set workers= where the handler is registered."
         )
 
-    def messages(self) -> OwnProducer | None:
+    def own_producer(self) -> OwnProducer | None:
         """Return what `app.producer` sends with, None where that is closed. Raises `ConfigurationError`."""
         return None
 

@@ -312,7 +312,7 @@ class Runtime(Run):
         """Have workers count from now on how long their calls take."""
         self.routes.measure()
 
-    def messages(self) -> OwnProducer | None:
+    def own_producer(self) -> OwnProducer | None:
         """Return what `app.producer` sends with; None where it is not open."""
         messages = self.sending.messages
         return messages if messages.is_open else None

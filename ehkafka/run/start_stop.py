@@ -52,7 +52,7 @@ class StartStop:
     def start(self, undo: ExitStack) -> None:
         """Run the on_start functions; from then on `undo` runs the on_stop functions."""
         self._messages.open()
-        undo.callback(self._close_messages)
+        undo.callback(self._close_own_producer)
         for function in self._app.on_start:
             self._call(function, "on_start")
         undo.callback(self._call_on_stop)
@@ -81,7 +81,7 @@ class StartStop:
     def _call_on_stop(self) -> None:
         # Last registered first, and each one: what one of them raises must not leave the others' pools open.
         with ExitStack() as functions:
-            functions.callback(self._close_messages)
+            functions.callback(self._close_own_producer)
             for function in self._app.on_stop:
                 functions.callback(self._call, function, "on_stop")
 
@@ -92,7 +92,7 @@ class StartStop:
         assert self._app.shared_loop is not None
         self._app.shared_loop.run(function(), name)
 
-    def _close_messages(self) -> None:
+    def _close_own_producer(self) -> None:
         """Deliver the last messages, within the stop's time. The on_stop functions have returned by then."""
         if self._messages.is_open:
             left_s = self._ending.request_stop("the app ends").deadline_s - self._app.clock.now_s()

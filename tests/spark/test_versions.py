@@ -14,7 +14,7 @@ import pytest
 
 from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.spark import register_formats, versions
-from ehkafka.spark.engine.refusals import check_version
+from ehkafka.spark.engine.app_checks import check_version
 
 
 def _with_pyspark(monkeypatch: pytest.MonkeyPatch, version: str) -> None:

@@ -1,6 +1,6 @@
 """Tells of settings that are permitted but not wise: what the service recommends, or what exposes a key.
 
-Pure: looks at values, refuses nothing (that is `refusals`' part) and changes nothing. Called once per
+Pure: looks at values, refuses nothing (that is `setting_checks`' part) and changes nothing. Called once per
 client with its final properties; our own defaults give no advice.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_loopback
 from ehkafka.endpoint.properties import limits
 from ehkafka.endpoint.properties.names import shown
-from ehkafka.endpoint.properties.refusals import UNCHECKED, is_false, whole_number
+from ehkafka.endpoint.properties.setting_checks import UNCHECKED, is_false, whole_number
 from ehkafka.events import SettingAdvice
 from ehkafka.wording import ended
 

@@ -1,7 +1,7 @@
 """Lays librdkafka properties over one another: our defaults, the endpoint's, the user's overrides.
 
 Pure but for the embedded broker, which starts when its address is asked. Refuses what is unsafe (see
-`refusals`); opens no client. Called once per client, before its threads exist; `explain_consumer` tells
+`setting_checks`); opens no client. Called once per client, before its threads exist; `explain_consumer` tells
 of the same result where each value came from.
 """
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint.client_name import client_name
 from ehkafka.endpoint.producer_id import STATISTICS_MS
-from ehkafka.endpoint.properties import limits, refusals
+from ehkafka.endpoint.properties import limits, setting_checks
 from ehkafka.endpoint.properties.ahead import AHEAD, Ahead
 from ehkafka.endpoint.properties.names import in_one_spelling
-from ehkafka.endpoint.properties.refusals import Owned, whole_number
+from ehkafka.endpoint.properties.setting_checks import Owned, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -149,13 +149,13 @@ def consumer_properties(
 
     Raises `ConfigurationError` naming property, value, owner or limit, and the fix.
     """
-    refusals.check_group(group, is_event_hubs=endpoint.is_event_hubs)
+    setting_checks.check_group(group, is_event_hubs=endpoint.is_event_hubs)
     asked = _asked(endpoint, overrides)
     owned = _consumer_owned(group, assignor, instance_id)
-    refusals.check_callbacks(asked, _CONSUMER_CALLBACKS)
-    refusals.check_owned(asked, owned)
+    setting_checks.check_callbacks(asked, _CONSUMER_CALLBACKS)
+    setting_checks.check_owned(asked, owned)
     if "group.instance.id" in asked:
-        refusals.check_instance_id(asked["group.instance.id"])
+        setting_checks.check_instance_id(asked["group.instance.id"])
     defaults = {"client.id": client_name()} | {each.name: each.value for each in _CONSUMER_DEFAULTS}
     result = {**defaults, **ahead.properties, **asked, **{rule.name: rule.value for rule in owned}}
     if "fetch.max.bytes" not in asked and LETTER_BYTES in asked:
@@ -163,9 +163,9 @@ def consumer_properties(
         largest_bytes = whole_number(LETTER_BYTES, asked[LETTER_BYTES])
         result["fetch.max.bytes"] = max(result["fetch.max.bytes"], largest_bytes)
     set_timings(result, is_embedded=endpoint.is_embedded)
-    refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
+    setting_checks.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
     if endpoint.is_event_hubs:
-        refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
+        setting_checks.check_protocol(result, is_emulator=endpoint.kind == "emulator")
         check_idle_times(result)
     return result
 
@@ -218,19 +218,19 @@ def producer_properties(
     """
     asked = _asked(endpoint, overrides, origin)
     if "transactional.id" in asked:
-        raise refusals.refusal(
+        raise setting_checks.setting_error(
             "transactional.id",
             asked["transactional.id"],
             "the engine produces without transactions, and Event Hubs documents them ambiguously",
             "Leave it out",
         )
-    refusals.check_owned(_with_acks_by_name(asked), _PRODUCER_OWNED)
+    setting_checks.check_owned(_with_acks_by_name(asked), _PRODUCER_OWNED)
     result = {"client.id": client_name(), "socket.keepalive.enable": True, **asked}
     result |= {rule.name: rule.value for rule in _PRODUCER_OWNED}
     if endpoint.is_event_hubs:
         _to_numbers(result, ("request.timeout.ms",), _REQUEST_TIMEOUT)
-        refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
-        refusals.check_produce(result)
+        setting_checks.check_protocol(result, is_emulator=endpoint.kind == "emulator")
+        setting_checks.check_produce(result)
         check_idle_times(result)
     return result
 
@@ -269,10 +269,10 @@ def _asked(endpoint: Endpoint, overrides: Mapping[str, Any], origin: str = _CONS
     """Return what the endpoint and the user want, in one spelling, the user's word last."""
     chosen = in_one_spelling(overrides, origin)
     connection = endpoint.client_properties()
-    refusals.check_connection(connection, chosen)
+    setting_checks.check_connection(connection, chosen)
     result = {**connection, **chosen}
-    refusals.check_trust(result, kind=endpoint.kind)
-    refusals.check_metadata_age(result)
+    setting_checks.check_trust(result, kind=endpoint.kind)
+    setting_checks.check_metadata_age(result)
     return result
 
 
@@ -283,7 +283,7 @@ def _consumer_owned(group: str, assignor: str, instance_id: str | None) -> tuple
 
 def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owned]:
     if assignor not in _ASSIGNORS:
-        raise refusals.refusal(
+        raise setting_checks.setting_error(
             "assignor", assignor, "it is unknown", f"Choose one of {', '.join(_ASSIGNORS)}"
         )
     rules = [
@@ -302,7 +302,7 @@ def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owne
         ),
     ]
     if instance_id is not None:
-        refusals.check_instance_id(instance_id)
+        setting_checks.check_instance_id(instance_id)
         fix = "Leave it out and use App(instance_id=…)"
         reason = "the app's instance id decides it"
         rules.append(Owned("group.instance.id", instance_id, reason, fix, is_exact=True))
@@ -325,7 +325,7 @@ def set_timings(result: dict[str, Any], *, is_embedded: bool) -> None:
 def check_idle_times(result: dict[str, Any]) -> None:
     """Refuse, for Event Hubs, ages at which Azure has already dropped the connection."""
     _to_numbers(result, ("metadata.max.age.ms", "connections.max.idle.ms"), {})
-    refusals.check_idle_times(result)
+    setting_checks.check_idle_times(result)
 
 
 def _to_numbers(result: dict[str, Any], names: Iterable[str], defaults: Mapping[str, int]) -> None:

@@ -74,7 +74,7 @@ class CheckpointFolder:
         self._run += 1
         self.name = secrets.token_hex(4)
 
-    def claim(self, *, keeps_tags: bool) -> None:
+    def describe(self, *, keeps_tags: bool) -> None:
         """Write whose the folder is, before a query starts in it."""
         self._run = max(1, self._run)
         content = {

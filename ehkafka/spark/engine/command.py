@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
+from ehkafka.spark.engine.app_checks import check_app, check_version
 from ehkafka.spark.engine.choices import SparkChoices
 from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, reach_options
-from ehkafka.spark.engine.refusals import check_app, check_version
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.java_home import find_java_home
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from ehkafka.events import AppStarted
 from ehkafka.run.at_least_once import check_producer
+from ehkafka.spark.engine.app_checks import check_app, check_session, check_source, check_version
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.choices import INTERVAL_S
@@ -28,7 +29,6 @@ from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.group import Group, give_back, reserve
 from ehkafka.spark.engine.group.hand_over import check_hand_over
 from ehkafka.spark.engine.group.reach import reach_options
-from ehkafka.spark.engine.refusals import check_app, check_session, check_source, check_version
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.shipped import let_planners_import
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
     from ehkafka.spark.engine.choices import SparkChoices
-    from ehkafka.spark.engine.group.group import Claimed
+    from ehkafka.spark.engine.group.group import TakenGroup
 
 _LOG = logging.getLogger("ehkafka.spark")
 # In slices: a wait without end would keep signals from being handled on some platforms.
@@ -162,7 +162,7 @@ class _Start:
         app, group, where = self._app, self._group, self._choices.checkpoint_folder
         if where is None:
             # Its scheme says that it is this machine's: a path alone may be the cluster's.
-            return (self._folder / "checkpoint").as_uri(), self._claim(group.begin()).starts
+            return (self._folder / "checkpoint").as_uri(), self._take_group(group.begin()).starts
         identity = Identity(app.settings.group, app.topics, app.endpoint.name)
         checkpoint = CheckpointFolder(self._spark, where, identity)
         standing = checkpoint.standing()
@@ -175,16 +175,16 @@ class _Start:
             committed = {p: commit for p, commit in group.committed.items() if p not in group.disproved}
             starts |= check_hand_over(checkpoint.whose, standing, committed)
             starts |= group.begin_over(standing)
-        claimed = self._claim(starts, checkpoint.name, goes_on=standing is not None)
-        checkpoint.claim(keeps_tags=claimed.keeps_tags)
-        return checkpoint.path, claimed.starts
+        taken = self._take_group(starts, checkpoint.name, goes_on=standing is not None)
+        checkpoint.describe(keeps_tags=taken.keeps_tags)
+        return checkpoint.path, taken.starts
 
-    def _claim(
+    def _take_group(
         self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
-    ) -> Claimed:
-        claimed = self._group.claim(starts, checkpoint, goes_on=goes_on)
+    ) -> TakenGroup:
+        taken = self._group.take(starts, checkpoint, goes_on=goes_on)
         self._undo.push(self._break_off)
-        return claimed
+        return taken
 
     def _own_options(
         self, options: Mapping[str, str], starts: Mapping[TopicPartition, int]

@@ -33,7 +33,7 @@ def commit(options: SinkOptions, messages: Sequence[Staged | None], batch: int) 
         return  # a batch without tasks has no rows either
     query = _query(reported, batch)
     container = opened(options.place)
-    _claim(container, options, query)
+    _take_path(container, options, query)
     present = {blob.name for blob in container.list_blobs(options.folder(batch))}
     complete = options.manifest(batch)
     if complete in present:
@@ -56,7 +56,7 @@ def _query(reported: Sequence[Staged], batch: int) -> str:
     return reported[0].query
 
 
-def _claim(container: SinkContainer, options: SinkOptions, query: str) -> None:
+def _take_path(container: SinkContainer, options: SinkOptions, query: str) -> None:
     """Make the path this query's, or refuse one that another query writes to."""
     name = options.marker
     found = container.read(name)

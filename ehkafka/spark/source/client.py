@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.client import check_client_version, open_consumer
 from ehkafka.endpoint.client_name import client_name
-from ehkafka.endpoint.properties import refusals
+from ehkafka.endpoint.properties import setting_checks
 from ehkafka.endpoint.properties.layers import check_idle_times
-from ehkafka.endpoint.properties.refusals import Owned
+from ehkafka.endpoint.properties.setting_checks import Owned
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
@@ -64,7 +64,7 @@ _LOG = logging.getLogger("ehkafka.spark.client")
 def client_properties(endpoint: Endpoint, group: str | None) -> dict[str, Any]:
     """Return the properties of a consumer, secrets in the clear. Raises `ConfigurationError`."""
     asked = endpoint.client_properties()
-    refusals.check_owned(asked, _OWNED)
+    setting_checks.check_owned(asked, _OWNED)
     result = {
         "client.id": client_name("ehkafka-spark"),
         **_DEFAULTS,
@@ -73,7 +73,7 @@ def client_properties(endpoint: Endpoint, group: str | None) -> dict[str, Any]:
     }
     result["group.id"] = group or OWN_GROUP
     if endpoint.is_event_hubs:
-        refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
+        setting_checks.check_protocol(result, is_emulator=endpoint.kind == "emulator")
         check_idle_times(result)
     return result
 

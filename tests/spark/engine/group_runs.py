@@ -43,7 +43,7 @@ class Runs:
     def begin(self, **settings: Any) -> Group:
         """Open one and let it take the group."""
         group = self.open(**settings)
-        group.claim(group.begin())
+        group.take(group.begin())
         return group
 
     def serve(self, group: Group) -> None:

@@ -84,7 +84,7 @@ def test_a_stop_right_after_the_start_is_in_good_order(
 def test_checkpoints_of_others_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     """A checkpoint of another group, topic or broker, or a folder of something else: one error says whose."""
     where, ours = str(tmp_path / "checkpoint"), Identity("g", ("t",), "broker")
-    CheckpointFolder(spark, where, ours).claim(keeps_tags=True)
+    CheckpointFolder(spark, where, ours).describe(keeps_tags=True)
     for other, differs in (
         (Identity("h", ("t",), "broker"), "group 'g' instead of 'h'"),
         (Identity("g", ("u",), "broker"), r"topics \('t',\) instead of \('u',\)"),
@@ -106,13 +106,13 @@ def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(
     ours = Identity("g", ("t",), "broker")
     folder, description = tmp_path / "checkpoint", tmp_path / "checkpoint" / "ehkafka.json"
     first = CheckpointFolder(spark, str(folder), ours)
-    first.claim(keeps_tags=True)
+    first.describe(keeps_tags=True)
     description.rename(folder / ".ehkafka.json.part")
     (folder / "run-0001").mkdir()
     second = CheckpointFolder(spark, f"{folder}/", ours)
     assert (second.name, second.path) == (first.name, first.path)
     second.begin_anew()
-    second.claim(keeps_tags=True)
+    second.describe(keeps_tags=True)
     third = CheckpointFolder(spark, str(folder), ours)
     assert (third.name, third.path) == (second.name, f"{folder}/run-0002")
     description.unlink()
@@ -121,7 +121,7 @@ def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(
     new = tmp_path / "new"
     new.mkdir()
     (new / ".ehkafka.json.part").write_text('{"version": 1, "ru')
-    CheckpointFolder(spark, str(new), ours).claim(keeps_tags=True)
+    CheckpointFolder(spark, str(new), ours).describe(keeps_tags=True)
     assert json.loads((new / "ehkafka.json").read_text())["group"] == "g"
 
 
@@ -130,4 +130,4 @@ def test_a_checkpoint_where_nothing_can_be_kept_is_one_error(spark: SparkSession
     (tmp_path / "file").write_text("x")
     for where in ("nowhere://host/folder", str(tmp_path / "file" / "folder")):
         with pytest.raises(ConfigurationError, match=rf"checkpoint='{where}' cannot be used: "):
-            CheckpointFolder(spark, where, Identity("g", ("t",), "broker")).claim(keeps_tags=True)
+            CheckpointFolder(spark, where, Identity("g", ("t",), "broker")).describe(keeps_tags=True)

@@ -32,13 +32,13 @@ def test_a_broker_that_cannot_be_read_does_not_keep_tags(
     starts = run.begin()
     broker.fail_next(ApiKey.OFFSET_FETCH, *[0] * reads, *[KafkaError.GROUP_AUTHORIZATION_FAILED] * 100)
     with pytest.raises(EndpointError, match="did not return the group's commits in time"):
-        run.claim(starts)
+        run.take(starts)
     broker.clear_failures(ApiKey.OFFSET_FETCH)
     metadata_room(0)
     run = runs.open()
     starts = run.begin()
     broker.fail_next(ApiKey.OFFSET_FETCH, KafkaError.GROUP_AUTHORIZATION_FAILED)
-    assert not run.claim(starts).keeps_tags
+    assert not run.take(starts).keeps_tags
 
 
 def test_the_last_commit_waits_for_a_slow_broker(

@@ -42,7 +42,7 @@ def test_what_is_committed_while_a_run_begins_is_not_overwritten(
     group_commits({0: (3, metadata), 1: (5, metadata)})
     where = r"t\[0\]: 7, now 3, t\[1\]: none, now 5"
     with pytest.raises(GroupInUseError, match=rf"by {who}.* began \({where}\).*start again to continue"):
-        run.claim(starts)
+        run.take(starts)
     assert group_commits() == {0: (3, metadata), 1: (5, metadata), 2: (-1001, ""), 3: (-1001, "")}
     assert list(runs.open().begin().values()) == [3, 5, 0, 0]
 
@@ -63,14 +63,14 @@ def test_what_is_committed_while_the_first_commit_is_tried_again_is_not_overwrit
     starts = run.begin()
     between = {0: (0, RunTag(run.run).text), 1: (0, "")}  # our own, whose answer was lost; and no change
     monkeypatch.setattr(Committer, "commit_once", refused_once)
-    assert run.claim(starts).keeps_tags
+    assert run.take(starts).keeps_tags
     assert run.commits.finish(10) == []
     run = runs.open()
     starts = run.begin()
     between = {1: (5, "")}
     monkeypatch.setattr(Committer, "commit_once", refused_once)
     with pytest.raises(GroupInUseError, match=r"t\[1\]: 0, now 5\)"):
-        run.claim(starts)
+        run.take(starts)
     assert group_commits()[1] == (5, "")
 
 
@@ -112,10 +112,10 @@ def test_a_commit_beyond_its_log_is_settled_at_the_start(
     with pytest.raises(
         OffsetGapError, match=r"t\[1\].*500.*recreated.*offsets reset.*'earliest'\.$"
     ) as reported:
-        run.claim(run.begin())
+        run.take(run.begin())
     assert "latest" not in str(reported.value)
     run = runs.open(on_out_of_range="earliest")
-    assert run.claim(run.begin()).starts[PARTITIONS[1]] == 0
+    assert run.take(run.begin()).starts[PARTITIONS[1]] == 0
     assert group_commits()[1][0] == 0
     gaps = lab.wait_until(lambda: [one for one in runs.events if isinstance(one, OffsetGap)][1:])
     assert (gaps[0].wanted_offset, gaps[0].action, gaps[0].resumed_at) == (500, "earliest", 0)
@@ -141,7 +141,7 @@ def test_commits_that_are_denied_are_reported_as_such(
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.GROUP_AUTHORIZATION_FAILED)
     run = runs.open()
     with pytest.raises(EndpointError, match=r"does not let this app commit.*ACL for READ.*start again\.$"):
-        run.claim(run.begin())
+        run.take(run.begin())
     run = runs.begin()
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
@@ -184,7 +184,7 @@ def test_a_commit_whose_tag_is_refused_is_made_without(
     produced(8)
     broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
     run = runs.open()
-    assert not run.claim(run.begin()).keeps_tags
+    assert not run.take(run.begin()).keeps_tags
     run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
     assert run.commits.finish(10) == []
     assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
@@ -197,7 +197,7 @@ def test_a_run_whose_tag_would_be_too_long_commits_without(
     produced(8)
     metadata_room(0)
     run = runs.open()
-    assert not run.claim(run.begin()).keeps_tags
+    assert not run.take(run.begin()).keeps_tags
     run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
     assert run.commits.finish(10) == []
     assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
@@ -213,7 +213,7 @@ def test_metadata_that_is_refused_though_there_is_none_ends_the_start(
     broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.OFFSET_METADATA_TOO_LARGE] * 100)
     broker.track_requests()
     with pytest.raises(EndpointError, match=r"could not be committed: OFFSET_METADATA_TOO_LARGE.*again\.$"):
-        run.claim(starts)
+        run.take(starts)
     assert len(broker.requests(ApiKey.OFFSET_COMMIT)) == 2
 
 
@@ -242,7 +242,7 @@ def test_a_run_goes_on_after_the_reset_of_its_name(
         run.reset()
         starts = run.begin()
         begun.append(starts[PARTITIONS[1]])
-        run.claim(starts)
+        run.take(starts)
         run.commits.note(StreamOffset({PARTITIONS[1]: 6}), {})
         assert run.commits.finish(5.0) == []
     assert begun == [0, 6]

@@ -118,7 +118,7 @@ def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> No
     stage.fill("old", OLD)
     other = bytes(reversed(OLD_ID))
     group = stage.open()
-    group.claim(group.begin())
+    group.take(group.begin())
     for end, reported, anew, known in (
         (100, OLD_ID, {}, OLD_ID),
         (200, other, {}, OLD_ID),

@@ -86,7 +86,7 @@ def inside_the_logs(
     found = {partition: offset for partition, offset in starts.items() if partition in logs}
     for partition, offset in tuple(found.items()):
         gap = Gap(partition, offset, logs[partition])
-        if gap.log.hold(offset):
+        if gap.log.holds(offset):
             continue
         resume_at = go_on_at(gap, action, context.emit, context.count)
         if resume_at is None:

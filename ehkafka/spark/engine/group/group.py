@@ -1,6 +1,6 @@
 """The consumer group's side of a query: the way to the broker, where partitions begin, who else is there.
 
-On the driver. `open`, `begin` and `claim` in the thread that starts the query; from `serve` on the consumer
+On the driver. `open`, `begin` and `take` in the thread that starts the query; from `serve` on the consumer
 belongs to the thread that follows it. Nothing here joins the group: Kafka takes commits from outside only
 while a group has no member, which is also how a live consumer is noticed. Other runs on Spark are noticed by
 their commits (`ownership`).
@@ -62,7 +62,7 @@ _LOCK = threading.Lock()
 _RUNS: dict[tuple[str, str, str], str] = {}
 
 
-class Claimed(NamedTuple):
+class TakenGroup(NamedTuple):
     """Where the query begins, and whether the broker keeps the metadata of commits."""
 
     starts: dict[TopicPartition, int]
@@ -172,7 +172,7 @@ class Group:
         return in_new_logs(standing.finished, reasons, self._logs, self._context, reported=self.disproved)
 
     def refuse_members(self) -> None:
-        """Raise `GroupInUseError` where the broker tells of members; `claim` is the proof."""
+        """Raise `GroupInUseError` where the broker tells of members; `take` is the proof."""
         target = Target(endpoint=self._app.endpoint, group=self.name)
         timeout_s = min(MEMBERS_S, self._app.settings.connect_s)
         members = members_of(target, self.name, self._app.topics[0], timeout_s)
@@ -182,9 +182,9 @@ class Group:
                 f"it has {counted(len(members), 'member')}, {names(member.name for member in members)}",
             )
 
-    def claim(
+    def take(
         self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
-    ) -> Claimed:
+    ) -> TakenGroup:
         """Take the group by committing where the query begins.
 
         `checkpoint` is the name of its checkpoint, `goes_on` tells whether there is something in it. Raises
@@ -202,11 +202,11 @@ class Group:
         )
         connect_s = self._app.settings.connect_s
         keeps_tags = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
-        return Claimed(starts, keeps_tags)
+        return TakenGroup(starts, keeps_tags)
 
     @property
     def commits(self) -> RunCommits:
-        """The run's commits, since `claim`."""
+        """The run's commits, since `take`."""
         assert self._commits is not None
         return self._commits
 

@@ -9,7 +9,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.refusals import check_app, check_session, check_source
+from ehkafka.spark.engine.app_checks import check_app, check_session, check_source
 from ehkafka.spark.source.options import options_from
 
 
