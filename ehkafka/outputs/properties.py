@@ -106,15 +106,15 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     asked = in_one_spelling(settings.producer, ORIGIN)
     for name, reason in _TAKEN.items():
         if name in asked:
-            raise setting_checks.setting_error(name, asked[name], reason, "Leave it out")
+            raise setting_checks.invalid(name, asked[name], reason, "Leave it out")
     setting_checks.check_owned(asked, _OWNED)
     if "partitioner" in asked and asked["partitioner"] not in PARTITIONERS:
         known = ", ".join(PARTITIONERS)
-        raise setting_checks.setting_error(
+        raise setting_checks.invalid(
             "partitioner", asked["partitioner"], "it is unknown", f"Choose one of {known}"
         )
     if _TIMEOUT in asked and whole_number(_TIMEOUT, asked[_TIMEOUT]) <= 0:
-        raise setting_checks.setting_error(
+        raise setting_checks.invalid(
             _TIMEOUT,
             asked[_TIMEOUT],
             "it is how long app.producer tries: a message without a time-out may never have a result",

@@ -218,7 +218,7 @@ def producer_properties(
     """
     asked = _asked(endpoint, overrides, origin)
     if "transactional.id" in asked:
-        raise setting_checks.setting_error(
+        raise setting_checks.invalid(
             "transactional.id",
             asked["transactional.id"],
             "the engine produces without transactions, and Event Hubs documents them ambiguously",
@@ -283,7 +283,7 @@ def _consumer_owned(group: str, assignor: str, instance_id: str | None) -> tuple
 
 def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owned]:
     if assignor not in _ASSIGNORS:
-        raise setting_checks.setting_error(
+        raise setting_checks.invalid(
             "assignor", assignor, "it is unknown", f"Choose one of {', '.join(_ASSIGNORS)}"
         )
     rules = [

@@ -65,7 +65,7 @@ class Owned:
         return _as_text(value) == _as_text(self.value)
 
 
-def setting_error(name: str, value: object, reason: str, fix: str) -> ConfigurationError:
+def invalid(name: str, value: object, reason: str, fix: str) -> ConfigurationError:
     """Return the error for one property; the value is shown unless it may be a secret."""
     return ConfigurationError(f"{name}={shown(name, value)} is refused: {ended(reason)} {ended(fix)}")
 
@@ -74,7 +74,7 @@ def check_owned(asked: Mapping[str, object], owned: Iterable[Owned]) -> None:
     """Refuse another value than ours for what the engine owns; an equal one passes."""
     for rule in owned:
         if rule.name in asked and not rule.allows(asked[rule.name]):
-            raise setting_error(rule.name, asked[rule.name], rule.reason, rule.fix)
+            raise invalid(rule.name, asked[rule.name], rule.reason, rule.fix)
 
 
 def check_callbacks(asked: Mapping[str, object], callbacks: Collection[str]) -> None:
@@ -92,12 +92,10 @@ def check_connection(endpoint: Mapping[str, object], overrides: Mapping[str, obj
     # An endpoint with a token of its own would lose it to another way of getting one.
     for name in overrides:
         if "oauth_cb" in endpoint and name.startswith("sasl.oauthbearer."):
-            raise setting_error(
-                name, overrides[name], "the endpoint's credential gives the token", "Leave it out"
-            )
+            raise invalid(name, overrides[name], "the endpoint's credential gives the token", "Leave it out")
     for name in _CONNECTION:
         if name in overrides and name in endpoint and not _same(name, endpoint[name], overrides[name]):
-            raise setting_error(
+            raise invalid(
                 name,
                 overrides[name],
                 "the endpoint decides it, and it says otherwise",
@@ -121,7 +119,7 @@ def check_trust(properties: Mapping[str, object], *, kind: str | None) -> None:
         return
     for name, is_off in UNCHECKED.items():
         if name in properties and is_off(properties[name]):
-            raise setting_error(
+            raise invalid(
                 name,
                 properties[name],
                 "a machine in between would get the key or token of your namespace, and every record",
@@ -148,13 +146,13 @@ def check_group(group: object, *, is_event_hubs: bool) -> None:
         fix = "Choose a shorter name"
     else:
         return
-    raise setting_error("group.id", group, reason, fix)
+    raise invalid("group.id", group, reason, fix)
 
 
 def check_instance_id(instance_id: object) -> None:
     """Refuse an instance id that a broker would refuse without saying why."""
     if not isinstance(instance_id, str) or _INSTANCE_ID.fullmatch(instance_id) is None:
-        raise setting_error(
+        raise invalid(
             "group.instance.id",
             instance_id,
             "brokers take 1 to 249 letters, digits, dots, dashes and underscores (Apache Kafka, its rule for"
@@ -175,7 +173,7 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
             "Leave it out: we set 30000",
         )
     if 2 * heartbeat_ms > session_ms:
-        raise setting_error(
+        raise invalid(
             "heartbeat.interval.ms",
             heartbeat_ms,
             f"two must fit into session.timeout.ms={session_ms}, or one late heartbeat ends the membership"
@@ -183,7 +181,7 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
             f"Set it to {max(1, session_ms // 3)} or less, or raise session.timeout.ms",
         )
     if properties["max.poll.interval.ms"] <= session_ms:
-        raise setting_error(
+        raise invalid(
             "max.poll.interval.ms",
             properties["max.poll.interval.ms"],
             f"it must be above session.timeout.ms={session_ms} ({limits.CLIENT_SETTINGS_SOURCE};"
@@ -199,10 +197,10 @@ def check_metadata_age(properties: Mapping[str, object]) -> None:
     reason = f"librdkafka cannot count more than {most} ms of {age}, and would ask the broker every second"
     if age in properties:
         if whole_number(age, properties[age]) > most:
-            raise setting_error(age, properties[age], reason, f"Set it to {most} or less")
+            raise invalid(age, properties[age], reason, f"Set it to {most} or less")
     elif refresh in properties and times * whole_number(refresh, properties[refresh]) > most:
         why = f"{age} is {times} times as much where it is not given, and {reason}"
-        raise setting_error(refresh, properties[refresh], why, f"Set {age}, too, to {most} or less")
+        raise invalid(refresh, properties[refresh], why, f"Set {age}, too, to {most} or less")
 
 
 def check_idle_times(properties: Mapping[str, object]) -> None:
@@ -221,7 +219,7 @@ def check_produce(properties: Mapping[str, Any]) -> None:
     """Refuse, for Event Hubs, what the service does not take from a producer."""
     compression = str(properties.get("compression.type", "none")).lower()
     if compression not in limits.COMPRESSION_TYPES:
-        raise setting_error(
+        raise invalid(
             "compression.type",
             compression,
             f"Event Hubs supports none, and gzip in Premium and Dedicated ({limits.OVERVIEW_SOURCE})",
@@ -229,7 +227,7 @@ def check_produce(properties: Mapping[str, Any]) -> None:
         )
     timeout_ms = properties["request.timeout.ms"]
     if timeout_ms <= limits.REQUEST_TIMEOUT_MS_ABOVE:
-        raise setting_error(
+        raise invalid(
             "request.timeout.ms",
             timeout_ms,
             f"Event Hubs needs more than {limits.REQUEST_TIMEOUT_MS_ABOVE} ({limits.CLIENT_SETTINGS_SOURCE})",
@@ -237,7 +235,7 @@ def check_produce(properties: Mapping[str, Any]) -> None:
         )
     size_bytes = whole_number("message.max.bytes", properties.get("message.max.bytes", 0))
     if size_bytes > limits.DEDICATED_EVENT_BYTES_MAX:
-        raise setting_error(
+        raise invalid(
             "message.max.bytes",
             size_bytes,
             f"Event Hubs takes {limits.DEDICATED_EVENT_BYTES_MAX} on a Dedicated cluster at most, elsewhere"
@@ -255,7 +253,7 @@ def check_protocol(properties: Mapping[str, Any], *, is_emulator: bool) -> None:
     if protocol.lower() == "sasl_ssl" or is_emulator:
         return
     if not all(map(is_loopback, bootstrap_hosts(properties["bootstrap.servers"]))):
-        raise setting_error(
+        raise invalid(
             "security.protocol",
             protocol,
             f"Event Hubs takes SASL_SSL only ({limits.CLIENT_SETTINGS_SOURCE})",
@@ -275,9 +273,7 @@ def whole_number(name: str, value: object) -> int:
     except ValueError:
         # Falls through to the one error below.
         pass
-    raise setting_error(
-        name, value, "it is not a whole number", "Give milliseconds or a count, such as 30000"
-    )
+    raise invalid(name, value, "it is not a whole number", "Give milliseconds or a count, such as 30000")
 
 
 def is_true(value: object) -> bool:
@@ -295,7 +291,7 @@ def _check_within(
 ) -> None:
     """Refuse a number outside of what is permitted; `reason` has a place for both ends."""
     if properties[name] not in permitted:
-        raise setting_error(name, properties[name], reason.format(permitted[0], permitted[-1]), fix)
+        raise invalid(name, properties[name], reason.format(permitted[0], permitted[-1]), fix)
 
 
 def _same(name: str, first: object, second: object) -> bool:
