@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kit.running import ended
+from tests.kit.running import Running, ended
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -24,45 +23,36 @@ EHKAFKA = ("-P", "-m", "ehkafka.cli")
 RUN_S = 30.0
 
 
-class RunningExample:
+class RunningExample(Running):
     """An app under `ehkafka run`, with its log so far."""
 
-    def __init__(self, path: str, log: Path, environment: dict[str, str], command: tuple[str, ...]) -> None:
-        self._log = log
-        with log.open("w") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, *command, "run", path],
-                cwd=ROOT,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=clean_environment(environment),
-            )
+    def __init__(
+        self, path: str, folder: Path, environment: dict[str, str], command: tuple[str, ...]
+    ) -> None:
+        folder.mkdir()
+        program = [sys.executable, *command]
+        env = clean_environment(environment)
+        super().__init__(folder, ("run", path), command=program, in_one=True, cwd=ROOT, env=env)
 
     @property
     def log(self) -> str:
         """What it has written by now."""
-        return self._log.read_text()
+        return self.stdout
 
-    def wait_for(self, is_enough: Callable[[str], object]) -> None:
+    def wait_until(self, is_enough: Callable[[str], object]) -> None:
         """Wait until the log is enough."""
 
         def check() -> None:
-            assert self._process.poll() is None, self.log[-2000:]
+            assert self.process.poll() is None, self.log[-2000:]
             time.sleep(0.05)
 
         wait_until(lambda: is_enough(self.log), lambda: self.log[-2000:], RUN_S, meanwhile=check)
 
     def stop(self) -> str:
         """Stop it by a signal and return the whole log; it must have ended well."""
-        self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(20.0) == 0, self.log[-2000:]
+        self.process.send_signal(signal.SIGTERM)
+        assert self.end() == 0, self.log[-2000:]
         return self.log
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
 
 
 def clean_environment(added: dict[str, str]) -> dict[str, str]:
@@ -77,7 +67,7 @@ def start_example(tmp_path: Path) -> Iterator[Callable[..., RunningExample]]:
     started: list[RunningExample] = []
 
     def start(path: str, command: tuple[str, ...] = EHKAFKA, **environment: str) -> RunningExample:
-        started.append(RunningExample(path, tmp_path / f"log-{len(started)}", environment, command))
+        started.append(RunningExample(path, tmp_path / f"example-{len(started)}", environment, command))
         return started[-1]
 
     yield start

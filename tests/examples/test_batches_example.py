@@ -28,7 +28,7 @@ def test_the_batches_example_stores_readings_many_at_once(
         example = start_example(
             "examples/batches/app.py", EHKAFKA_BOOTSTRAP=broker.bootstrap, READINGS_DB=str(database)
         )
-        example.wait_for(lambda log: rows(database) == 1000 and log.count("readings.dead") >= 2)
+        example.wait_until(lambda log: rows(database) == 1000 and log.count("readings.dead") >= 2)
         example.stop()
         assert sum(broker.committed("store", "readings").values()) == 1002
 

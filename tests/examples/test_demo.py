@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import socket
-import subprocess
 import sys
-import termios
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +17,11 @@ from view import Summary
 import ehkafka
 from tests.kit.checker.verdict import Verdict
 from tests.kit.running import Running, ended
+from tests.kit.terminal import Terminal
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
 
     from ehkafka.testing.kafka.broker import KafkaBroker
@@ -87,25 +86,13 @@ def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 def test_on_a_terminal_it_draws_a_live_view(tmp_path: Path) -> None:
     """The view has the screen to itself and is gone before the summary, which stays."""
-    ours, theirs = os.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
-    process = subprocess.Popen(
-        [*COMMAND, "--seconds", "2"],
-        cwd=tmp_path,
-        env={**os.environ, "TERM": "xterm-256color"},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown = b""
-    # The end of the other side reads as an error on Linux.
-    with contextlib.suppress(OSError):
-        while chunk := os.read(ours, 65_536):
-            shown += chunk
-    os.close(ours)
-    assert process.wait(20.0) == 0
-    view, _, after = shown.decode().partition("\x1b[?1049l")
+    terminal = Terminal(tmp_path, "--seconds", "2", command=COMMAND)
+    try:
+        wait_until(lambda: b"every promise was kept" in terminal.shown)
+        assert terminal.process.wait(20.0) == 0
+    finally:
+        terminal.close()
+    view, _, after = terminal.shown.decode().partition("\x1b[?1049l")
     assert "\x1b[?1049h" in view
     assert "records/s" in view
     assert "checker: order violations 0" in view

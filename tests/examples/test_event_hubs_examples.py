@@ -80,14 +80,14 @@ def test_a_connection_string_in_a_file_is_enough_and_its_key_may_change(
         HEALTH_PORT="0",
         **moved_to(broker, "hub"),
     )
-    example.wait_for(lambda text: "readings[0]@0 home-9 {'door': 'open'}" in text)
+    example.wait_until(lambda text: "readings[0]@0 home-9 {'door': 'open'}" in text)
     address = re.search(r"health: (http://127\.0\.0\.1:\d+)", example.log)
     assert address is not None, example.log
     with urllib.request.urlopen(address[1], timeout=10.0) as answer:
         assert (answer.status, answer.read()) == (200, b"ok")
     following.write_text(secret("readings", NEXT_KEY))
     following.replace(file)
-    example.wait_for(lambda text: f"readings: new key from file {file}" in text)
+    example.wait_until(lambda text: f"readings: new key from file {file}" in text)
     log = example.stop()
     assert KEY not in log
     assert NEXT_KEY not in log
@@ -122,7 +122,7 @@ def test_the_managed_identity_is_the_only_credential(
             **identity.environment(),
         )
         # The topic is shared: another test has put a home of its own into it.
-        example.wait_for(lambda text: len(re.findall("doors: home-[123]: ", text)) >= len(doors))
+        example.wait_until(lambda text: len(re.findall("doors: home-[123]: ", text)) >= len(doors))
         log = example.stop()
         assert {request.resource for request in identity.requests} == {"https://home.servicebus.windows.net"}
         assert not [token for token in identity.issued if token in log]
@@ -140,7 +140,7 @@ def test_the_emulator_needs_only_its_connection_string(
     produced = run_script("examples/emulator/produce.py", EHKAFKA_CONNECTION_STRING=string)
     assert produced == "produced 100 readings"
     example = start_example("examples/emulator/app.py", EHKAFKA_CONNECTION_STRING=string)
-    example.wait_for(lambda text: text.count("emulator: eh1[") >= 100)
+    example.wait_until(lambda text: text.count("emulator: eh1[") >= 100)
     example.stop()
 
 
@@ -183,7 +183,7 @@ def test_before_and_after_say_the_same_of_an_event(
         EHKAFKA_CONNECTION_STRING=secret(),
         **moved_to(broker, "namespace"),
     )
-    example.wait_for(lambda text: "alarms: event 0" in text)
+    example.wait_until(lambda text: "alarms: event 0" in text)
     assert re.findall(r" alarms: (.*)", example.stop()) == expected
 
 

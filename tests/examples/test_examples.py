@@ -22,7 +22,7 @@ def test_home_security_raises_alarms_with_its_own_broker(
 ) -> None:
     """It needs nothing but the package; handled in order, its readings always raise as many alarms."""
     example = start_example(path)
-    example.wait_for(lambda text: text.count("ALARM home-") >= 1342)
+    example.wait_until(lambda text: text.count("ALARM home-") >= 1342)
     log = example.stop()
     assert "the door was opened (readings[" in log
     assert "home-security: 1000 homes, 1342 alarms" in log.splitlines()[-1]
@@ -33,7 +33,7 @@ def test_home_security_reads_another_broker(start_example: Callable[..., Any]) -
     with EmbeddedBroker({"readings": 4}) as broker:
         broker.produce("readings", [("home-1", b'{"home": "home-1", "kind": "smoke", "value": 0.95}')])
         example = start_example("examples/home_security/app.py", EHKAFKA_BOOTSTRAP=broker.bootstrap)
-        example.wait_for(lambda text: "ALARM" in text)
+        example.wait_until(lambda text: "ALARM" in text)
         assert "ALARM home-1: smoke 0.95 (readings[" in example.stop()
 
 
@@ -45,7 +45,7 @@ def test_the_quickstart_prints_what_is_produced(
         where = {"EHKAFKA_BOOTSTRAP": broker.bootstrap}
         assert run_script("examples/quickstart/produce.py", **where) == "produced 100 readings"
         example = start_example("examples/quickstart/app.py", **where)
-        example.wait_for(lambda text: text.count("quickstart: readings[") >= 100)
+        example.wait_until(lambda text: text.count("quickstart: readings[") >= 100)
         log = example.stop()
     offsets: dict[str, list[int]] = {}
     for offset, home in re.findall(r"quickstart: readings\[\d\]@(\d+) \{'home': '([^']*)'", log):

@@ -27,7 +27,7 @@ def test_an_order_becomes_its_lines_and_its_total(start_example: Callable[..., A
     with EmbeddedBroker({"orders": 2, "lines": 2, "totals": 1, "orders.dead": 1}) as broker:
         broker.produce("orders", [(key, json.dumps(order)) for key, order in orders])
         example = start_example("examples/fan_out/app.py", EHKAFKA_BOOTSTRAP=broker.bootstrap)
-        example.wait_for(lambda _log: sum(filter(None, broker.committed("split", "orders").values())) == 3)
+        example.wait_until(lambda _log: sum(filter(None, broker.committed("split", "orders").values())) == 3)
         example.stop()
         lines = decoded(broker, "lines")
         assert [value for key, value in lines if key == "lamp"] == [
@@ -61,7 +61,7 @@ def test_doors_and_windows_become_one_stream(start_example: Callable[..., Any]) 
         def committed(topic: str) -> int:
             return sum(filter(None, broker.committed("join", topic).values()))
 
-        example.wait_for(lambda _log: (committed("doors"), committed("windows")) == (3, 4))
+        example.wait_until(lambda _log: (committed("doors"), committed("windows")) == (3, 4))
         example.stop()
         found = decoded(broker, "openings")
         front = [value["open"] for key, value in found if key == "home-1" and value["place"] == "front"]

@@ -56,7 +56,7 @@ def test_the_migration_goes_on_at_the_next_sequence_number(
         assert "Nothing was moved. Add --yes to do it." in preview
         run(variables, *command, "--from", "checkpoints", "--yes", "--watch-for", "0")
         example = start_example("examples/migration/app.py", EHKAFKA_BOOTSTRAP=broker.bootstrap)
-        example.wait_for(lambda text: len(HANDLED.findall(text)) >= 3 + 6 + 10)
+        example.wait_until(lambda text: len(HANDLED.findall(text)) >= 3 + 6 + 10)
         log = example.stop()
     offsets: dict[str, list[int]] = {}
     for partition, offset in HANDLED.findall(log):

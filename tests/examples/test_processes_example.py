@@ -28,7 +28,7 @@ def test_the_processes_example_finds_each_homes_rhythm(start_example: Callable[.
     with EmbeddedBroker({"days": 2}) as broker:
         broker.produce("days", [("home-x", b"[broken"), *days])
         example = start_example("examples/processes/app.py", EHKAFKA_BOOTSTRAP=broker.bootstrap)
-        example.wait_for(lambda log: log.count("cycles every") == 8 and "Skipped days" in log)
+        example.wait_until(lambda log: log.count("cycles every") == 8 and "Skipped days" in log)
         log = example.stop()
         assert sum(broker.committed("heating", "days").values()) == 9
     found = re.findall(r"(home-\d): the heating cycles every (\d+) min \(process (\d+)\)", log)

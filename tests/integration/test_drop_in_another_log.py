@@ -10,10 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
-from ehkafka.checkpoints.mirror.body import read_checkpoint
-from ehkafka.checkpoints.store_mirror import StoreMirror
-from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.progress.metadata import decode, facts_of
+from ehkafka.progress.metadata import facts_of
 from tests.integration.logs import commit_of, fill, make_anew, put_commit
 from tests.kit.waiting import wait_until
 
@@ -184,33 +181,3 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
         "FACT: a thread still runs",
         timeout_s=8.0,
     )
-
-
-def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:
-    """The commits say nothing, as without the room for it; the mirror knows the topic's id."""
-    store = MemoryStore()
-    choices = {"mirror": StoreMirror(store=store, interval_s=0.1, namespace="ns")}
-    first = stand.open(choices=choices)
-    # As if the broker had found the metadata too long.
-    first._internals.log_guard.facts.refused()
-    fill(stand.stage, "old", OLD)
-    read(first, lambda values: len(values) == OLD, "the old log")
-    name = f"ns/{stand.stage.topic}/{stand.stage.group}/checkpoint/0"
-
-    def commit_again() -> None:
-        first.commit(offsets=[KafkaPartition(stand.stage.topic, 0, OLD)], asynchronous=False)
-        first.poll(0.5)
-
-    wait_until(
-        lambda: (blob := store.read(name)) and (found := read_checkpoint(blob.body)) and found.topic_id,
-        "FACT: the mirror does not know the topic's id",
-        LIMIT_S,
-        meanwhile=commit_again,
-    )
-    first.close()
-    make_anew(stand.stage, NEW)
-    put_commit(stand.stage, OLD, None)
-    second = stand.open(choices=choices)
-    read(second, has_all, "the old commit decided")
-    second.commit(asynchronous=False)
-    assert decode(commit_of(stand.stage).metadata, NEW)

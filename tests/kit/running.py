@@ -26,19 +26,21 @@ class Running:
         *,
         command: list[str] | None = None,
         in_session: bool = False,
+        in_one: bool = False,
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
     ) -> None:
         """Start it; `command` is another program than ours, `in_session` takes its terminal away.
 
-        Its streams are files in the folder, where it runs as well unless `cwd` is another one.
+        Its streams are files in the folder, both one file if they are `in_one`. It runs in the folder as
+        well, unless `cwd` is another one.
         """
         self._files = [(folder / name).open("w+") for name in ("stdout", "stderr")]
         self.process = subprocess.Popen(
             [*(COMMAND if command is None else command), *arguments],
             cwd=cwd or folder,
             stdout=self._files[0],
-            stderr=self._files[1],
+            stderr=subprocess.STDOUT if in_one else self._files[1],
             env=environment() if env is None else env,
             start_new_session=in_session,
         )

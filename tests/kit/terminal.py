@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 from tests.kit.running import COMMAND
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
 class Terminal:
     """A command whose controlling terminal this is, and what it has shown."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, command: Sequence[str] = COMMAND) -> None:
         self._ours, theirs = pty.openpty()
         self.shown = b""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _TAKE_TERMINAL, *COMMAND[1:], *arguments],
+            [sys.executable, "-c", _TAKE_TERMINAL, *command[1:], *arguments],
             cwd=folder,
             stdin=theirs,
             stdout=theirs,
