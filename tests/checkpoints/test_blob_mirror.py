@@ -6,6 +6,7 @@ import json
 import pickle
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,51 +146,46 @@ def test_an_environment_that_says_too_little_or_too_much_is_refused(environ: dic
     assert KEY not in str(found.value)
 
 
+# A SAS may be in it, or a connection string in its place.
+URLS: list[tuple[Any, str]] = [
+    ("", "empty"),
+    (None, "no text"),
+    (CONNECTION_STRING, "https://"),
+    ("https://shop.blob.core.windows.net", "one container"),
+    (f"{URL}/readings", "one container"),
+    (f"http://shop.blob.core.windows.net/checkpoints?sig={KEY}", "unencrypted"),
+    (f"https://user:{KEY}@shop.blob.core.windows.net/checkpoints", "https://"),
+    ("https://shop.blob.core.windows.net/Checkpoints", "name of a container"),
+    ("https://shop.blob.core.windows.net/a", "name of a container"),
+    (f"https://[{KEY}/checkpoints", "no URL"),
+]
+
+
+WRONG = [
+    lambda: ehkafka.BlobMirror(f"{URL}?sig={KEY}", "default"),
+    lambda: ehkafka.BlobMirror(URL, KEY),
+    lambda: ehkafka.BlobMirror(URL, object()),
+    lambda: ehkafka.BlobMirror("http://127.0.0.1:10000/devstoreaccount1/checkpoints"),
+    lambda: ehkafka.BlobMirror(URL, interval_s=0.0),
+    lambda: ehkafka.BlobMirror(URL, interval_s=True),
+    lambda: ehkafka.BlobMirror.connection_string(f"Endpoint=sb://x/;SharedAccessKey={KEY}", "checkpoints"),
+    lambda: ehkafka.BlobMirror.connection_string(CONNECTION_STRING.replace("https", "http"), "checkpoints"),
+    lambda: ehkafka.BlobMirror.connection_string(CONNECTION_STRING, KEY),
+    lambda: ehkafka.BlobMirror.connection_string(f"AccountKey={KEY}", "checkpoints"),
+    lambda: ehkafka.BlobMirror.connection_string(17, "checkpoints"),  # type: ignore[arg-type]
+]
+
+
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("make", "words"),
     [
-        ("", "empty"),
-        (None, "no text"),
-        (CONNECTION_STRING, "https://"),
-        ("https://shop.blob.core.windows.net", "one container"),
-        (f"{URL}/readings", "one container"),
-        (f"http://shop.blob.core.windows.net/checkpoints?sig={KEY}", "unencrypted"),
-        (f"https://user:{KEY}@shop.blob.core.windows.net/checkpoints", "https://"),
-        ("https://shop.blob.core.windows.net/Checkpoints", "name of a container"),
-        ("https://shop.blob.core.windows.net/a", "name of a container"),
-        (f"https://[{KEY}/checkpoints", "no URL"),
+        *((partial(ehkafka.BlobMirror, url), words) for url, words in URLS),
+        *((make, "BlobMirror") for make in WRONG),
     ],
 )
-def test_a_url_that_leads_elsewhere_is_refused_without_repeating_it(url: Any, words: str) -> None:
-    """A SAS may be in it, or a connection string in its place."""
+def test_what_cannot_work_is_refused_without_a_secret(make: Any, words: str) -> None:
+    """No URL of a container; two credentials, a token over http, no interval, another service's string."""
     with pytest.raises(ehkafka.errors.ConfigurationError, match=words) as found:
-        ehkafka.BlobMirror(url)
-    assert KEY not in str(found.value)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: ehkafka.BlobMirror(f"{URL}?sig={KEY}", "default"),
-        lambda: ehkafka.BlobMirror(URL, KEY),
-        lambda: ehkafka.BlobMirror(URL, object()),
-        lambda: ehkafka.BlobMirror("http://127.0.0.1:10000/devstoreaccount1/checkpoints"),
-        lambda: ehkafka.BlobMirror(URL, interval_s=0.0),
-        lambda: ehkafka.BlobMirror(URL, interval_s=True),
-        lambda: ehkafka.BlobMirror.connection_string(
-            f"Endpoint=sb://x/;SharedAccessKey={KEY}", "checkpoints"
-        ),
-        lambda: ehkafka.BlobMirror.connection_string(
-            CONNECTION_STRING.replace("https", "http"), "checkpoints"
-        ),
-        lambda: ehkafka.BlobMirror.connection_string(CONNECTION_STRING, KEY),
-        lambda: ehkafka.BlobMirror.connection_string(f"AccountKey={KEY}", "checkpoints"),
-        lambda: ehkafka.BlobMirror.connection_string(17, "checkpoints"),  # type: ignore[arg-type]
-    ],
-)
-def test_what_cannot_work_is_refused_without_a_secret(make: Any) -> None:
-    """Two credentials, none that is one, a token over http, no interval, a string of another service."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="BlobMirror") as found:
         make()
     assert KEY not in str(found.value)
 

@@ -73,24 +73,6 @@ def test_python_runs_it(tmp_path: Path, write: Callable[..., Path], arguments: t
         program.close()
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ("make().run(members=2)", "made in a function or a class"),
-        ("if __name__ == '__main__':\n    make().run(members=2)", "Make it at the top level of a module"),
-    ],
-)
-def test_an_app_without_a_place_is_refused(
-    tmp_path: Path, write: Callable[..., Path], more: str, words: str
-) -> None:
-    """Before anything is started, with what to do."""
-    write(AWAY, more)
-    done = run_python(tmp_path, "shop.py")
-    assert done.returncode == 1
-    assert words in done.stderr.splitlines()[-1]
-    assert done.stderr.splitlines()[-1].startswith("ehkafka.errors.ConfigurationError: members=: ")
-
-
 def test_an_app_that_was_typed_in_is_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
     """There is no file to import."""
     code = "import shop; app = shop.make(); app.run(members=2)"
@@ -200,6 +182,8 @@ IN_THREAD = """
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        ("make().run(members=2)", "made in a function or a class"),
+        ("if __name__ == '__main__':\n    make().run(members=2)", "Make it at the top level of a module"),
         ("app.run(members=0)", "members=0: give a number of processes from 1 to 256, or 'auto'"),
         ("app.run(hung_s=5)", "hung_s and members_min are for members"),
         ("app.run(members=2, hung_s='x')", "hung_s='x': give seconds"),

@@ -22,12 +22,14 @@ from ehkafka.spark.source.options import options_from
         ({"retry": ehkafka.Retry(attempts=None)}, "attempts=None.*number of attempts"),
         ({"scope": "handler"}, "scope='partition'"),
         ({"rate_limit": 5.0}, "max_records_per_batch"),
+        # A task's own process runs the handler, so no deadline could end it alone.
+        ({"workers": ehkafka.Processes(2), "deadline_s": 1.0}, "async def"),
     ],
 )
 def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], text: str) -> None:
     """Each is refused by name: a batch must end, and its tasks know nothing of each other."""
     app = lab.make_app()
-    app.handler("t", **options)(lambda record: None)
+    app.handler("t", **options)(print)
     with pytest.raises(ConfigurationError, match=f"On Spark, handler.*{text}"):
         check_app(lab.parts_of(app))
 
@@ -74,14 +76,6 @@ def test_handlers_with_outputs_of_two_kinds_are_refused(lab: Any) -> None:
     check_app(lab.parts_of(app))
     app.handler("u", to="out")(as_bytes)
     with pytest.raises(ConfigurationError, match=r"'as_json' sends .*'as_bytes' sends bytes"):
-        check_app(lab.parts_of(app))
-
-
-def test_deadlines_of_processes_are_refused(lab: Any) -> None:
-    """A task's own process runs the handler, so no deadline could end it alone."""
-    app = lab.make_app()
-    app.handler("t", workers=ehkafka.Processes(2), deadline_s=1.0)(print)
-    with pytest.raises(ConfigurationError, match="async def"):
         check_app(lab.parts_of(app))
 
 

@@ -177,25 +177,19 @@ def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
     assert group_commits()[3] == (5, RunTag(run.run).text)
 
 
-def test_a_commit_whose_tag_is_refused_is_made_without(
-    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any
+@pytest.mark.parametrize("why", ["refused", "too long"])
+def test_a_run_without_room_for_its_tag_commits_without(
+    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, metadata_room: Any, why: str
 ) -> None:
-    """A broker that takes no metadata prevents no run: offsets alone are compared then."""
-    produced(8)
-    broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
-    run = runs.open()
-    assert not run.take(run.begin()).keeps_tags
-    run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})
-    assert run.commits.finish(10) == []
-    assert group_commits() == {0: (1, ""), 1: (0, ""), 2: (0, ""), 3: (0, "")}
+    """A broker that takes no metadata prevents no run: offsets alone are compared then.
 
-
-def test_a_run_whose_tag_would_be_too_long_commits_without(
-    runs: Runs, group_commits: Any, broker: EmbeddedBroker, produced: Any, metadata_room: Any
-) -> None:
-    """Metadata for which there is no room is not even tried, in the first commit nor in the last."""
+    Where there is no room it is not even tried, in the first commit nor in the last.
+    """
     produced(8)
-    metadata_room(0)
+    if why == "refused":
+        broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
+    else:
+        metadata_room(0)
     run = runs.open()
     assert not run.take(run.begin()).keeps_tags
     run.commits.note(StreamOffset({PARTITIONS[0]: 1}), {})

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 # Runs tasks as Spark's daemon does: one after the other, with a collection in between.
@@ -48,45 +47,26 @@ sys.stderr = Broken()
 """
 
 
-@pytest.fixture
-def run_daemon(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """Return what runs a daemon whose loop has that name, and returns what came of it."""
-
-    def run(name: str, before: str = "") -> subprocess.CompletedProcess[str]:
-        folder = tmp_path / "pyspark"
-        folder.mkdir()
-        program = folder / "daemon.py"
-        program.write_text(before + DAEMON.replace("NAME", name))
-        return subprocess.run(
-            [sys.executable, str(program)], capture_output=True, text=True, timeout=100, check=False
-        )
-
-    return run
-
-
+@pytest.mark.parametrize(
+    ("name", "before", "lines", "code"),
+    [
+        # Not before the task's result is out, and before the next task begins, whatever thread still runs.
+        ("manager", "", ["begins 0", "True", "result 0"], 0),
+        # A broken pipe when the streams are flushed at the end must not keep the process, and what it left.
+        ("manager", BROKEN, ["begins 0", "True", "result 0"], 0),
+        # Under an unknown daemon no caller would end the process: the task then raises.
+        ("serve", "", ["begins 0", "False", "result 0", "begins 1", "False", "result 1"], 3),
+    ],
+    ids=["between tasks", "no reader", "unknown daemon"],
+)
 def test_a_process_ends_between_its_task_and_the_next(
-    run_daemon: Callable[[str], subprocess.CompletedProcess[str]],
+    tmp_path: Path, name: str, before: str, lines: list[str], code: int
 ) -> None:
-    """Not before the task's result is out, and before the next task begins, whatever thread still runs."""
-    ended = run_daemon("manager")
-    assert ended.stdout.splitlines() == ["begins 0", "True", "result 0"]
-    assert ended.returncode == 0
-    assert "a thread" in ended.stderr
-
-
-def test_a_process_ends_whose_output_has_no_reader(
-    run_daemon: Callable[[str, str], subprocess.CompletedProcess[str]],
-) -> None:
-    """A broken pipe when the streams are flushed at the end must not keep the process, and what it left."""
-    ended = run_daemon("manager", BROKEN)
-    assert ended.stdout.splitlines() == ["begins 0", "True", "result 0"]
-    assert ended.returncode == 0
-
-
-def test_an_unknown_daemon_is_distinguished_from_sparks(
-    run_daemon: Callable[[str], subprocess.CompletedProcess[str]],
-) -> None:
-    """Where no caller would end the process, the function raises."""
-    ended = run_daemon("serve")
-    assert ended.stdout.splitlines() == ["begins 0", "False", "result 0", "begins 1", "False", "result 1"]
-    assert ended.returncode == 3
+    """In a loop of that name, which is Spark's or not."""
+    program = tmp_path / "pyspark" / "daemon.py"
+    program.parent.mkdir()
+    program.write_text(before + DAEMON.replace("NAME", name))
+    command = [sys.executable, str(program)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (ended.stdout.splitlines(), ended.returncode) == (lines, code)
+    assert ("a thread" in ended.stderr) == (code == 0 and not before)
