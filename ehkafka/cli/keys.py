@@ -159,7 +159,7 @@ def resume(name: Name, *, partition: OfPartition = False, yes: Yes = False, of: 
 
 @action(
     "retry",
-    "Call the handler again now for a head that is held, or waits for its next attempt.",
+    "Call the handler again now for a first record that is on hold, or waits for its next attempt.",
     "readings/3@1207 --yes",
 )
 def retry(name: Name, *, yes: Yes = False, of: OfApps) -> None:

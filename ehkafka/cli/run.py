@@ -47,7 +47,7 @@ class EndArguments:
             "--settle-for",
             metavar="SECONDS",
             min=0.1,
-            help="How long records may wait (held, for a retry, paused) before that ends with 4.",
+            help="How long records may wait (on hold, for a retry, paused) before that ends with 4.",
             show_default="60",
         ),
     ] = None

@@ -147,7 +147,7 @@ class StateReport(Event, level=WARNING, kw_only=True):
         lag = "unknown" if self.lag_records is None else self.lag_records
         return (
             f"State ({clause(self.why)}): {self.state}, {counted(self.partitions, 'partition')}, lag {lag}, "
-            f"backlog {self.backlog_records}, parked {self.parked_records}; "
+            f"backlog {self.backlog_records}, waiting {self.parked_records}; "
             f"{counted(self.busy_workers, 'busy worker')}."
         )
 

@@ -266,7 +266,7 @@ def tiles(state: State, rates: Rates) -> list[dict[str, Any]]:
     )
     held = f"{counted(blocking, 'commit')} held up" if blocking else "none holds a commit"
     unlisted = f", {number(left_out)} not listed" if left_out else ""
-    behind = f"and {number(parked)} parked" if parked else "received, not handled"
+    behind = f"and {number(parked)} waiting" if parked else "received, not handled"
     found = (
         ("rate", "Handled a second", "rate", handled, f"received {number(received)} a second"),
         ("lag", "Lag", "number", snapshot["lag_records"], _lag_note(snapshot, history, handled)),

@@ -1,7 +1,7 @@
 """Probes: live, startup, ready and health, each with its reasons.
 
 `live` fails only for what a restart of the process cures, `ready` for what keeps the app from its work now.
-Neither is about records: a held key must not stop the roll-out of its own fix.
+Neither is about records: a key on hold must not stop the roll-out of its own fix.
 """
 
 from __future__ import annotations

@@ -94,11 +94,10 @@ class ParkedBudget:
         if action == "stop":
             self._context.fatal(
                 HandlerFailedError(
-                    f"{partition} has {counted(epoch.tally.parked_records, 'record')} parked behind "
-                    "failing ones, which "
-                    f"is its share of the parked budget; the largest key is {key}. Nothing of them was "
-                    "committed. Fix the handler, raise parked_records_max and parked_bytes_max, or declare "
-                    "another action with on_parked_full."
+                    f"{partition} has reached its limit with "
+                    f"{counted(epoch.tally.parked_records, 'record')} waiting behind failing ones; the "
+                    f"largest key is {key}. None of them was committed. Fix the handler, raise "
+                    "parked_records_max and parked_bytes_max, or declare another action with on_parked_full."
                 )
             )
 
@@ -126,7 +125,7 @@ def _send_largest(inboxes: Inboxes, epoch: Epoch) -> bool:
     if held is None:
         return False
     waits = held.decision.reason if held.decision is not None else ""
-    waiting.divert_key(held, f"the share of {epoch.partition} was full of parked: {waits}")
+    waiting.divert_key(held, f"the limit of waiting records of {epoch.partition} was reached: {waits}")
     return True
 
 

@@ -252,7 +252,7 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
 def _line(one: PartitionSnapshot) -> str:
     lag = "unknown" if one.lag_records is None else one.lag_records
     text = (
-        f"{one.partition}: lag {lag}, backlog {one.backlog_records}, parked {one.parked_records}, "
+        f"{one.partition}: lag {lag}, backlog {one.backlog_records}, waiting {one.parked_records}, "
         f"lanes {one.lanes}, watermark {one.watermark}, committed {one.committed}"
     )
     if one.paused:

@@ -213,13 +213,13 @@ HANDLER: tuple[Metric[HandlerSnapshot], ...] = (
 
 PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     _of_partition("lag_records", "Records up to the end of the log that are not finished."),
-    _of_partition("backlog_records", "Received without an outcome and not parked."),
+    _of_partition("backlog_records", "Received without an outcome; parked records count apart."),
     _of_partition("backlog_bytes", "Values, keys and headers of the backlog."),
     _of_partition(
         "in_flight_records", "Of the backlog: with its handler, or started and waiting for an answer."
     ),
-    _of_partition("parked_records", "Waiting in blocked lanes; not in the backlog."),
-    _of_partition("parked_bytes", "Values, keys and headers of what is parked."),
+    _of_partition("parked_records", "Waiting for a next attempt or on hold, or behind such a record."),
+    _of_partition("parked_bytes", "Values, keys and headers of these."),
     Metric(
         "ehkafka_watermark_next_offset",
         "gauge",

@@ -105,7 +105,7 @@ def keys(state: dict[str, Any]) -> list[Row]:
 
 
 def _state_of(key: dict[str, Any]) -> str:
-    # A key that is held waits for what its error says; that stands elsewhere.
+    # The error of a key on hold says what it waits for; it is shown apart.
     return cut(key["status"] if key["state"] == key["last_error"] else key["state"], 40)
 
 

@@ -64,6 +64,6 @@ function cut(given, charactersMax) {
   return `${text.slice(0, end)}…`;
 }
 
-// A key that is held waits for what its error says; that stands elsewhere.
+// The error of a key on hold says what it waits for; it is shown apart.
 export const stateOf = ({ state, status, last_error: error }) => visible(state === error ? status : state, 120);
 
