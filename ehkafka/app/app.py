@@ -17,8 +17,10 @@ from ehkafka.app.registration import ALONE, PARTITION_HOOKS, Registration
 from ehkafka.app.web import Web
 from ehkafka.run.ending import checked_until
 from ehkafka.run.signals import refuse_while_importing
+from ehkafka.run.spark_options import SparkOptions
 from ehkafka.settings import check_timeout, drain_of
 from ehkafka.settings.clock import REAL_CLOCK
+from ehkafka.settings.option import takes_options
 from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from ehkafka.app.entering import LoopChoice, OnEnd
     from ehkafka.app.keys import Keys
-    from ehkafka.app.keywords import AppSettings
+    from ehkafka.app.keywords import AppSettings, SparkKeywords
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
@@ -144,18 +146,8 @@ class App(Registration, Configurable):
         life.run_members({**asked, "until": until, "settle_s": settle_s}, self._configuration.laid_over())
 
     @plainly
-    def run_on_spark(
-        self,
-        spark: SparkSession,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        new_checkpoint: bool = False,
-        available_now: bool = False,
-        interval_s: float | None = None,
-        max_records_per_batch: int = 200_000,
-        source_options: Mapping[str, str] | None = None,
-        folders: tuple[str, ...] = (),
-    ) -> SparkRun:
+    @takes_options(SparkOptions)
+    def run_on_spark(self, spark: SparkSession, **options: Unpack[SparkKeywords]) -> SparkRun:
         """Run the handlers inside the tasks of a Spark query, and return at once.
 
         The same order per key, retries, dead letters and outputs; commits to the group and the mirror after
@@ -163,41 +155,13 @@ class App(Registration, Configurable):
         consumer holds the group.
 
         - `spark` (required): the session.
-
-        Positions
-
-        - `checkpoint` (default `None`): a folder that the driver can write to. `None`: each start begins
-          where the group stands.
-        - `new_checkpoint` (default `False`): begin where the group stands, although the checkpoint stands
-          elsewhere.
-
-        Pace
-
-        - `available_now` (default `False`): end when what is there at the start is handled.
-        - `interval_s` (seconds, default `None`): time from the start of one batch to the next. `None`: 0.2 s.
-        - `max_records_per_batch` (records, default `200_000`): a batch takes no more.
-
-        Source
-
-        - `source_options` (default `None`): options of `format("ehkafka")`, such as the way to the broker.
-        - `folders` (default `()`): where executors on this machine look for modules.
         """
         refuse_while_importing()
-        from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
-        from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
+        from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - not for an app that runs here
 
         self._life.entrance.refuse_on_spark((*self._hooks["on_start"], *self._hooks["on_stop"]))
         self._life.must_be_at_rest()
-        choices = SparkChoices(
-            checkpoint=checkpoint,
-            new_checkpoint=new_checkpoint,
-            available_now=available_now,
-            interval_s=interval_s,
-            max_records_per_batch=max_records_per_batch,
-            source_options=source_options,
-            folders=folders,
-        )
-        run = start_on_spark(self._options(), spark, choices)
+        run = start_on_spark(self._options(), spark, SparkOptions(**options))
         self._life.show(run)
         return run
 

@@ -1,7 +1,8 @@
 """What `App.handler` and `App.configure` take by name, so that editors know each and check its value.
 
 For type checkers: `**settings: Unpack[AppSettings]`. `python -m tests.typing.declared` writes
-the classes out of what is declared at `Settings`, `HandlerSpec` and `BatchSpec`, with its first sentence.
+the classes out of what is declared at `Settings`, `HandlerSpec`, `BatchSpec` and `SparkOptions`, with its
+first sentence.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Hashable, Mapping, Sequence
     from datetime import timedelta
 
@@ -235,3 +237,28 @@ class BatchHandlerOptions(OfHandlers, OfPayloads, total=False):
 
     wait_s_max: float
     """Seconds, default `1.0`: how long a batch waits after its first record came."""
+
+
+class SparkKeywords(TypedDict, total=False):
+    """Options of `App.run_on_spark`."""
+
+    checkpoint: str | os.PathLike[str] | None
+    """Default `None`: a folder that the driver can write to."""
+
+    new_checkpoint: bool
+    """Default `False`: begin where the group stands, although the checkpoint stands elsewhere."""
+
+    available_now: bool
+    """Default `False`: end when what is there at the start is handled."""
+
+    interval_s: float | None
+    """Seconds, default `None`: time from the start of one batch to the next."""
+
+    max_records_per_batch: int
+    """Records, default `200000`: a batch takes no more."""
+
+    source_options: Mapping[str, str] | None
+    """Default `None`: options of `format("ehkafka")`, such as the way to the broker."""
+
+    folders: tuple[str, ...]
+    """Default `()`: where executors on this machine look for modules."""

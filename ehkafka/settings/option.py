@@ -10,6 +10,8 @@ import inspect
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ehkafka.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -135,6 +137,14 @@ def options_for(kind: type, handler: str) -> tuple[Option, ...]:
     return tuple(one for one in options_of(kind) if one.only in ("", handler))
 
 
+def check_options(holder: Any) -> None:
+    """Refuse the first value of a dataclass's options that cannot work. Raises `ConfigurationError`."""
+    for one in options_of(type(holder)):
+        value = getattr(holder, one.name)
+        if problem := one.problem(value):
+            raise ConfigurationError(f"{one.name}={value!r}{problem}")
+
+
 def documented(kind: Kind) -> Kind:
     """Add a line for each option to the docstring of a dataclass: `help` shows it."""
     return documented_by(kind)(kind)
@@ -150,8 +160,8 @@ def documented_by(options: type) -> Callable[[Kind], Kind]:
     return decorate
 
 
-def takes_options(kind: type, handler: str) -> Callable[[Method], Method]:
-    """Give a method with `**options` those of a kind of handler: in its signature and its docstring.
+def takes_options(kind: type, handler: str = "") -> Callable[[Method], Method]:
+    """Give a method with `**options` those of a dataclass: in its signature and its docstring.
 
     With `**properties` it takes others, too.
     """

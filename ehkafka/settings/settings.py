@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.settings.option import SECONDS_MAX, documented, option, options_of
+from ehkafka.settings.option import SECONDS_MAX, check_options, documented, option
 from ehkafka.settings.reset_name import check_reset
 from ehkafka.settings.secret import HiddenProperties
 
@@ -231,10 +231,7 @@ class Settings:
             given = getattr(self, name)
             if isinstance(given, Mapping):  # else it is refused where the properties are read
                 object.__setattr__(self, name, HiddenProperties(given))
-        for one in options_of(Settings):
-            value = getattr(self, one.name)
-            if problem := one.problem(value):
-                raise ConfigurationError(f"{one.name}={value!r}{problem}")
+        check_options(self)
         if self.consume_records_max > self.backlog_records_max:
             raise ConfigurationError(
                 f"consume_records_max={self.consume_records_max} is above "

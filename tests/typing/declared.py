@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ehkafka.consumer.program_settings import OwnOptions
 from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.spec import HandlerSpec
+from ehkafka.run.spark_options import SparkOptions
 from ehkafka.settings import PROPERTIES, Settings, options_of
 from ehkafka.settings.option import options_for
 
@@ -50,6 +51,7 @@ def keywords() -> str:
         "HandlerOptions": [],
         "RawHandlerOptions": [of_messages],
         "BatchHandlerOptions": [one for one in batches if one not in (*of_all, *taken)],
+        "SparkKeywords": list(options_of(SparkOptions)),
     }
     return _with_classes(KEYWORDS, classes)
 

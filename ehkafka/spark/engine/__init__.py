@@ -1,8 +1,8 @@
 """The engine on Spark: an app's handlers run inside the tasks that read its records.
 
-`choices` says how a query runs, `app_checks` what of an app cannot be there. On the driver `start` begins a
-run and `command` does so for `ehkafka run`; `group/` holds the consumer group's offsets, `checkpoint_folder`
-says where the last query got to. `batches` runs each batch as one action and fails it for what a policy has
+`app_checks` says what of an app cannot be there. On the driver `start` begins a run and `command` does so for
+`ehkafka run`; `group/` holds the consumer group's offsets, `checkpoint_folder` says where the last query got
+to. `batches` runs each batch as one action and fails it for what a policy has
 stopped, `follow` commits each batch that `query_progress` tells of, `failures` makes one sentence of what
 went wrong, `run` is what the caller holds.
 

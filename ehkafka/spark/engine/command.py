@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
+from ehkafka.run.spark_options import SparkOptions
 from ehkafka.spark.engine.app_checks import check_app, check_version
-from ehkafka.spark.engine.choices import SparkChoices
 from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, reach_options
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.java_home import find_java_home
@@ -58,7 +58,7 @@ def run_until_stopped(
     modules that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second
     leaves.
     """
-    SparkChoices(**choices)
+    SparkOptions(**choices)
     _check(app, choices.get("source_options") or {})
     with session(master, conf) as spark:
         for file in files:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, cast
 
 from ehkafka.events import AppStarted
 from ehkafka.run.at_least_once import check_producer
+from ehkafka.run.spark_options import INTERVAL_S
 from ehkafka.spark.engine.app_checks import check_app, check_session, check_source, check_version
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
-from ehkafka.spark.engine.choices import INTERVAL_S
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.group import Group, give_back, reserve
 from ehkafka.spark.engine.group.hand_over import check_hand_over
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
-    from ehkafka.spark.engine.choices import SparkChoices
+    from ehkafka.run.spark_options import SparkOptions
     from ehkafka.spark.engine.group.group import TakenGroup
 
 _LOG = logging.getLogger("ehkafka.spark")
@@ -56,7 +56,7 @@ _LOG = logging.getLogger("ehkafka.spark")
 _WAIT_S = 0.1
 
 
-def start_on_spark(app: AppOptions, spark: SparkSession, choices: SparkChoices) -> SparkRun:
+def start_on_spark(app: AppOptions, spark: SparkSession, choices: SparkOptions) -> SparkRun:
     """Start the query and return at once. Raises what is wrong; then nothing runs."""
     check_version()
     check_app(app)
@@ -83,7 +83,7 @@ def _is_over(context: SparkContext) -> bool:
 class _Start:
     """One start; what it opened is closed by `undo` if it fails."""
 
-    def __init__(self, app: AppOptions, spark: SparkSession, choices: SparkChoices, undo: ExitStack) -> None:
+    def __init__(self, app: AppOptions, spark: SparkSession, choices: SparkOptions, undo: ExitStack) -> None:
         self._app = app
         self._spark = spark
         self._choices = choices

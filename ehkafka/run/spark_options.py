@@ -1,4 +1,4 @@
-"""How a query of the engine runs: what `App.run_on_spark` is given, checked. Pure values."""
+"""What `App.run_on_spark` takes, checked. Pure values; the room of Spark is not loaded for them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.settings.option import check_options, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Seconds of work for a handler of microseconds, and what a failure repeats.
-BATCH_RECORDS_MAX = 200_000
 # At 0 an idle query would ask the broker a hundred times a second.
 INTERVAL_S = 0.2
 # Options of the source that the engine sets, or that would change what its tasks get.
@@ -23,29 +22,39 @@ _OWNED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkChoices:
-    """What `App.run_on_spark` takes: it has the words. Raises `ConfigurationError` for what cannot work."""
+class SparkOptions:
+    """How a query of the engine runs. Raises `ConfigurationError` for what cannot work."""
 
-    checkpoint: str | os.PathLike[str] | None = None
-    new_checkpoint: bool = False
-    available_now: bool = False
-    interval_s: float | None = None
-    max_records_per_batch: int = BATCH_RECORDS_MAX
-    source_options: Mapping[str, str] | None = None
-    folders: tuple[str, ...] = ()
+    checkpoint: str | os.PathLike[str] | None = option(
+        None,
+        "a folder that the driver can write to. `None`: each start begins where the group stands.",
+        section="Positions",
+        fits=lambda path: isinstance(path, str | os.PathLike) and isinstance(os.fspath(path), str),
+        use="give a folder as text or as a path, or leave it out.",
+    )
+    new_checkpoint: bool = option(
+        False, "begin where the group stands, although the checkpoint stands elsewhere."
+    )
+    available_now: bool = option(False, "end when what is there at the start is handled.", section="Pace")
+    interval_s: float | None = option(
+        None,
+        "time from the start of one batch to the next. `None`: 0.2 s.",
+        least=0,
+        most=86_400,
+        use="give the seconds between two batches, 0 or more.",
+    )
+    # Seconds of work for a handler of microseconds, and what a failure repeats.
+    max_records_per_batch: int = option(
+        200_000, "a batch takes no more.", least=1, use="give a number of records, 1 or more."
+    )
+    source_options: Mapping[str, str] | None = option(
+        None, 'options of `format("ehkafka")`, such as the way to the broker.', section="Source"
+    )
+    folders: tuple[str, ...] = option((), "where executors on this machine look for modules.")
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        if type(self.max_records_per_batch) is not int or self.max_records_per_batch < 1:
-            raise ConfigurationError(
-                f"max_records_per_batch={self.max_records_per_batch!r}: give a number of records, 1 or more."
-            )
-        interval_s = self.interval_s
-        is_number = isinstance(interval_s, int | float) and not isinstance(interval_s, bool)
-        if interval_s is not None and (not is_number or not 0 <= interval_s < 86_400):
-            raise ConfigurationError(
-                f"interval_s={self.interval_s!r}: give the seconds between two batches, 0 or more."
-            )
+        check_options(self)
         if self.available_now and self.interval_s is not None:
             raise ConfigurationError("available_now and interval_s exclude each other: leave one out.")
         if self.new_checkpoint and self.checkpoint is None:
@@ -59,18 +68,7 @@ class SparkChoices:
                     f"source_options: {name} is the engine's own; the app and the other arguments say what "
                     "it is. Leave it out."
                 )
-        self._check_checkpoint()
-
-    def _check_checkpoint(self) -> None:
-        if self.checkpoint is None:
-            return
-        if not isinstance(self.checkpoint, str | os.PathLike) or isinstance(
-            os.fspath(self.checkpoint), bytes
-        ):
-            raise ConfigurationError(
-                f"checkpoint={self.checkpoint!r}: give a folder as text or as a path, or leave it out."
-            )
-        if not os.fspath(self.checkpoint).strip():
+        if self.checkpoint_folder is not None and not self.checkpoint_folder.strip():
             raise ConfigurationError("checkpoint is empty: give a folder, or leave it out.")
 
     @property
