@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         OnParkedFull,
         OutOfRange,
     )
-    from ehkafka.workers.auto import WorkersOption
+    from ehkafka.workers.option import WorkersOption
 
 
 class AppSettings(TypedDict, total=False):

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.handlers.spec import WORKERS_MAX, HandlerSpec, is_count
+from ehkafka.handlers.spec import HandlerSpec
 from ehkafka.settings.option import option
 from ehkafka.workers.batches.taking import BatchLimits
+from ehkafka.workers.option import WORKERS_MAX, is_count
 
 if TYPE_CHECKING:
     from ehkafka.settings import Settings
-    from ehkafka.workers.auto import WorkersOption
+    from ehkafka.workers.option import WorkersOption
 
 # More than any backlog that is worth its memory.
 BATCH_RECORDS_MAX = 1_000_000

@@ -23,7 +23,7 @@ from ehkafka.settings.option import option
 from ehkafka.settings.secret import quoted
 from ehkafka.wording.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_take, must_take_in_class
 from ehkafka.workers.auto import Auto
-from ehkafka.workers.processes.option import Processes, is_nameless
+from ehkafka.workers.option import USE, WORDS, are_possible, mistakes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -33,14 +33,12 @@ if TYPE_CHECKING:
     from ehkafka.codecs.codec import Decoder
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.payload import Payload
-    from ehkafka.workers.auto import Bounds, WorkersOption
+    from ehkafka.workers.auto import Bounds
+    from ehkafka.workers.option import WorkersOption
 
 # What waits for the acknowledgement of a record's outputs: its commit alone, or its key's next record, too.
 Acknowledged = Literal["before_commit", "before_next"]
 
-WORKERS_MAX = 10_000
-# Tasks of one event loop.
-TASKS_MAX = 100_000
 # One call in an hour · more than one process can make.
 RATE_MIN = 1 / 3600
 RATE_MAX = 1e6
@@ -78,16 +76,7 @@ class HandlerSpec:
         "partition.",
         one_of=get_args(NullKey),
     )
-    workers: WorkersOption = option(
-        16,
-        "how many records run at the same time (or auto), or in how many processes. Threads run them, or one "
-        'event loop as tasks of an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to be of '
-        "use. `Processes(4)`: in 4 processes, for what is bound by the CPU.",
-        section="Workers",
-        outside=True,
-        use=f'use a number from 1 to {WORKERS_MAX}, or {TASKS_MAX} for an async def; "auto", or Auto(…) with '
-        "a workers_max up to that; or Processes(…).",
-    )
+    workers: WorkersOption = option(16, WORDS, section="Workers", outside=True, use=USE)
     headers: HeaderMode = option(
         "auto",
         'how `Record.properties` decodes: `"auto"` (AMQP values or text on Event Hubs, text elsewhere), '
@@ -222,9 +211,7 @@ class HandlerSpec:
 
     def has_workers(self) -> bool:
         """Tell whether it may have so many workers."""
-        workers = self.workers if self.auto is None else self.auto.most
-        most = TASKS_MAX if self.is_async else WORKERS_MAX
-        return isinstance(workers, Processes) or is_count(workers, most)
+        return are_possible(self.workers, is_async=self.is_async)
 
     def mistakes(self) -> dict[str, bool]:
         """Return what is wrong though each option is right by itself, and whether it is so."""
@@ -233,8 +220,7 @@ class HandlerSpec:
         if isinstance(policy, DeadLetter) and policy.after != "continue":
             holds = f"DeadLetter(after={policy.after!r})"
         letters = policy.to if isinstance(policy, DeadLetter) and policy.to in self.topics else None
-        apart = self._mistakes_of_processes() if isinstance(self.workers, Processes) else {}
-        return apart | {
+        return mistakes_of(self.workers, self) | {
             "the class has no method process(record): give it one, or decorate a function.": self.is_class
             and not callable(self.called),
             "its open() or close() is an async def, but is called on the hook thread, where no event loop "
@@ -251,21 +237,6 @@ class HandlerSpec:
             f"on_failure={holds} is to stop a key's next records, but these run before its outputs are "
             "acknowledged: give acknowledged='before_next' as well, or another "
             "on_failure.": bool(holds and self.to) and waits == "before_commit",
-        }
-
-    def _mistakes_of_processes(self) -> dict[str, bool]:
-        return {
-            "workers=Processes(…): raw=True hands over confluent's Message, which cannot be pickled for "
-            "them; take the Record, which has the same methods, or threads: workers=16.": self.raw,
-            "workers=Processes(…): a class handler keeps an instance for each partition, and processes share "
-            "them; use a function, with what it keeps opened in on_worker_start, or threads: "
-            "workers=16.": self.is_class,
-            "workers=Processes(…): an async def needs an event loop, and processes have none; use a plain "
-            "function, which opens its clients in on_worker_start, or threads: "
-            "workers=16.": self.is_async,
-            "workers=Processes(…): a lambda, or a function inside another one, cannot be pickled for them: "
-            "they import it by name; put it at the top level of a module, or use threads: "
-            "workers=16.": is_nameless(self.function),
         }
 
     def _check_functions(self, where: str) -> None:
@@ -320,11 +291,6 @@ class HandlerSpec:
     def called(self) -> Any:
         """Its function, or its class's method; None where it has none."""
         return getattr(self.function, "process", None) if self.is_class else self.function
-
-
-def is_count(value: object, most: float) -> bool:
-    """Tell whether it is a whole number from 1 to `most`."""
-    return type(value) is int and 1 <= value <= most
 
 
 def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:

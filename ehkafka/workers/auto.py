@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording.calling import made_plainly
-from ehkafka.workers.processes.option import Processes
 
 # More is for handlers whose author knows why: each thread has a stack and, often, a connection.
 THREADS_MAX, TASKS_MAX = 256, 2_000
@@ -77,7 +76,3 @@ class Bounds(NamedTuple):
     least: int
     first: int
     most: int
-
-
-WorkersOption = int | Processes | Auto | Literal["auto"]
-"""What `workers=` takes: a number, processes, or that the app shall find the number."""
