@@ -2,7 +2,8 @@
 
 A panel has columns, each of a kind, and rows; a cell is a value: `text`, `number`, `rate` a second, `span` in
 seconds, `moment` in seconds since the epoch, or None. The page and the terminal put it into words, cut it and
-escape it. Of keys and dead letters both have views of their own. Pure.
+escape it. Of keys and dead letters both have views of their own. A new panel is its rows and an entry of
+`PANELS`. Pure.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class OwnedLogs:
         for partition, (_, epoch) in self._owned.items():
             received = epoch.received
             leader_epoch = received.batches.last.leader_epoch if received.batches.last else None
-            found[partition] = WatchedLog(epoch.number, received.anchor, leader_epoch)
+            found[partition] = WatchedLog(epoch.number, received.witness, leader_epoch)
         return found
 
 

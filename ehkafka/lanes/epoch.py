@@ -182,7 +182,7 @@ class Received:
         self.is_refuted = False
         self.batches = ReceivedBatches()
         # The latest record below the committed position whose timestamp is known: (offset, ms).
-        self.anchor: tuple[int, int] | None = None
+        self.witness: tuple[int, int] | None = None
 
     def note(self, messages: Sequence[Message], now_s: float) -> None:
         """Take in a batch of the partition, ascending."""
@@ -239,7 +239,7 @@ class Received:
         """Forget batches wholly below the offset before `next_offset`, except the last one's timestamp."""
         for batch in (*self.batches.take_below(next_offset - 1), *islice(self.batches, 1)):
             if batch.last_offset < next_offset and batch.timestamp_ms is not None:
-                self.anchor = batch.last_offset, batch.timestamp_ms
+                self.witness = batch.last_offset, batch.timestamp_ms
 
 
 def _timestamp_ms(message: Message) -> int | None:

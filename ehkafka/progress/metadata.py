@@ -3,7 +3,7 @@
 Pure. The text is ASCII: `ehk2.` and in base 85 which parts follow, the commit's next_offset, the facts, the
 finished ranges, and a checksum. It is valid only with that very next_offset, so an operator who moves the
 commit also drops the ranges. Text may be of any origin: reading it raises nothing, takes bounded work, and
-returns what is wrong with it.
+returns what is wrong with it. A new fact is a field of `LogFacts`, a bit, and bytes in `_head` and `_read`.
 
 Commits that are made from outside of the group, by `ehkafka offsets` or by a run on Spark, have a plain word
 behind the prefix; their facts are a word of their own, `-` for none:

@@ -75,7 +75,7 @@ class Sample(NamedTuple):
     epoch: Epoch
     next_offset: int
     leader_epoch: int | None
-    anchor: tuple[int, int] | None
+    witness: tuple[int, int] | None
     extent: Extent | None
     ended: list[int]
     newest_epoch: int | None
@@ -259,8 +259,8 @@ class ProgressSaver:
             epoch.is_extent_due = False
         epoch.received.trim_batches(self._trims_to(epoch, next_offset))
         batch = epoch.received.batches.at(next_offset - 1)
-        leader_epoch, anchor = batch.leader_epoch if batch else None, epoch.received.anchor
-        return Sample(epoch, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
+        leader_epoch, witness = batch.leader_epoch if batch else None, epoch.received.witness
+        return Sample(epoch, next_offset, leader_epoch, witness, extent, ended, newest_epoch)
 
     def position(self, sample: Sample) -> Position:
         """Return what is to be committed. Needs no lock."""
@@ -269,8 +269,8 @@ class ProgressSaver:
         facts = self.carried(epoch.partition)
         # Without an id a witness stays until a look at the log has proved it: records of another log may have
         # been finished since.
-        if sample.anchor is not None and (facts.topic_id is not None or facts.witness is None):
-            facts = facts._replace(witness=sample.anchor)
+        if sample.witness is not None and (facts.topic_id is not None or facts.witness is None):
+            facts = facts._replace(witness=sample.witness)
         last = self._last.get(place)
         is_new = sample.extent is not None or any(offset >= next_offset for offset in sample.ended)
         is_new |= epoch.received.is_refuted

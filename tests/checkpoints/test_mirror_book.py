@@ -16,9 +16,11 @@ T0 = TopicPartition("t", 0)
 NOTHING = SeenBlob(None, None, 0.0)
 
 
-def progress(next_offset: int, *finished: tuple[int, int], anchor: tuple[int, int] | None = None) -> Position:
+def progress(
+    next_offset: int, *finished: tuple[int, int], witness: tuple[int, int] | None = None
+) -> Position:
     """Return what a commit stored."""
-    return Position(1, next_offset, 7, finished=finished, facts=LogFacts(witness=anchor))
+    return Position(1, next_offset, 7, finished=finished, facts=LogFacts(witness=witness))
 
 
 def seen(
@@ -49,7 +51,7 @@ def test_nothing_is_written_before_the_blob_was_read(book: MirrorBook) -> None:
 def test_what_was_acknowledged_is_written_whole(book: MirrorBook) -> None:
     """Offset, ranges, epochs, owner and the record that tells the log."""
     book.was_read(T0, 1, NOTHING)
-    book.acknowledged(T0, progress(5, (7, 9), anchor=(4, 99)), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5, (7, 9), witness=(4, 99)), requested_s=1.0, now_s=1.0)
     write = book.write(T0, written_at_ms=123)
     assert write is not None
     assert write.expected is None
@@ -147,7 +149,7 @@ def test_answers_of_other_epochs_count_for_nothing(book: MirrorBook) -> None:
 
 def reassigned(book: MirrorBook, committed: int | None) -> None:
     """Give a partition back that owes its commit at 5, and whose group stands at `committed` by then."""
-    book.acknowledged(T0, progress(5, (7, 9), anchor=(4, 99)), requested_s=1.0, now_s=1.0)
+    book.acknowledged(T0, progress(5, (7, 9), witness=(4, 99)), requested_s=1.0, now_s=1.0)
     book.ended(T0, 1, 1.0)
     book.assigned(T0, 2, committed)
     assert book.to_write(2.0) == []

@@ -93,8 +93,8 @@ def test_an_sdk_s_later_checkpoint_is_not_overwritten(container: Mirrored, recor
 def contested(container: Mirrored, **options: Any) -> Any:
     """Return an app whose group has no commit, and whose mirror an SDK has written over."""
     container.lab.produce("a b c d e")
-    anchor = (1, timestamp_ms(container.lab, 1))
-    container.put(Checkpoint(next_offset=2, facts=LogFacts(witness=anchor), group="g", topic="t"), SDK)
+    witness = (1, timestamp_ms(container.lab, 1))
+    container.put(Checkpoint(next_offset=2, facts=LogFacts(witness=witness), group="g", topic="t"), SDK)
     return container.app(container.lab.recorder(), **options)
 
 

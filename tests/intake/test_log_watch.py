@@ -36,7 +36,7 @@ class Member:
         self.now_s = 0.0
         self.questions: list[Question[Recognised]] = []
         self.epoch = SimpleNamespace(
-            number=1, received=SimpleNamespace(anchor=None, marks=SimpleNamespace(last=None))
+            number=1, received=SimpleNamespace(witness=None, marks=SimpleNamespace(last=None))
         )
         saver = SimpleNamespace(carried=lambda _partition: self.facts, carry=self._carry)
         owned: Any = _Owned({P0: (None, self.epoch)})
@@ -94,7 +94,7 @@ def _a_first_id_behind_a_finished_record_is_not() -> None:
     """The answer may be of a log made anew after that record, so the record is read with the next answer."""
     member = Member()
     member.watch.assigned()
-    member.epoch.received.anchor = FIRST
+    member.epoch.received.witness = FIRST
     member.answer(ID)
     member.check()
     assert member.facts == LogFacts(witness=FIRST), "FACT: an id was believed that came after a record"
@@ -106,7 +106,7 @@ def _a_first_id_behind_a_finished_record_is_not() -> None:
 
 def _a_witness_stays_until_it_was_seen_again() -> None:
     member = Member(LogFacts(witness=FIRST))
-    member.epoch.received.anchor = LATER
+    member.epoch.received.witness = LATER
     member.check()
     member.answer()
     member.check()

@@ -117,7 +117,7 @@ def test_an_asynchronous_one_is_due_again_at_once(bench: Bench) -> None:
 
 
 def test_a_listener_hears_of_what_was_stored_alone(bench: Bench) -> None:
-    """By partition: the epoch and the progress, ranges and anchor included; not what was refused."""
+    """By partition: the epoch and the progress, ranges and witness included; not what was refused."""
     noted: list[Any] = []
     bench.committer.listen(noted.append)
     assert bench.saver.is_mirrored

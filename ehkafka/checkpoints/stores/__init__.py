@@ -1,7 +1,7 @@
 """Where checkpoints lie: `store` is the protocol, `memory`, `file` and `blob` keep it.
 
 `container` reads which container of Blob Storage is meant, `blob_errors` explains what the service answers.
-The names below are those of `ehkafka.checkpoints`, too.
+A new store is a file and a name below, which `ehkafka.checkpoints` has, too.
 """
 
 from __future__ import annotations

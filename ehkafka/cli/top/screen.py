@@ -58,7 +58,7 @@ class Top(App[None]):
         ("n", "topic", "Next topic"),
         ("t", "colours", "Light or dark"),
         ("q", "quit", "Quit"),
-        *((str(n), f"tab({n})", "") for n in range(1, 9)),
+        *((str(n), f"tab({n})", "") for n in range(1, 10)),
     ]
 
     def __init__(self, door: Door, state: dict[str, Any], *, note: str = "") -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.errors import (
@@ -157,4 +158,6 @@ def test_the_mirror_follows_the_commits(
         blob = store.read(f"here/t/g/checkpoint/{number}")
         assert blob is not None
         assert blob.metadata["sequencenumber"] == str(last)
-        assert b"anchor" in blob.body
+        mirrored = read_checkpoint(blob.body)
+        assert mirrored is not None
+        assert mirrored.facts.witness is not None
