@@ -36,7 +36,7 @@ class Member:
         self.now_s = 0.0
         self.questions: list[Question[Recognised]] = []
         self.epoch = SimpleNamespace(
-            number=1, received=SimpleNamespace(witness=None, marks=SimpleNamespace(last=None))
+            number=1, received=SimpleNamespace(witness=None, batches=SimpleNamespace(last=None))
         )
         saver = SimpleNamespace(carried=lambda _partition: self.facts, carry=self._carry)
         owned: Any = _Owned({P0: (None, self.epoch)})
