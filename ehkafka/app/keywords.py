@@ -246,7 +246,7 @@ class SparkKeywords(TypedDict, total=False):
     """Default `None`: a folder that the driver can write to."""
 
     new_checkpoint: bool
-    """Default `False`: begin where the group stands, although the checkpoint stands elsewhere."""
+    """Default `False`: begin at the group's commits, although the checkpoint has other positions."""
 
     available_now: bool
     """Default `False`: end when what is there at the start is handled."""
@@ -258,7 +258,7 @@ class SparkKeywords(TypedDict, total=False):
     """Records, default `200000`: a batch takes no more."""
 
     source_options: Mapping[str, str] | None
-    """Default `None`: options of `format("ehkafka")`, such as the way to the broker."""
+    """Default `None`: options of `format("ehkafka")`, such as `bootstrap`."""
 
     folders: tuple[str, ...]
     """Default `()`: where executors on this machine look for modules."""

@@ -27,13 +27,13 @@ class SparkOptions:
 
     checkpoint: str | os.PathLike[str] | None = option(
         None,
-        "a folder that the driver can write to. `None`: each start begins where the group stands.",
+        "a folder that the driver can write to. `None`: each start begins at the group's commits.",
         section="Positions",
         fits=lambda path: isinstance(path, str | os.PathLike) and isinstance(os.fspath(path), str),
         use="give a folder as text or as a path, or leave it out.",
     )
     new_checkpoint: bool = option(
-        False, "begin where the group stands, although the checkpoint stands elsewhere."
+        False, "begin at the group's commits, although the checkpoint has other positions."
     )
     available_now: bool = option(False, "end when what is there at the start is handled.", section="Pace")
     interval_s: float | None = option(
@@ -48,7 +48,7 @@ class SparkOptions:
         200_000, "a batch takes no more.", least=1, use="give a number of records, 1 or more."
     )
     source_options: Mapping[str, str] | None = option(
-        None, 'options of `format("ehkafka")`, such as the way to the broker.', section="Source"
+        None, 'options of `format("ehkafka")`, such as `bootstrap`.', section="Source"
     )
     folders: tuple[str, ...] = option((), "where executors on this machine look for modules.")
 
@@ -59,14 +59,13 @@ class SparkOptions:
             raise ConfigurationError("available_now and interval_s exclude each other: leave one out.")
         if self.new_checkpoint and self.checkpoint is None:
             raise ConfigurationError(
-                "new_checkpoint needs checkpoint=: without one each start begins where the group stands "
-                "anyway."
+                "new_checkpoint needs checkpoint=: without one each start begins at the commits anyway."
             )
         for name in self.source_options or ():
             if name.lower() in _OWNED or name.lower().startswith(("starting", "ending")):
                 raise ConfigurationError(
-                    f"source_options: {name} is the engine's own; the app and the other arguments say what "
-                    "it is. Leave it out."
+                    f"source_options: {name} is the engine's own; the app and the other arguments decide "
+                    "it. Leave it out."
                 )
         if self.checkpoint_folder is not None and not self.checkpoint_folder.strip():
             raise ConfigurationError("checkpoint is empty: give a folder, or leave it out.")
