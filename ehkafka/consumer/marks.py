@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import MarksMissing
 from ehkafka.headers.size import size_of
-from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Load, Stuck, loads_of
+from ehkafka.intake.flow import FlowControl, FlowLimits, Stuck
 from ehkafka.intake.resume import resume
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.inbox import MESSAGE, SIZE
@@ -121,9 +121,9 @@ class Marks:
 
     def room(self, records: int) -> int:
         """Return how many records may be taken now of so many wanted; at least one, for the callbacks."""
-        wanted = self._flow.room(self._amounts())
+        wanted = self._flow.room(self._tally)
         if wanted == 0:
-            self._pause(self._flow.to_pause_all(self._loads(), self._clock()))
+            self._pause(self._flow.to_pause_all(self._epochs(), self._clock()))
         return max(1, min(records, wanted))
 
     def delivered(self, messages: Sequence[Message], *, may_pause: bool = True) -> None:
@@ -179,7 +179,7 @@ class Marks:
             self._consumer.resume([KafkaPartition(*partition) for partition in back])
         if not (self._flow.paused or self._halted):
             return
-        going = self._flow.to_resume(self._loads(), self._amounts(), self._clock())
+        going = self._flow.to_resume(self._epochs(), self._tally, self._clock())
         free = [partition for partition in going if partition not in self.paused_by_program]
         if free:
             resume(self._consumer, [self._partitions[partition].epoch for partition in free])
@@ -211,21 +211,17 @@ class Marks:
 
     def pause_stuck(self) -> None:
         """Pause what holds so much unmarked that others would get nothing any more."""
-        amounts = self._amounts()
-        if self._flow.is_half_full(amounts):
-            held = {load.partition: load for load in self._loads()}
+        if self._flow.is_half_full(self._tally):
+            held = {epoch.partition: epoch for epoch in self._epochs()}
             # Those of which nothing was delivered yet gain most: the first one would take all there is.
             for one in self._consumer.assignment():
                 place = TopicPartition(one.topic, one.partition)
-                held.setdefault(place, Load(place, 0, 0, 0, 0))
-            stuck = [Stuck(load, load.backlog_records) for load in held.values()]
-            self._pause(self._flow.to_pause(stuck, amounts, self._clock()) or [])
+                held.setdefault(place, Epoch(place, 0, {}))
+            stuck = [Stuck(epoch, epoch.tally.backlog_records) for epoch in held.values()]
+            self._pause(self._flow.to_pause(stuck, self._tally, self._clock()) or [])
 
-    def _loads(self) -> list[Load]:
-        return loads_of(ours.epoch for ours in self._partitions.values())
-
-    def _amounts(self) -> Amounts:
-        return Amounts(self._tally.backlog_records, self._tally.backlog_bytes)
+    def _epochs(self) -> list[Epoch]:
+        return [ours.epoch for ours in self._partitions.values()]
 
     def _receive(self, partition: TopicPartition, kept: list[_Delivered]) -> None:
         with self._lock:

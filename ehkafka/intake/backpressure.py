@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import PartitionPaused, PartitionResumed
-from ehkafka.intake.flow import Amounts, Stuck, largest_key, loads_of
+from ehkafka.intake.flow import Stuck, largest_key
 from ehkafka.intake.pace import Counts, PartitionPaces
 from ehkafka.intake.prefetch import Prefetch
 from ehkafka.intake.resume import resume
 from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.tally import Tally
 from ehkafka.positions.log_states import KNOWN_S
 
 if TYPE_CHECKING:
@@ -122,8 +123,7 @@ class Backpressure:
     def _pause_all(self, consumer: Consumer) -> None:
         context = self._context
         if len(context.flow.paused) < len(context.owned):
-            loads = loads_of(context.owned.epochs())
-            self.pause(consumer, context.flow.to_pause_all(loads, context.clock()))
+            self.pause(consumer, context.flow.to_pause_all(context.owned.epochs(), context.clock()))
 
     def _outputs_wait(self) -> bool:
         delivery = self._context.delivery
@@ -155,7 +155,7 @@ class Backpressure:
             return
         # Backlog and parked count together: an attempt at a parked head turns its whole key into backlog,
         # and parked alone would let the partition go on at every retry.
-        going = context.flow.to_resume(loads_of(context.owned.epochs()), self.amounts(), context.clock())
+        going = context.flow.to_resume(context.owned.epochs(), self.amounts(), context.clock())
         partitions = [partition for partition in going if not self._halts(partition)]
         if not partitions:
             return
@@ -164,17 +164,12 @@ class Backpressure:
         for partition in partitions:
             context.emit(PartitionResumed(partition, now_s - self._paused_since_s.pop(partition, now_s)))
 
-    def amounts(self) -> Amounts:
+    def amounts(self) -> Tally:
         """Return what backlog and parked hold, over all handlers."""
         # Plain numbers that workers change meanwhile: a little old is good enough for a bound that one batch
         # may overrun anyway, and no lock is worth it.
         tallies = [route.hub.tally for route in self._routes]
-        return Amounts(
-            sum(tally.backlog_records for tally in tallies),
-            sum(tally.backlog_bytes for tally in tallies),
-            sum(tally.parked_records for tally in tallies),
-            sum(tally.parked_bytes for tally in tallies),
-        )
+        return tallies[0] if len(tallies) == 1 else Tally.of(tallies)
 
     def _has_unread(self, partition: TopicPartition) -> bool:
         """Tell whether the log of a partition of ours goes on behind what was received, or may."""
@@ -197,7 +192,7 @@ class Backpressure:
             self._unread = [route for route in self._routes if route.name in names] or self._routes
         return self._unread
 
-    def _wanted_when_half_full(self, consumer: Consumer, amounts: Amounts) -> int:
+    def _wanted_when_half_full(self, consumer: Consumer, amounts: Tally) -> int:
         """Look for what is stuck, if a handler lacks work."""
         context, flow = self._context, self._context.flow
         now_s = context.clock()
@@ -218,12 +213,12 @@ class Backpressure:
         return flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
 
     def _stuck(self, route: Route, epoch: Epoch, lacking: Container[str], now_s: float) -> Stuck:
-        (load,) = loads_of((epoch,))
+        backlog_records = epoch.tally.backlog_records
         # Of a handler that has enough, all its partitions hold counts: it may wait.
         if route.name not in lacking:
-            return Stuck(load, load.backlog_records)
-        awaited = min(self._awaited.get(epoch, 0), load.backlog_records)
-        return Stuck(load, max(self._paces.stuck_records(_counts(epoch), now_s), awaited))
+            return Stuck(epoch, backlog_records)
+        awaited = min(self._awaited.get(epoch, 0), backlog_records)
+        return Stuck(epoch, max(self._paces.stuck_records(_counts(epoch), now_s), awaited))
 
     def _count_awaited(self, backlog: int, part: int, now_s: float) -> None:
         """Count what waits for an answer: however fast other records of the partition end.

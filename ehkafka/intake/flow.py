@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.tally import Tally
     from ehkafka.records import TopicPartition
     from ehkafka.settings import Settings
 
@@ -49,43 +50,10 @@ _SMALL_PARTS, _FREE_TIMES = 4, 8
 _AGAIN_S, _AGAIN_S_MAX = 1.0, 60.0
 
 
-class Load(NamedTuple):
-    """What a partition holds, as far as flow control must know."""
-
-    partition: TopicPartition
-    backlog_records: int
-    backlog_bytes: int
-    parked_records: int
-    parked_bytes: int
-
-
-def loads_of(epochs: Iterable[Epoch]) -> list[Load]:
-    """Return what each partition holds. Plain numbers, read without the lock."""
-    return [
-        Load(
-            epoch.partition,
-            epoch.tally.backlog_records,
-            epoch.tally.backlog_bytes,
-            epoch.tally.parked_records,
-            epoch.tally.parked_bytes,
-        )
-        for epoch in epochs
-    ]
-
-
-class Amounts(NamedTuple):
-    """What all partitions hold together."""
-
-    backlog_records: int
-    backlog_bytes: int
-    parked_records: int = 0
-    parked_bytes: int = 0
-
-
 class Stuck(NamedTuple):
     """How many records of a partition will not end soon."""
 
-    load: Load
+    epoch: Epoch
     records: int
 
 
@@ -138,7 +106,7 @@ class FlowControl:
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
-    def room(self, amounts: Amounts) -> int:
+    def room(self, amounts: Tally) -> int:
         """Return how many records may be taken at a time without passing a limit; 0: none."""
         records, size = self._free(amounts)
         by_bytes = size // self._largest_bytes
@@ -147,7 +115,7 @@ class FlowControl:
             by_bytes = max(by_bytes, 1)
         return max(0, min(self.limits.consume_records_max, records, by_bytes))
 
-    def batch_size(self, amounts: Amounts, partitions: int = _BATCH_PARTS) -> int:
+    def batch_size(self, amounts: Tally, partitions: int = _BATCH_PARTS) -> int:
         """Return how many records to take now: no more than a part of what is free, but one where it fits.
 
         `partitions` may be stuck: then the part of one of them, before it is looked at again.
@@ -157,13 +125,13 @@ class FlowControl:
         part = min(fit // _BATCH_PARTS, max(_BATCH_RECORDS_MIN, fit // max(1, partitions)))
         return min(self.room(amounts), max(1, part))
 
-    def is_half_full(self, amounts: Amounts) -> bool:
+    def is_half_full(self, amounts: Tally) -> bool:
         """Tell whether less than half of the backlog is free: what is stuck is to be looked for."""
         records, size = self._free(amounts)
         limits = self.limits
         return records <= limits.backlog_records_max // 2 or size <= limits.backlog_bytes_max // 2
 
-    def _free(self, amounts: Amounts) -> tuple[int, int]:
+    def _free(self, amounts: Tally) -> tuple[int, int]:
         """Return how many records and bytes the backlog, and backlog and parked together, leave."""
         limits = self.limits
         # What is parked beyond its budget came out of the backlog and is taken from it.
@@ -182,7 +150,7 @@ class FlowControl:
     def to_pause(
         self,
         stuck: Iterable[Stuck],
-        amounts: Amounts,
+        amounts: Tally,
         now_s: float,
         has_unread: Callable[[TopicPartition], bool] = lambda _partition: True,
     ) -> list[TopicPartition] | None:
@@ -191,59 +159,63 @@ class FlowControl:
         `stuck` are all partitions that are ours, the paused ones too. Asked when the backlog is half full.
         """
         # A partition that has nothing and gets nothing needs no part.
-        awake = [one for one in stuck if one.load.backlog_records or has_unread(one.load.partition)]
-        going = [one for one in awake if one.load.partition not in self.paused]
+        awake = [one for one in stuck if one.epoch.tally.backlog_records or has_unread(one.epoch.partition)]
+        going = [one for one in awake if one.epoch.partition not in self.paused]
         records, size = self._free(amounts)
         parts = max(1, 2 * len(going))
         over = [one for one in going if _is_over(one, records // parts, size // parts)]
         others = (one for one in going if one not in over)
-        gains = any(has_unread(one.load.partition) and not _has_enough(one) for one in others)
+        gains = any(has_unread(one.epoch.partition) and not _has_enough(one) for one in others)
         if not going or (over and not gains):
             return None
         for one in over:
-            self._pause_stuck(one.load, now_s)
-        return [one.load.partition for one in over]
+            self._pause_stuck(one.epoch, now_s)
+        return [one.epoch.partition for one in over]
 
-    def _pause_stuck(self, load: Load, now_s: float, *, was_full: bool = False) -> None:
-        wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(load.partition, _AGAIN_S / 2))
-        self._waits[load.partition] = wait_s
-        pause = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s, was_full)
-        self._stuck[load.partition] = pause
-        self.paused.add(load.partition)
+    def _pause_stuck(self, epoch: Epoch, now_s: float, *, was_full: bool = False) -> None:
+        wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(epoch.partition, _AGAIN_S / 2))
+        self._waits[epoch.partition] = wait_s
+        pause = _Pause(epoch.tally.backlog_records, epoch.tally.backlog_bytes, now_s + wait_s, was_full)
+        self._stuck[epoch.partition] = pause
+        self.paused.add(epoch.partition)
 
-    def over_parked_share(self, loads: Iterable[Load], partitions: int) -> list[Load]:
+    def over_parked_share(self, epochs: Iterable[Epoch], partitions: int) -> list[Epoch]:
         """Return the partitions whose parked records have filled their share of the parked budget."""
         records, size = self.parked_share(partitions)
-        return [load for load in loads if load.parked_records >= records or load.parked_bytes >= size]
+        return [
+            epoch
+            for epoch in epochs
+            if epoch.tally.parked_records >= records or epoch.tally.parked_bytes >= size
+        ]
 
-    def to_pause_parked(self, loads: Iterable[Load], partitions: int) -> list[TopicPartition]:
+    def to_pause_parked(self, epochs: Iterable[Epoch], partitions: int) -> list[TopicPartition]:
         """Return which partitions to pause because their share of the parked budget is full."""
-        over = [load.partition for load in self.over_parked_share(loads, partitions)]
+        over = [epoch.partition for epoch in self.over_parked_share(epochs, partitions)]
         new = [partition for partition in over if partition not in self.paused]
         self.parked_full.update(over)
         self.paused.update(new)
         return new
 
-    def to_pause_all(self, loads: Iterable[Load], now_s: float) -> list[TopicPartition]:
+    def to_pause_all(self, epochs: Iterable[Epoch], now_s: float) -> list[TopicPartition]:
         """Return what is left to pause because the whole backlog is full."""
-        rest = [load for load in loads if load.partition not in self.paused]
-        for load in rest:
-            self._pause_stuck(load, now_s, was_full=True)
-        return [load.partition for load in rest]
+        rest = [epoch for epoch in epochs if epoch.partition not in self.paused]
+        for epoch in rest:
+            self._pause_stuck(epoch, now_s, was_full=True)
+        return [epoch.partition for epoch in rest]
 
-    def to_resume(self, loads: Iterable[Load], amounts: Amounts, now_s: float) -> list[TopicPartition]:
+    def to_resume(self, epochs: Iterable[Epoch], amounts: Tally, now_s: float) -> list[TopicPartition]:
         """Return which paused partitions may go on: they have moved, or there is much room again."""
-        loads = list(loads)
+        epochs = list(epochs)
         if not self._is_worth_a_fetch(amounts):
             return []
-        room, parked = self._room_for_stuck(amounts, len(loads)), self.parked_share(len(loads))
+        room, parked = self._room_for_stuck(amounts, len(epochs)), self.parked_share(len(epochs))
         going = [
-            load.partition
-            for load in loads
-            if load.partition in self.paused
-            and load.partition not in self.by_hand
-            and self._may_go_on(load, room, now_s, amounts)
-            and (load.partition not in self.parked_full or _is_half_parked(load, *parked))
+            epoch.partition
+            for epoch in epochs
+            if epoch.partition in self.paused
+            and epoch.partition not in self.by_hand
+            and self._may_go_on(epoch, room, now_s, amounts)
+            and (epoch.partition not in self.parked_full or _is_half_parked(epoch, *parked))
         ]
         self.paused.difference_update(going)
         self.parked_full.difference_update(going)
@@ -251,28 +223,28 @@ class FlowControl:
             self._stuck.pop(partition, None)
         return going
 
-    def _is_worth_a_fetch(self, amounts: Amounts) -> bool:
+    def _is_worth_a_fetch(self, amounts: Tally) -> bool:
         """Tell whether so much of the backlog is free that what is fetched is not soon thrown away again."""
         limits, (records, size) = self.limits, self._free(amounts)
         return records >= max(1, limits.backlog_records_max // _FREE_PARTS) and size >= min(
             2 * self._largest_bytes, limits.backlog_bytes_max // 2
         )
 
-    def _may_go_on(self, load: Load, room: tuple[int, int], now_s: float, amounts: Amounts) -> bool:
-        pause = self._stuck.get(load.partition)
+    def _may_go_on(self, epoch: Epoch, room: tuple[int, int], now_s: float, amounts: Tally) -> bool:
+        tally, pause = epoch.tally, self._stuck.get(epoch.partition)
         if pause is None:
             return True
         # What is left of no records is no load.
-        size = load.backlog_bytes if load.backlog_records else 0
-        if load.backlog_records <= pause.records // _RESUME_PARTS and size <= pause.size // _RESUME_PARTS:
-            self._waits.pop(load.partition, None)
+        size = tally.backlog_bytes if tally.backlog_records else 0
+        if tally.backlog_records <= pause.records // _RESUME_PARTS and size <= pause.size // _RESUME_PARTS:
+            self._waits.pop(epoch.partition, None)
             return True
         records, free_size = self._free(amounts)
         if pause.was_full and records >= amounts.backlog_records and free_size >= amounts.backlog_bytes:
             return True
-        return load.backlog_records <= room[0] and load.backlog_bytes <= room[1] and now_s >= pause.again_s
+        return tally.backlog_records <= room[0] and tally.backlog_bytes <= room[1] and now_s >= pause.again_s
 
-    def _room_for_stuck(self, amounts: Amounts, partitions: int) -> tuple[int, int]:
+    def _room_for_stuck(self, amounts: Tally, partitions: int) -> tuple[int, int]:
         """Return how much a stuck partition may hold to go on all the same."""
         limits, free = self.limits, self._free(amounts)
         parts = _SMALL_PARTS * max(1, partitions)
@@ -314,25 +286,27 @@ def _has_enough(stuck: Stuck) -> bool:
 
     Not for many seconds: then that is a slow key's, behind which others may have nothing.
     """
-    held = stuck.load.backlog_records
+    held = stuck.epoch.tally.backlog_records
     return stuck.records > 0 and held < _ENOUGH_TIMES * (held - stuck.records)
 
 
 def _is_over(stuck: Stuck, records: int, size: int) -> bool:
     """Tell whether more than so many records and bytes of a partition are stuck."""
-    load = stuck.load
-    return stuck.records > records or load.backlog_bytes * stuck.records > size * max(1, load.backlog_records)
+    epoch = stuck.epoch
+    return stuck.records > records or epoch.tally.backlog_bytes * stuck.records > size * max(
+        1, epoch.tally.backlog_records
+    )
 
 
-def _is_half_parked(load: Load, parked_records: int, parked_bytes: int) -> bool:
+def _is_half_parked(epoch: Epoch, parked_records: int, parked_bytes: int) -> bool:
     """Tell whether a partition that had filled its parked share is below half of it.
 
     Backlog and all: a key whose record is being retried is parked no longer, and would let the partition go
     on for the length of each attempt.
     """
     return (
-        load.backlog_records + load.parked_records <= parked_records // 2
-        and load.backlog_bytes + load.parked_bytes <= parked_bytes // 2
+        epoch.tally.backlog_records + epoch.tally.parked_records <= parked_records // 2
+        and epoch.tally.backlog_bytes + epoch.tally.parked_bytes <= parked_bytes // 2
     )
 
 

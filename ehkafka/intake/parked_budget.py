@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import ParkedBudgetFull
-from ehkafka.intake.flow import loads_of
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import EPOCH, SIZE
 from ehkafka.lanes.order import describe_key
@@ -40,17 +39,16 @@ class ParkedBudget:
     def check(self, pause: Callable[[list[TopicPartition]], None]) -> None:
         """Act where a share has become full; `pause` pauses partitions of the consumer."""
         context = self._context
-        loads = loads_of(epoch for epoch in context.owned.epochs() if epoch.tally.parked_records)
-        over = context.flow.over_parked_share(loads, len(context.owned))
-        full = {load.partition for load in over}
+        parked = (epoch for epoch in context.owned.epochs() if epoch.tally.parked_records)
+        over = context.flow.over_parked_share(parked, len(context.owned))
+        full = {epoch.partition for epoch in over}
         # A paused partition's share counts as full until it goes on: not only between two attempts.
         still = full | context.flow.parked_full
         for partition in [partition for partition in context.owned.parked_full if partition not in still]:
             del context.owned.parked_full[partition]
-        to_pause = [load.partition for load in over if self._act(*context.owned[load.partition])]
-        # As they are now: the action may have changed what is parked.
-        loads = loads_of(context.owned[partition].epoch for partition in to_pause)
-        pause(context.flow.to_pause_parked(loads, len(context.owned)))
+        to_pause = [epoch for epoch in over if self._act(*context.owned[epoch.partition])]
+        # The action may have changed what is parked.
+        pause(context.flow.to_pause_parked(to_pause, len(context.owned)))
 
     def _act(self, route: Route, epoch: Epoch) -> bool:
         """Tell of a full share and act on it; True where the partition is to be paused."""

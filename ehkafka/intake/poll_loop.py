@@ -220,7 +220,8 @@ class PollLoop:
             return
         amounts = (
             *self._moved(),
-            *self._pressure.amounts(),
+            self._pressure.amounts().backlog_bytes,
+            self._pressure.amounts().parked_bytes,
             len(context.flow.parked_full),
             len(context.owned),
         )

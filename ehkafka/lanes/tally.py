@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +35,13 @@ class Tally:
     backlog_bytes: int = 0
     parked_records: int = 0
     parked_bytes: int = 0
+
+    @classmethod
+    def of(cls, tallies: Iterable[Tally]) -> Tally:
+        """Return the sum of what several have in backlog and waiting."""
+        amounts = ("backlog_records", "backlog_bytes", "parked_records", "parked_bytes")
+        found = list(tallies)
+        return cls(**{name: sum(getattr(one, name) for one in found) for name in amounts})
 
     @property
     def outcomes(self) -> int:

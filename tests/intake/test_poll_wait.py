@@ -50,7 +50,7 @@ def test_timers_are_never_late(due_s: float | None, wait_s: float) -> None:
 
 
 def test_at_rest_the_wait_is_longer_until_something_moves() -> None:
-    """What moves ends the rest with the turn that sees it. Few checks at the logs are enough then."""
+    """What moves ends the rest with the turn that sees it. The logs are checked less often then."""
     wait, checks = PollWait(Rest(15.0)), list[float]()
     for now_s in (0.5 * half for half in range(21)):
         wait.rest.note(7, now_s, is_idle=now_s >= 1.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.intake.flow import loads_of
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
@@ -31,7 +30,7 @@ def test_what_a_held_key_keeps_counts_in_the_limits_of_its_partition() -> None:
     bench.fail(bench.call("a"), HoldHead("poison"))
     bench.receive(epochs[0], " ".join(f"a{offset}" for offset in range(1, 1_000)), value=b"x" * 10)
     bench.receive(epochs[1], " ".join(f"a{offset}" for offset in range(200)), value=b"x" * 30)
-    first, second = loads_of(epochs)
+    first, second = (epoch.tally for epoch in epochs)
     assert (first.parked_records, first.backlog_records) == (1_000, 0)
     assert (second.parked_records, second.backlog_records) == (200, 0)
     sizes = [sum(entry[2] for entry in epoch.unfinished()) for epoch in epochs]
@@ -40,7 +39,7 @@ def test_what_a_held_key_keeps_counts_in_the_limits_of_its_partition() -> None:
     assert bench.waiting.skip_key(b"a", epochs[0], 1_100) == 1_100
     bench.work()
     assert bench.is_empty()
-    assert [(load.parked_bytes, load.backlog_bytes) for load in loads_of(epochs)] == [(0, 0), (0, 0)]
+    assert [(epoch.tally.parked_bytes, epoch.tally.backlog_bytes) for epoch in epochs] == [(0, 0), (0, 0)]
 
 
 class Looked(deque[Any]):

@@ -97,24 +97,24 @@ FlowControl._free: what is parked beyond its budget is taken anew
     - beyond_records ->
     by first=11
 FlowControl.over_parked_share: a full parked budget pauses no partition
-    load.parked_records >= records -> False
+    epoch.tally.parked_records >= records -> False
     by test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of_it
 FlowControl._free: the backlog has no limit
     limits.backlog_records_max - amounts.backlog_records - beyond_records -> limits.backlog_records_max
 FlowControl.to_pause: a partition is paused though its records end
-    if _is_over(one, records // parts, size // parts) -> if one.load.backlog_records > records // parts
+    if _is_over(one, records // parts, size // parts) -> if one.epoch.tally.backlog_records > records // parts
     by test_what_is_not_stuck_is_not_paused
 FlowControl.to_pause: partitions are paused where no other gains
     or (over and not gains) ->
     by test_nothing_is_paused_where_no_partition_gains
 FlowControl.to_pause: partitions are paused for one whose log has ended
-    has_unread(one.load.partition) and not _has_enough(one) -> not _has_enough(one)
+    has_unread(one.epoch.partition) and not _has_enough(one) -> not _has_enough(one)
     by test_whose_log_has_ended_gains_nothing
 FlowControl.to_pause: partitions are paused for one that has enough
-    has_unread(one.load.partition) and not _has_enough(one) -> has_unread(one.load.partition)
+    has_unread(one.epoch.partition) and not _has_enough(one) -> has_unread(one.epoch.partition)
     by test_who_holds_work_for_some_seconds_gains_nothing
 FlowControl._may_go_on: a paused partition resumes at once
-    if load.backlog_records <= pause.records // _RESUME_PARTS -> if load.backlog_records < pause.records
+    if tally.backlog_records <= pause.records // _RESUME_PARTS -> if tally.backlog_records < pause.records
     by test_a_paused_partition_goes_on_once_a_quarter_of_what_it_held_is_left
 FlowControl._may_go_on: a stuck partition is tried again at once
     and now_s >= pause.again_s ->
@@ -365,7 +365,7 @@ Piles.stop: a stop leaves what waits in its inboxes
     taken = inbox.take_back() -> taken: list[Entry] = []
     by test_a_handler_that_is_stopped_stays_so
 FlowControl.to_resume: flow control resumes what is paused by hand
-    and load.partition not in self.by_hand ->
+    and epoch.partition not in self.by_hand ->
     by test_what_is_paused_by_hand_goes_on_by_hand_or_in_its_next_epoch
 FlowControl.forget: a new epoch is paused by hand
     self.by_hand.discard(partition) -> pass

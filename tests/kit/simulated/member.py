@@ -10,7 +10,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.backpressure import Backpressure
-from ehkafka.intake.flow import loads_of
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import AwaitHead, SkipHead
@@ -250,7 +249,7 @@ class SimulatedMember:
             self.pressure.make_room(self.intake.as_client)
         self._receive(max(1, wanted))
         self.pressure.touched()
-        self.flow.to_pause_parked(loads_of(self.owned.values()), len(self.owned))
+        self.flow.to_pause_parked(self.owned.values(), len(self.owned))
         self._check_bounds()
 
     def _receive(self, wanted: int) -> None:
