@@ -87,7 +87,7 @@ def test_dead_letter_sends_the_largest_key_in_order_and_healthy_keys_go_on(
     offsets = [int(dict(letter.headers())["ehkafka-origin-offset"]) for letter in letters]
     assert offsets == sorted(offsets)
     first, second, *_, last = [dict(letter.headers()) for letter in letters]
-    assert b"the limit of waiting records of t[0] was reached: ValueError: poison" in first["ehkafka-error-text"]
+    assert b"the limit of waiting records of t[0] was reached: ValueError" in first["ehkafka-error-text"]
     assert (first["ehkafka-attempts"], second["ehkafka-attempts"]) == (b"1", b"0")
     assert last["ehkafka-error-text"] == b"an earlier record of its key was dead-lettered"
 
