@@ -40,16 +40,10 @@ _DENIED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
-ALL_BROKERS_DOWN = ClientCode.ALL_BROKERS_DOWN
-# Connection errors that librdkafka keeps trying to fix for as long as it takes; the app hears of them.
-MAY_RECOVER = {
-    ClientCode.ALL_BROKERS_DOWN,
-    ClientCode.AUTHENTICATION,
-    ClientCode.RESOLVE,
-    ClientCode.SSL,
-}
-# Of these, the ones that tell why nothing can be reached.
-EXPLAINING = MAY_RECOVER - {ALL_BROKERS_DOWN}
+# Connection errors that tell why nothing can be reached.
+EXPLAINING = {ClientCode.AUTHENTICATION, ClientCode.RESOLVE, ClientCode.SSL}
+# Those that librdkafka keeps trying to fix for as long as it takes; the app hears of them.
+MAY_RECOVER = {ClientCode.ALL_BROKERS_DOWN, *EXPLAINING}
 # Of one batch: its checksum, compression or format cannot be read, or it is larger than a client may fetch.
 _OF_A_BATCH = {
     ClientCode.BAD_MSG,

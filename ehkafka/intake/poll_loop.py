@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.cimpl import Message as KafkaMessage
 
-from ehkafka.endpoint.broker_errors import (
-    ALL_BROKERS_DOWN,
-    MAY_RECOVER,
-    NO_SUCH_OFFSET,
-    ends_app,
-    failed_fetch,
-)
+from ehkafka.endpoint.broker_errors import MAY_RECOVER, NO_SUCH_OFFSET, ends_app, failed_fetch
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ConnectionProblem, ProgressIgnored
 from ehkafka.headers.size import sizes_of
@@ -34,6 +28,7 @@ from ehkafka.intake.standstill import StandstillWatch
 from ehkafka.intake.unreadable import UnreadablePartitions
 from ehkafka.intake.waiting import BeginLater
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -333,7 +328,7 @@ class PollLoop:
         if fatal is not None:
             self._context.fatal(fatal)
         elif error.code() in MAY_RECOVER:
-            if error.code() == ALL_BROKERS_DOWN and self._context.brokers.log_watch is not None:
+            if error.code() == ClientCode.ALL_BROKERS_DOWN and self._context.brokers.log_watch is not None:
                 self._context.brokers.log_watch.ask_soon()
             self._on_error(error)
 

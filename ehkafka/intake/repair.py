@@ -23,6 +23,7 @@ from ehkafka.events import ConnectionProblem
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.gap import AnotherLog, Gap, LogBounds, go_on_at
 from ehkafka.records import TopicPartition
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ class GapRepair:
         owned = self._context.owned.get(partition)
         if owned is None or self._is_known(partition, owned.epoch):
             return
-        truncation = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001 - librdkafka's own code
+        truncation = KafkaError(ClientCode.LOG_TRUNCATION).str()
         truncated = message.offset() < 0 or truncation in error.str()
         if partition in self._stuck:
             self._question = None  # an answer of before: in between another member may have read on

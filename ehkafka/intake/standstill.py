@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from confluent_kafka import KafkaError
 
 from ehkafka.endpoint.broker_errors import FailedFetch
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -132,7 +133,7 @@ class StandstillWatch:
             again_s = now_s + (AGAIN_S if is_read else SILENT_S if is_alone else 0.0)
             owned.standstill.tails[partition] = Tail(begin, end, again_s, is_empty, not is_read)
             if partition in answer.broken:
-                error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
+                error = KafkaError(ClientCode.BAD_MSG, "its records cannot be parsed")
                 self._note(FailedFetch(partition, begin, error))
 
     def _ask(self) -> None:

@@ -117,17 +117,7 @@ class UntilCaughtUp:
         tail = standstill.tail(partition, begin)
         is_paused = partition in context.flow.paused
         received = epoch.received.next_offset
-        is_received = log is not None and received is not None and received >= log.end
-        runs, waiting = epoch.tally.backlog_records > 0, list[WaitingKey]()
-        watermark = received
-        with route.hub.locked() as inboxes:
-            if is_received or is_paused or not epoch.tally.backlog_records:
-                # O(backlog): only for what is nearly done, or may not go on.
-                watermark = epoch.watermark()
-                below = received if log is None else log.end
-                runs, waiting = _unfinished_below(inboxes, epoch, below or 0)
-            elif received is not None:
-                watermark = received - epoch.tally.unfinished_records
+        watermark, runs, waiting = _progress_of(route, epoch, log, is_paused=is_paused)
         # Without the lock, and last: an output is put before its record ends.
         if watermark is not None and (one := self._waiting_outputs(epoch, log)) is not None:
             watermark = min(watermark, one.offset)
@@ -179,6 +169,20 @@ def _unplaced(partition: TopicPartition, reason: str) -> PartitionState:
     return PartitionState(
         partition=partition, end=None, received_next=None, watermark=None, committed=None, unplaced=why
     )
+
+
+def _progress_of(
+    route: Route, epoch: Epoch, log: LogBounds | None, *, is_paused: bool
+) -> tuple[int | None, bool, list[WaitingKey]]:
+    """Return the watermark, whether records need no help to end, and those that wait."""
+    received = epoch.received.next_offset
+    is_received = log is not None and received is not None and received >= log.end
+    with route.hub.locked() as inboxes:
+        if is_received or is_paused or not epoch.tally.backlog_records:
+            # O(backlog): only for what is nearly done, or may not go on.
+            below = received if log is None else log.end
+            return epoch.watermark(), *_unfinished_below(inboxes, epoch, below or 0)
+        return None if received is None else received - epoch.tally.unfinished_records, True, []
 
 
 def _unfinished_below(inboxes: Inboxes, epoch: Epoch, end: int) -> tuple[bool, list[WaitingKey]]:

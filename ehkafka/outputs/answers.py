@@ -15,16 +15,15 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import describe
 from ehkafka.outputs.output import OutputRefusedError
+from ehkafka.records.client_codes import ClientCode
 
-QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001 - librdkafka's own codes start with an underscore
-
-TAKEN_BACK: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001
+TAKEN_BACK: Final = frozenset({ClientCode.PURGE_QUEUE, ClientCode.PURGE_INFLIGHT})
 """The sender itself has purged the message."""
 
 CONSEQUENCES: Final = TAKEN_BACK | {
-    KafkaError._FATAL,  # noqa: SLF001 - librdkafka's own codes start with an underscore
-    KafkaError._GAPLESS_GUARANTEE,  # noqa: SLF001
-    KafkaError._FENCED,  # noqa: SLF001
+    ClientCode.FATAL,
+    ClientCode.GAPLESS_GUARANTEE,
+    ClientCode.FENCED,
     # The broker does not know the producer id or its sequence any more: another producer is needed.
     *(45, 46, 47, 49, 59),
 }
@@ -65,7 +64,7 @@ def produce_one(
     try:
         client.produce(topic, value, key, partition, *on_report, **given)
     except BufferError:
-        return KafkaError(QUEUE_FULL)
+        return KafkaError(ClientCode.QUEUE_FULL)
     except KafkaException as failed:
         error: KafkaError = failed.args[0]
         return error

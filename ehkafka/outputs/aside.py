@@ -17,17 +17,10 @@ from confluent_kafka import KafkaError
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import OutputThrottled
-from ehkafka.outputs.answers import (
-    CONSEQUENCES,
-    IN_DOUBT,
-    QUEUE_FULL,
-    TAKEN_BACK,
-    again_s,
-    produce_one,
-    refused_error,
-)
+from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, again_s, produce_one, refused_error
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import OutputRefusedError, Source
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -41,7 +34,6 @@ if TYPE_CHECKING:
 BUSY_POLL_S: Final = 2e-3
 # The wait after a temporary failure of the second producer.
 AGAIN_S: Final = 0.5
-_UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
 
 
 class AsideOutput:
@@ -202,7 +194,7 @@ class Aside:
             aside.is_under_way = True
         elif isinstance(why, OutputRefusedError):
             self._refused(place, aside, why)
-        elif why.code() != QUEUE_FULL:
+        elif why.code() != ClientCode.QUEUE_FULL:
             self._answered(place, aside, why, None)
 
     def _answered(self, place: object, aside: AsideOutput, error: KafkaError | None, message: Any) -> None:
@@ -215,7 +207,7 @@ class Aside:
             self._producer.reported()
         if error is None and message is not None and message.offset() is None:
             # See the sender's `_reported`.
-            self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001 - librdkafka's
+            self._producer.failed(KafkaError(ClientCode.FATAL, IN_DOUBT))
             aside.due_s = self._clock() + AGAIN_S
         elif error is None:
             self._passed += 1
@@ -225,7 +217,7 @@ class Aside:
                 aside.output.source.acknowledged(message)
         elif error.code() in CONSEQUENCES or (
             # The output names no partition: the topic was recreated meanwhile.
-            error.code() == _UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION
+            error.code() == ClientCode.UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION
         ):
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.outputs.output import PARTS, SOURCE, Source, outputs_of, size_of
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +96,7 @@ class OutputBatch:
         if taken:
             raise SomeSentError
         error = messages[0]["_error"]
-        if error.code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's own codes
+        if error.code() != ClientCode.QUEUE_FULL:
             raise KafkaException(error)
         return flat
 

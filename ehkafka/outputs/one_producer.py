@@ -30,6 +30,7 @@ from ehkafka.outputs.batch import batch_limit, with_limit
 from ehkafka.outputs.properties import IN_FLIGHT_MAX
 from ehkafka.outputs.replacement import Replacement
 from ehkafka.outputs.standing import StalledPartitions
+from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -52,10 +53,6 @@ PURGE_S = 3.0
 LAST_CHECK_S = 50e-3
 # Of a client that sends messages one by one: brokers refuse whole batches.
 ALONE: Final = {"enable.gapless.guarantee": False, "batch.num.messages": 1}
-_FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
-# This error follows the report of a refused message, which explains more.
-_GAPLESS = KafkaError._GAPLESS_GUARANTEE  # noqa: SLF001
-_UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 
 class ClientCallbacks(NamedTuple):
@@ -162,9 +159,11 @@ class OneProducer:
 
     def failed(self, error: KafkaError) -> None:
         """Note that a message was refused."""
-        # `produce` raises _FATAL itself; a delivery report has the flag.
-        self._replacement.failed(error.code(), is_fatal=error.fatal() or error.code() == _FATAL)
-        if error.code() != _GAPLESS and (self.problem is None or error.code() != _FATAL):
+        code = error.code()
+        # `produce` raises `FATAL` itself; a delivery report has the flag.
+        self._replacement.failed(code, is_fatal=error.fatal() or code == ClientCode.FATAL)
+        # GAPLESS_GUARANTEE follows the report of a refused message, which explains more.
+        if code != ClientCode.GAPLESS_GUARANTEE and (self.problem is None or code != ClientCode.FATAL):
             self.problem = describe_error(error)
 
     def reported(self) -> None:
@@ -271,18 +270,18 @@ class OneProducer:
 
     def _on_error(self, error: KafkaError) -> None:
         """Take an error of the client itself."""
-        if self._is_purging or (self.client is None and error.code() == _GAPLESS):
+        if self._is_purging or (self.client is None and error.code() == ClientCode.GAPLESS_GUARANTEE):
             return  # from our own purge: answers that still come count
         if error.fatal():
             self._fatal = error
             self.failed(error)
-            if error.code() == _UNSUPPORTED and not self.is_plain:
+            if error.code() == ClientCode.UNSUPPORTED_FEATURE and not self.is_plain:
                 self.is_plain = True
                 if self._may_be_plain:
                     self._emit(ProducerPlain(self._of, error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
-        if error.code() != _GAPLESS:
+        if error.code() != ClientCode.GAPLESS_GUARANTEE:
             self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
 
     def _on_throttle(self, event: ThrottleEvent) -> None:

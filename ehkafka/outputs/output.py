@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 from confluent_kafka import KafkaError
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
 PARTS: Final = 7
 SOURCE: Final = 1
 _TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
-_INVALID: Final = frozenset(
-    {
-        KafkaError.INVALID_MSG,
-        KafkaError.INVALID_RECORD,
-        KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's own codes start with an underscore
-    }
-)
+_INVALID: Final = frozenset({KafkaError.INVALID_MSG, KafkaError.INVALID_RECORD, ClientCode.INVALID_ARG})
 
 
 class OutputOrigin(Protocol):

@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError
 
 from ehkafka.lanes.inbox import EPOCH
-from ehkafka.outputs.answers import (
-    CONSEQUENCES,
-    IN_DOUBT,
-    QUEUE_FULL,
-    TAKEN_BACK,
-    busy_codes,
-    produce_one,
-    refused_error,
-)
+from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, produce_one, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.batch import ONE_BY_ONE, OutputBatch, SomeSentError, fitting, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
@@ -35,6 +27,7 @@ from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of
 from ehkafka.outputs.properties import BATCH_OUTPUTS_MAX, QUEUE_MESSAGES
 from ehkafka.outputs.round_robin import RoundRobin
 from ehkafka.outputs.unacknowledged import report_gone
+from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -308,7 +301,7 @@ class OutputSender:
         except SomeSentError:
             # No report will tell whether they are written: all are sent again.
             why = "the client took only a part of a batch"
-            self._producer.failed(KafkaError(KafkaError._FATAL, why))  # noqa: SLF001 - librdkafka's own
+            self._producer.failed(KafkaError(ClientCode.FATAL, why))
         except Exception:  # of any kind: the output that caused it raises it again
             has_failed = True
         # First: outputs that are handed over from here on are later.
@@ -329,7 +322,7 @@ class OutputSender:
         why = produce_one(self._producer.client, *output[2:6], partition, batch)
         if isinstance(why, OutputRefusedError):
             self._refused[batch] = why
-        elif why is not None and why.code() == QUEUE_FULL:
+        elif why is not None and why.code() == ClientCode.QUEUE_FULL:
             return False
         elif why is not None and why.code() in CONSEQUENCES:
             self._producer.failed(why)
@@ -351,7 +344,7 @@ class OutputSender:
             # No offset: librdkafka concludes from a later answer that this is written, by sequence numbers
             # that this broker may ignore. Then no later answer from there counts, and all is sent again.
             self._doubted.add(line)
-            self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001
+            self._producer.failed(KafkaError(ClientCode.FATAL, IN_DOUBT))
         elif error is None:
             batch.left -= 1
             if not batch.left:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.outputs.answers import CONSEQUENCES, QUEUE_FULL, TAKEN_BACK, produce_one, refused_error
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, produce_one, refused_error
 from ehkafka.outputs.output import PARTS
 from ehkafka.records.client_codes import ClientCode
 
@@ -141,7 +141,7 @@ class Handing:
         topic, value, key, headers, partition = self._flat[place * PARTS + 2 : (place + 1) * PARTS]
         while error := produce_one(self._client, topic, value, key, headers, partition, *on_report):
             if isinstance(error, KafkaError):
-                if error.code() == QUEUE_FULL:
+                if error.code() == ClientCode.QUEUE_FULL:
                     self._poll(ROOM_POLL_S)
                     continue
                 if error.code() in self._no_refusals:
