@@ -45,7 +45,7 @@ class ByHand:
         # Partitions whose pause is to reach the client in this turn. Poll thread only.
         self._to_pause: list[TopicPartition] = []
 
-    def call(self, function: Callable[[], Any], timeout_s: float) -> Any:
+    def call(self, function: Callable[[], object], timeout_s: float) -> Any:
         """Have the poll thread run a function; return what it returns. Raises what it raises.
 
         Raises `ActionRefusedError` where no turn came in time: then it will not run any more.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka.cimpl import Message as KafkaMessage
 
@@ -97,7 +97,7 @@ class PollLoop:
         while not should_stop():
             self.turn(consumer)
 
-    def use(self, properties: Mapping[str, Any]) -> None:
+    def use(self, properties: Mapping[str, object]) -> None:
         """Take the properties of the run's consumer, before there is a poll thread."""
         self._pressure.prefetch.use(properties)
 

@@ -211,5 +211,5 @@ class Inboxes:
         self.balance.check(now_s, waits)
 
 
-def _take(values: Sequence[Any], places: Sequence[int]) -> list[Any]:
+def _take(values: Sequence[object], places: Sequence[int]) -> list[Any]:
     return [values[place] for place in places]

@@ -188,7 +188,7 @@ class Aside:
         for aside in self._set_aside.values():
             aside.is_under_way = False
 
-    def _send(self, client: Any, place: object, aside: AsideOutput) -> None:
+    def _send(self, client: object, place: object, aside: AsideOutput) -> None:
         why = produce_one(client, *aside.output[2:], partial(self._answered, place, aside))
         if why is None:
             aside.is_under_way = True

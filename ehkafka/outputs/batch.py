@@ -55,7 +55,7 @@ class OutputBatch:
         # How many reports are missing.
         self.left = 0
 
-    def __call__(self, error: KafkaError | None, message: Any) -> None:
+    def __call__(self, error: KafkaError | None, message: object) -> None:
         """Take a report: the batch is its own callback. Called by librdkafka inside `poll`."""
         self._on_report(self, error, message)
 

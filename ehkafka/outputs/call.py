@@ -68,7 +68,7 @@ class Call:
         entry = self.entries[0]
         return f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()}"
 
-    def add(self, made: Sequence[Made], message: Any) -> None:
+    def add(self, made: Sequence[Made], message: object) -> None:
         """Keep the messages of a record, or of the batch. Raises `ValueError` if the call sends too much.
 
         The caller holds the outlet's lock if another thread may end the call.
@@ -79,7 +79,7 @@ class Call:
         place = 0 if self.batch is None else self._place_of(message)
         self.made += [(one, place) for one in made]
 
-    def _place_of(self, message: Any) -> int | None:
+    def _place_of(self, message: object) -> int | None:
         if self._places is None:
             # This is needed for each output of a batch, and there may be ten thousand.
             self._places = {id(entry[MESSAGE]): place for place, entry in enumerate(self.entries)}

@@ -42,7 +42,7 @@ class OutputMaker:
     topics: tuple[str, ...]
     bytes_max: int
 
-    def made(self, message: Any, result: object) -> list[Made]:
+    def made(self, message: object, result: object) -> list[Made]:
         """Return the messages in a call's result for a record or a batch. Runs an iterator.
 
         Raises `TypeError` or `ValueError` for a value that cannot be sent.
@@ -51,7 +51,7 @@ class OutputMaker:
             return [self.plain(message, result)]
         return [self._one(message, one) for one in sends_of(result)]
 
-    def plain(self, message: Any, given: object) -> Made:
+    def plain(self, message: object, given: object) -> Made:
         """Return the message for a plain value: to the first topic, with the record's key. The usual case."""
         topic = self.topics[0]
         value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
@@ -66,7 +66,7 @@ class OutputMaker:
             "no known record: let middleware call call_next with the record that middleware received"
         )
 
-    def _one(self, message: Any, given: Send) -> Made:
+    def _one(self, message: object, given: Send) -> Made:
         topic = self.topics[0] if given.topic is None else given.topic
         if topic not in self.topics:
             raise ValueError(
@@ -125,7 +125,7 @@ def encoded_key(key: object) -> bytes | None:
     raise TypeError(f"an output's key is a {type(key).__name__}: give bytes, text or None")
 
 
-def encoded_headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
+def encoded_headers(headers: object, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
     """Return headers as pairs. The content type is added unless the headers have one."""
     if headers is None and content_type is None:
         return None
@@ -155,7 +155,7 @@ def checked_size(
     return size
 
 
-def checked_pairs(headers: Any) -> list[tuple[str, bytes | None]]:
+def checked_pairs(headers: object) -> list[tuple[str, bytes | None]]:
     """Return headers as pairs of name and bytes. Raises `TypeError` or `ValueError` for anything else."""
     if not headers and (headers is None or isinstance(headers, Iterable)):
         return []
@@ -165,7 +165,7 @@ def checked_pairs(headers: Any) -> list[tuple[str, bytes | None]]:
     return [_pair(one) for one in pairs]
 
 
-def checked_partition(partition: Any) -> int:
+def checked_partition(partition: object) -> int:
     """Return a partition's number, -1 for none. Raises `ValueError`."""
     if partition is None:
         return ANY_PARTITION
@@ -176,7 +176,7 @@ def checked_partition(partition: Any) -> int:
     return partition
 
 
-def _pair(given: Any) -> tuple[str, bytes | None]:
+def _pair(given: object) -> tuple[str, bytes | None]:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise _no_headers(given)
     name, value = given
@@ -192,7 +192,7 @@ def _pair(given: Any) -> tuple[str, bytes | None]:
     return name, value
 
 
-def _no_headers(given: Any) -> TypeError:
+def _no_headers(given: object) -> TypeError:
     return TypeError(
         f"among an output's headers is a {type(given).__name__}: give a mapping of names and values, or a "
         "list of (name, value)"

@@ -102,12 +102,12 @@ class Outlet:
         else:
             call.put(waits=self._waits)
 
-    def failed(self, message: Any) -> None:
+    def failed(self, message: object) -> None:
         """Drop the outputs of a record's call."""
         if self.begun.pop(id(message), None) is None:
             self.close(self.call_of(message))
 
-    def answered(self, message: Any, error: BaseException | None) -> None:
+    def answered(self, message: object, error: BaseException | None) -> None:
         """Put the outputs of a deferred record, or drop them if it failed.
 
         Called on the answering thread, before the record ends. Raises `NotSentError` if its epoch has ended.
@@ -125,7 +125,7 @@ class Outlet:
         for place in call.places:
             self.calls.pop(place, None)
 
-    def _call_of(self, message: Any) -> Call | None:
+    def _call_of(self, message: object) -> Call | None:
         """Return the call of a record, if the record may send. Makes the `Call` if there is none yet."""
         place = id(message)
         with self._making:
@@ -139,7 +139,7 @@ class Outlet:
                     return None
             return call
 
-    def call_of(self, message: Any) -> Call:
+    def call_of(self, message: object) -> Call:
         """Return the call of a record. Raises `RuntimeError` if no call runs for it."""
         call = self._call_of(message)
         if call is None:
@@ -189,7 +189,7 @@ class Outlet:
             self.kinds.note(self.maker.handler, made)
         return self, source, *made[:5]
 
-    def take(self, record: Any, result: object) -> None:
+    def take(self, record: object, result: object) -> None:
         """Keep the result of a handler for a record, or for a batch, until the call ends."""
         if result is not None:
             message = engines_own(record)
@@ -209,7 +209,7 @@ class Outlet:
             raise _has_its_outcome(message)
         self._add(call, message, Send(value, **given))
 
-    def _add(self, call: Call, message: Any, result: object) -> None:
+    def _add(self, call: Call, message: object, result: object) -> None:
         if self._refuses_whole_batches and message is call.batch:
             raise RuntimeError(
                 f"{call.where}: with exactly_once a batch handler cannot return outputs, because the batch's "
@@ -245,7 +245,7 @@ class _BeforeNext(Source):
     token: Deferred
     left: int
 
-    def acknowledged(self, _written: Any = None) -> None:
+    def acknowledged(self, _written: object = None) -> None:
         """Let the key continue when all outputs are acknowledged."""
         self.left -= 1
         if self.left == 0:

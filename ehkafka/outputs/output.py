@@ -76,7 +76,7 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
         ended: bool = self[EPOCH].ended
         return ended
 
-    def acknowledged(self, written: Any = None) -> None:
+    def acknowledged(self, written: object = None) -> None:
         """Take note: one of its outputs is acknowledged, by the report `written` if each has one."""
 
     def refused(self, error: OutputRefusedError) -> None:
@@ -152,7 +152,7 @@ class Output(NamedTuple):
         return has_ended(self.source)
 
 
-def outputs_of(flat: Iterable[Any]) -> Iterator[Output]:
+def outputs_of(flat: Iterable[object]) -> Iterator[Output]:
     """Yield the outputs of a flat list."""
     parts = iter(flat)
     return starmap(Output, zip(*[parts] * PARTS, strict=True))

@@ -170,7 +170,9 @@ class OwnProducer:
         """Return how many messages have no answer; None if none was ever sent."""
         return self._outputs.count() if self._has_sent else None
 
-    def message(self, topic: Any, value: Any, *, key: Any, headers: Any, partition: Any) -> ProducerMessage:
+    def message(
+        self, topic: object, value: object, *, key: object, headers: object, partition: object
+    ) -> ProducerMessage:
         """Return a message. Raises `TypeError` or `ValueError` for what cannot be sent."""
         if not isinstance(topic, str) or not topic:
             raise TypeError(f"send: topic={topic!r:.80}: give the name of a topic")
@@ -274,7 +276,7 @@ class OwnProducer:
                 self._sender.start(None)
                 self._has_sent = True
 
-    def _producer(self, more: Mapping[str, Any]) -> OneProducer:
+    def _producer(self, more: Mapping[str, object]) -> OneProducer:
         return producer_of(
             lambda _is_plain: {**message_properties(self._endpoint, self._settings), **more},
             self._endpoint.credential,

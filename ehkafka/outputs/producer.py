@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ class AppProducer:
     def send(
         self,
         topic: str,
-        value: Any,
+        value: object,
         *,
         key: bytes | str | None = None,
         headers: Headers | None = None,
@@ -64,7 +64,7 @@ class AppProducer:
     async def asend(
         self,
         topic: str,
-        value: Any,
+        value: object,
         *,
         key: bytes | str | None = None,
         headers: Headers | None = None,

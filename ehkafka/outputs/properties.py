@@ -161,7 +161,7 @@ def transactional_properties(endpoint: Endpoint, settings: Settings, transaction
     }
 
 
-def may_report_at_once(properties: Mapping[str, Any]) -> bool:
+def may_report_at_once(properties: Mapping[str, object]) -> bool:
     """Tell whether the last message's report may stand for what was handed over before it to its partition.
 
     Not with properties by which librdkafka may drop one message and write the next one, or may refuse a part

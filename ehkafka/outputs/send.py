@@ -44,7 +44,7 @@ class Send:
         return f"<Send to {self.topic or 'the handler’s topic'} key={self.key!r}>"
 
 
-def is_output(kind: Any) -> bool:
+def is_output(kind: object) -> bool:
     """Tell whether a type is meant to be sent. A handler may return a bool or a number for other reasons."""
     return kind in (Send, bytes, dict) or is_structured(kind)
 

@@ -96,7 +96,7 @@ class Unacknowledged:
 
     # -- workers ---------------------------------------------------------------------------------------
 
-    def put(self, source: Entry | Source, flat: Sequence[Any], size: int, *, waits: bool = True) -> None:
+    def put(self, source: Entry | Source, flat: Sequence[object], size: int, *, waits: bool = True) -> None:
         """Add a call's outputs, together and in this order. From here on their records wait.
 
         With `waits` it may wait for room: never on a thread that other records need. Raises `NotSentError` if
@@ -180,7 +180,7 @@ class Unacknowledged:
         self.count_at = max(self.count_at - len(taken), COUNT_EACH * PARTS)
         return taken
 
-    def put_back(self, flat: Sequence[Any]) -> None:
+    def put_back(self, flat: Sequence[object]) -> None:
         """Put outputs back into `added`, in front. The caller has the lock."""
         size = size_of(flat)
         self._taken -= len(flat) // PARTS
@@ -189,7 +189,7 @@ class Unacknowledged:
         self.count_at += len(flat)
         self.added.extendleft(reversed(flat))
 
-    def let_go(self, flat: Sequence[Any]) -> None:
+    def let_go(self, flat: Sequence[object]) -> None:
         """Stop counting outputs. The caller has the lock, and has removed them from their list."""
         self._taken -= len(flat) // PARTS
         self._bytes -= size_of(flat)
