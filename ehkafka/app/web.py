@@ -52,7 +52,6 @@ class Web:
     def site(self) -> Site:
         """All that is served. Raises `MissingExtraError`."""
         try:
-            from ehkafka.http.options import Http  # noqa: PLC0415 - few apps have a server
             from ehkafka.http.site import Site  # noqa: PLC0415 - it needs the extra
         except ImportError as error:
             raise MissingExtraError(
@@ -66,7 +65,7 @@ class Web:
 
         collector = Collector(self._app)
         return Site(
-            self.options or Http(address="0.0.0.0:0"),  # not bound
+            self.options,
             self._app,
             version=sys.modules["ehkafka"].__version__,  # the root lies above
             metrics=lambda accept: exposition(collector, accept),
@@ -85,11 +84,9 @@ class Web:
         """
         if self.options is None or signals.orders is not None:
             return None
-        from ehkafka.events import HttpServing  # noqa: PLC0415 - few apps have a server
-
-        url = self.site.bind()
+        serving = self.site.bind()
         self.site.start()
-        return HttpServing(url, is_loopback=self.options.is_loopback)
+        return serving
 
     def unbind(self) -> None:
         """Let go of the address."""

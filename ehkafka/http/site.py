@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.events import HttpServing
 from ehkafka.http.application import application
 from ehkafka.http.journal import Journal
+from ehkafka.http.options import Http
 from ehkafka.http.server import HttpServer
 from ehkafka.http.state import State
 from ehkafka.settings.secret import Secret
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ehkafka.http.answers import States
-    from ehkafka.http.options import Http
     from ehkafka.http.served import Served
 
 
@@ -24,15 +25,15 @@ class Site:
 
     def __init__(
         self,
-        options: Http,
+        options: Http | None,
         served: Served,
         *,
         version: str,
         metrics: Callable[[str], tuple[bytes, str]],
         of_members: Callable[..., Sequence[States]] = lambda **_values: (),
     ) -> None:
-        """Raises `ConfigurationError` for a token that cannot be read."""
-        self._options = options
+        """Raises `ConfigurationError` for a token that cannot be read. `options`: None: it is not bound."""
+        self._options = options = options or Http(address="0.0.0.0:0")
         token = options.read_token()
         # A hook of the app's.
         self.journal = Journal()
@@ -49,10 +50,10 @@ class Site:
         )
         self._server: HttpServer | None = None
 
-    def bind(self) -> str:
-        """Take the address, and return it as a URL. Raises `ConfigurationError`: then nothing has started."""
+    def bind(self) -> HttpServing:
+        """Take the address; return the event of that. Raises `ConfigurationError`: then nothing has started."""
         self._server = HttpServer(self._options)
-        return self._server.url
+        return HttpServing(self._server.url, is_loopback=self._options.is_loopback)
 
     def start(self) -> None:
         """Serve."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import OrderedDict
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -91,6 +92,34 @@ class AttemptSpans(Around):
     def named(self, attributes: Attributes) -> Attributes:
         """Return attributes with their older names, if both are wanted."""
         return names.with_old_names(attributes) if self._both_names else attributes
+
+    def add_span(
+        self,
+        operation: str,
+        destination: str,
+        attributes: Attributes,
+        *,
+        took_s: float = 0.0,
+        error: str = "",
+        attempt: FailedAttempt | None = None,
+    ) -> None:
+        """Make a span of what the client did, which has ended. `attempt`: whose output it was."""
+        now_ns = time.time_ns()
+        inside = context.Context()
+        if attempt is not None:
+            inside = trace.set_span_in_context(trace.NonRecordingSpan(attempt.span), inside)
+        span = self.tracer().start_span(
+            f"{operation} {destination}".strip(),
+            context=inside,
+            kind=trace.SpanKind.CLIENT,
+            attributes=self.named(self.common() | names.operation(operation) | attributes),
+            links=() if attempt is None or attempt.created is None else (trace.Link(attempt.created),),
+            start_time=now_ns - int(took_s * 1e9),
+        )
+        if error:
+            span.set_attribute(names.ERROR_TYPE, error)
+            span.set_status(trace.StatusCode.ERROR, error)
+        span.end(now_ns)
 
     def begin(self, record: Any) -> Span:
         """Return the span of an attempt, begun."""

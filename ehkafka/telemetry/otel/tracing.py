@@ -7,7 +7,6 @@ when what they tell of began, as far as that is known.
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError, MissingExtraError
@@ -102,7 +101,9 @@ class _Afterwards:
 
     def _send(self, event: RecordDeadLettered | DeadLetterFailed, error: str) -> None:
         attempt = self._attempts.failed.get((*event.partition, event.offset))
-        self._make(names.SEND, event.to, {names.DESTINATION: event.to}, error=error, attempt=attempt)
+        self._attempts.add_span(
+            names.SEND, event.to, {names.DESTINATION: event.to}, error=error, attempt=attempt
+        )
 
     def _settle(self, partitions: Iterable[TopicPartition], took_s: float, error: str) -> None:
         named = list(partitions)
@@ -112,39 +113,9 @@ class _Afterwards:
             attributes[names.DESTINATION] = named[0].topic
         if len(named) == 1:
             attributes[names.PARTITION] = str(named[0].partition)
-        self._make(
+        self._attempts.add_span(
             names.SETTLE, topics.pop() if len(topics) == 1 else "", attributes, took_s=took_s, error=error
         )
-
-    def _make(
-        self,
-        operation: str,
-        destination: str,
-        attributes: Attributes,
-        *,
-        took_s: float = 0.0,
-        error: str = "",
-        attempt: Any = None,
-    ) -> None:
-        from opentelemetry import context, trace  # noqa: PLC0415 - an extra
-
-        attempts = self._attempts
-        now_ns = time.time_ns()
-        inside = context.Context()
-        if attempt is not None:
-            inside = trace.set_span_in_context(trace.NonRecordingSpan(attempt.span), inside)
-        span = attempts.tracer().start_span(
-            f"{operation} {destination}".strip(),
-            context=inside,
-            kind=trace.SpanKind.CLIENT,
-            attributes=attempts.named(attempts.common() | names.operation(operation) | attributes),
-            links=() if attempt is None or attempt.created is None else (trace.Link(attempt.created),),
-            start_time=now_ns - int(took_s * 1e9),
-        )
-        if error:
-            span.set_attribute(names.ERROR_TYPE, error)
-            span.set_status(trace.StatusCode.ERROR, error)
-        span.end(now_ns)
 
 
 def _shared(app: Traced) -> Attributes:
