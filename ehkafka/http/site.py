@@ -51,7 +51,7 @@ class Site:
         self._server: HttpServer | None = None
 
     def bind(self) -> HttpServing:
-        """Take the address; return the event of that. Raises `ConfigurationError`: then nothing has started."""
+        """Take the address; return the event of it. Raises `ConfigurationError`: then nothing runs."""
         self._server = HttpServer(self._options)
         return HttpServing(self._server.url, is_loopback=self._options.is_loopback)
 
