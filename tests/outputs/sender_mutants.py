@@ -196,7 +196,7 @@ Aside._answered: its source hears nothing
 Aside._answered: consequences are judged
     elif error.code() in CONSEQUENCES or ( -> elif (
 Aside._answered: a topic that was made anew is judged
-    error.code() == _UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION -> False
+    error.code() == ClientCode.UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION -> False
 Aside._answered: a throttled try counts
     elif error.code() in self._busy: -> elif False:
 Aside._refused: its source is not asked
