@@ -37,7 +37,8 @@ _TABLE = """
     integration/test_entra.py
 14 | a handler far longer than max.poll.interval | embedded
     contract/test_app_backpressure.py::test_handlers_far_longer_than_the_poll_interval_cause_no_rebalance
-15 | handlers that never return, keys by hand | both
+15 | handlers that never return, keys by hand | embedded
+    contract/test_app_keys.py::test_what_runs_is_neither_skipped_nor_retried_and_what_waits_behind_it_is_steered
 16 | one record in a hundred fails, then each one | embedded
     contract/test_app_dead_letters.py::test_a_letter_is_the_record_and_says_where_it_comes_from_and_why
     contract/test_app_dead_letters.py::test_too_many_in_a_row_stop_the_app_and_say_why

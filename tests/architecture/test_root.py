@@ -91,12 +91,3 @@ def test_the_error_tree_is_drawn_as_it_is() -> None:
 def test_the_package_is_typed() -> None:
     """`py.typed` ships with the package."""
     assert (Path(ehkafka.__file__).parent / "py.typed").exists()
-
-
-def test_the_names_are_there_where_pytest_loads_the_package(tmp_path: Path) -> None:
-    """Where ehkafka is installed, pytest loads it by its own loader, because it brings fixtures."""
-    (tmp_path / "conftest.py").write_text('import pytest\n\npytest.register_assert_rewrite("ehkafka")\n')
-    (tmp_path / "test_it.py").write_text("import ehkafka\n\n\ndef test_it():\n    assert ehkafka.App\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout

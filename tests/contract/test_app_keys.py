@@ -105,17 +105,24 @@ def test_a_retry_does_not_wait_for_its_time(lab: Any, recorder: Any) -> None:
     wait_until(lambda: lab.committed() == 1)
 
 
-def test_a_running_head_is_neither_skipped_nor_retried(lab: Any, recorder: Any) -> None:
-    """It is refused with the way past it, as its page says before; a retry of it has nothing to do."""
+def test_what_runs_is_neither_skipped_nor_retried_and_what_waits_behind_it_is_steered(
+    lab: Any, recorder: Any
+) -> None:
+    """A skip is refused with the way past it, a retry has nothing to do; other keys need no free worker."""
     recorder.block(b"a")
-    app = lab.start(recorder)
-    lab.produce("a")
+    app = lab.start(recorder, workers=1)
+    lab.produce("a b")
     wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "running")
+    wait_until(lambda: app.snapshot().received_records == 2)
     refused = refusal(lambda: app.keys.skip("t/0@0"))
     assert refused.reason == "running"
     assert "a call that never returns there is ehkafka offsets skip" in str(refused)
     assert app.keys.blocking()[0].refused["skip"] in str(refused)
     assert not app.keys.retry("t/0@0").changed
+    assert app.keys.pause("b").changed
+    assert app.keys.skip("b").changed
+    assert app.snapshot().skipped_records == 1
+    assert recorder.started == [("t", 0, 0)]
 
 
 def test_a_paused_key_waits_and_goes_on(lab: Any, recorder: Any) -> None:

@@ -12,11 +12,9 @@ from confluent_kafka import Consumer
 
 import ehkafka
 from ehkafka.events import AppStopped, RecordsLeft
-from tests.kit.checker.history import MemoryHistory
 from tests.kit.checker.history_event import Finished
 from tests.kit.events import Events
 from tests.kit.fault_runs import SCALE, judge
-from tests.kit.inside import with_history
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
 
@@ -54,31 +52,24 @@ BACKLOG = 12_000
 FEW_KEYS = [b"key-%d" % number for number in range(10)]
 
 
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "threads": (stop_handlers.in_a_thread, {"workers": WORKERS}),
+    "tasks": (stop_handlers.in_a_task, {"workers": WORKERS}),
+    "batches": (
+        stop_handlers.in_a_batch,
+        {"workers": 2, "batch_records_max": BATCH_RECORDS, "wait_s_max": 0.02},
+    ),
+    "processes": (stop_handlers.in_a_thread, {"workers": ehkafka.Processes(PROCESSES)}),
+    # With little to do for each record.
+    "successor": (lambda _record: None, {}),
+}
+GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+
+
 def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Events]:
     """Return an app of the stage's group with workers of a kind, not started."""
-    history = MemoryHistory()
-    stage.memories.append(history)
-    endpoint = ehkafka.Endpoint.kafka(stage.broker.bootstrap)
-    properties = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500, "log_level": 0}
-    app = ehkafka.App(
-        group=stage.group,
-        endpoint=endpoint,
-        start="earliest",
-        consumer=properties,
-        **settings,
-    )
-    stage.apps.append(with_history(app, history))
-    if kind == "threads":
-        app.handler(stage.topic, workers=WORKERS)(stop_handlers.in_a_thread)
-    elif kind == "tasks":
-        app.handler(stage.topic, workers=WORKERS)(stop_handlers.in_a_task)
-    elif kind == "batches":
-        options: dict[str, Any] = {"batch_records_max": BATCH_RECORDS, "wait_s_max": 0.02, "workers": 2}
-        app.batch_handler(stage.topic, **options)(stop_handlers.in_a_batch)
-    elif kind == "processes":
-        app.handler(stage.topic, workers=ehkafka.Processes(PROCESSES))(stop_handlers.in_a_thread)
-    else:  # a successor with little to do for each record
-        app.handler(stage.topic)(lambda _record: None)
+    handler, options = KINDS[kind]
+    app = stage.app(handler, consumer=GROUP, **options, **settings)
     app.add_hook(noted := Events())
     return app, noted
 

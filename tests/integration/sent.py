@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-import ehkafka
 from tests.contract.outputs_order import problems
 from tests.kit.topic_read import letters_of, read_all, read_messages
 from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    import ehkafka
 
 OUTPUT_PARTITIONS = 4
 TIMEOUT_S = 60.0
@@ -84,18 +86,6 @@ class Sent:
         """Return an app that sends exactly once."""
         options = {"to": self.out, "exactly_once": True, **options}
         app: ehkafka.App = self.stage.app(handler, **options)
-        return app
-
-    def batch_app(self, handler: Any, **options: Any) -> ehkafka.App:
-        """Return one whose handler takes batches."""
-        app = ehkafka.App(
-            group=self.stage.group,
-            start="earliest",
-            endpoint=ehkafka.Endpoint.kafka(self.stage.broker.bootstrap),
-            exactly_once=True,
-        )
-        app.batch_handler(self.stage.topic, to=self.out, wait_s_max=0.05, **options)(handler)
-        self.stage.apps.append(app)
         return app
 
     def run(self, app: ehkafka.App, count: int = 300, timeout_s: float = TIMEOUT_S) -> None:

@@ -68,22 +68,15 @@ def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
         admin.incremental_alter_configs([resource])[resource].result(30.0)
         return 0.5
 
-    app = ehkafka.App(
-        group=stage.group,
-        endpoint=ehkafka.Endpoint.kafka(forgetful.bootstrap),
-        start="earliest",
-        # What is sent together is ready together.
-        producer={"linger.ms": 300},
-    )
-
-    @app.batch_handler(stage.topic, batch_records_max=2, wait_s_max=0.2, to=out, retry=take_larger_ones)
     def handle(batch: Any) -> None:
         for record in batch:
             too_large = record.offset() == 1
             record.send(b"%d" % record.offset() + (os.urandom(300_000) if too_large else b""))
 
     load = stage.load()
-    stage.apps.append(app)
+    # What is sent together is ready together.
+    batches = {"batch_records_max": 2, "wait_s_max": 0.2, "producer": {"linger.ms": 300}}
+    app = stage.app(handle, to=out, retry=take_larger_ones, **batches)
     app.start()
     load.put_all(b"key")
     stage.wait_until_committed({0: 1})

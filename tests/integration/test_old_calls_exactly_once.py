@@ -121,18 +121,8 @@ class Old:
     def start(self, kind: str, **consumer: Any) -> None:
         """Start the app, and wait until the call waits and all other keys are done."""
         handler, options = KINDS[kind]
-        self.app = ehkafka.App(
-            group=self.stage.group,
-            start="earliest",
-            endpoint=ehkafka.Endpoint.kafka(self.stage.broker.bootstrap),
-            exactly_once=True,
-            commit_interval_s=0.1,
-            drain_s=0.5,
-            consumer={"session.timeout.ms": 3_000, "heartbeat.interval.ms": 150, "log_level": 0, **consumer},
-        )
-        self.stage.apps.append(self.app)
-        register = self.app.batch_handler if kind == "batches" else self.app.handler
-        register(self.stage.topic, to=self.out, **options)(handler)
+        settings = {"exactly_once": True, "commit_interval_s": 0.1, "drain_s": 0.5, "consumer": consumer}
+        self.app = self.stage.app(handler, to=self.out, **settings, **options)
         self.app.add_hook(self.events)
         self.load.put_all(OLD, OLD, *OTHERS)
         self.app.start()

@@ -23,7 +23,7 @@ def test_what_a_batch_returns_as_a_whole_ends_the_app(sent: Sent) -> None:
         return ehkafka.Send("all", key=b"k")
 
     sent.load.produce(5)
-    app = sent.batch_app(whole, batch_records_max=5)
+    app = sent.app(whole, batch_records_max=5)
     app.start()
     app.wait(TIMEOUT_S)
     with pytest.raises(HandlerFailedError, match=r"call record\.send\(…\) for each record"):

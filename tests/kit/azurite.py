@@ -96,16 +96,6 @@ class Azurite:
             time.sleep(0.02)
         return self
 
-    def suspend(self) -> None:
-        """Stop answering, with connections left open."""
-        assert self._process is not None
-        self._process.suspend()
-
-    def resume(self) -> None:
-        """Undo `suspend`."""
-        assert self._process is not None
-        self._process.resume()
-
     def stop(self) -> None:
         """End it; a second call does nothing."""
         if self._process is not None:

@@ -40,7 +40,8 @@ NOT_YET = {
     KafkaError.NOT_COORDINATOR,
 }
 KEYS = 1000
-HANDLER_OPTIONS = {"workers", "retry", "on_failure", "to", "acknowledged", "scope"}
+BATCH_OPTIONS = {"batch_records_max", "wait_s_max"}
+HANDLER_OPTIONS = {"workers", "retry", "on_failure", "to", "acknowledged", "scope", *BATCH_OPTIONS}
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
 SESSION_S = 3.0
 QUICK_GROUP = {"session.timeout.ms": int(SESSION_S * 1000), "heartbeat.interval.ms": 150}
@@ -180,8 +181,11 @@ class Stage:
         fixed = ["--bootstrap", self.broker.bootstrap, "--group", self.group, "--topic", self.topic]
         return fixed + [part for pair in properties.items() for part in ("--consumer", "{}={}".format(*pair))]
 
-    def app(self, handler: Callable[[ehkafka.Record], object] | None = None, **options: Any) -> ehkafka.App:
-        """Return an app of the group in this process, not started; it keeps a history and is stopped."""
+    def app(self, handler: Callable[[Any], object] | None = None, **options: Any) -> ehkafka.App:
+        """Return an app of the group in this process, not started; it keeps a history and is stopped.
+
+        With an option of batches its handler gets batches.
+        """
         memory = MemoryHistory()
         self.memories.append(memory)
         history = options.pop("history", memory)
@@ -190,7 +194,8 @@ class Stage:
         endpoint = options.pop("endpoint", None) or ehkafka.Endpoint.kafka(self.broker.bootstrap)
         settings = {"group": self.group, "start": "earliest", **options}
         app = with_history(ehkafka.App(endpoint=endpoint, consumer=properties, **settings), history)
-        app.handler(self.topic, **handling)(handler or (lambda _record: None))
+        register = app.batch_handler if BATCH_OPTIONS & handling.keys() else app.handler
+        register(self.topic, **handling)(handler or (lambda _record: None))
         self.apps.append(app)
         return app
 

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
     from ehkafka.testing import EmbeddedBroker
 
+# pytest loads the package by its own loader, because it brings fixtures: its names must be there, too.
 SUITE = """
+import ehkafka
+
 seen = []
+assert ehkafka.App
 
 def test_uses_the_broker(embedded_broker):
     embedded_broker.create_topic("orders", 3)
