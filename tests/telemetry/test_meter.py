@@ -194,16 +194,23 @@ def test_several_apps_differ_by_their_group(observed: Observed) -> None:
         Metrics(Source(ONE), Source(ONE))
 
 
-def test_without_the_api_the_error_names_the_extra() -> None:
-    """The face is there all the same."""
+@pytest.mark.parametrize(
+    ("module", "package", "face"),
+    [
+        ("opentelemetry", "opentelemetry-api", "ehkafka.otel.Metrics"),
+        ("prometheus_client", "prometheus-client", "ehkafka.metrics.Collector"),
+    ],
+)
+def test_without_its_package_the_error_names_the_extra(module: str, package: str, face: str) -> None:
+    """The face is there all the same, and the catalogue."""
     code = (
-        "import sys; sys.modules['opentelemetry'] = None\n"
-        "import ehkafka.otel, ehkafka\n"
-        "try: ehkafka.otel.Metrics(None)\n"
+        f"import sys; sys.modules[{module!r}] = None\n"
+        "import ehkafka.metrics, ehkafka.otel, ehkafka.telemetry.catalogue\n"
+        f"try: {face}(None)\n"
         "except ehkafka.errors.MissingExtraError as error: print(error)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.startswith("Metrics need opentelemetry-api: pip install 'opentelemetry-api>=")
+    assert ended.stdout.startswith(f"Metrics need {package}: pip install '{package}>=")
 
 
 def test_a_program_may_set_its_provider_later() -> None:

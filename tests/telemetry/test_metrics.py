@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -186,15 +184,3 @@ def test_many_partitions_are_shown_quickly() -> None:
         took_s.append(time.thread_time() - began_s)
     assert text.count(b"ehkafka_lag_records{") == 500
     assert min(took_s) < EXPOSITION_S
-
-
-def test_without_prometheus_client_the_error_names_the_extra() -> None:
-    """The face is there all the same, and the catalogue."""
-    code = (
-        "import sys; sys.modules['prometheus_client'] = None\n"
-        "import ehkafka.metrics, ehkafka.telemetry.catalogue\n"
-        "try: ehkafka.metrics.Collector(None)\n"
-        "except ehkafka.errors.MissingExtraError as error: print(error)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.startswith("Metrics need prometheus-client: pip install 'prometheus-client>=")
