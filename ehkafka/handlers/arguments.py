@@ -1,4 +1,4 @@
-"""What a handler asks for: its parameters by their annotations, and `value=` and `decoder=`.
+"""A handler's parameters: their annotations, `value=` and `decoder=` choose what it is called with.
 
 Read once, when a handler is registered, on the program's own thread; a mistake is a `ConfigurationError`
 there. A parameter without annotation is the record, and so is one of `Record`, confluent's `Message`, `Any`,
@@ -34,14 +34,14 @@ _RECORD_NAMES = {"Record", "Message", "Any", "object", "Batch"}
 # Names may stand for names without an end.
 _NAMES_MAX: Final = 20
 ARGUMENTS_MAX: Final = 2
-"""What a handler is called with at most: the record and its payload."""
+"""The arguments of a handler at most: the record and its payload."""
 _NOT_GIVEN: Final = inspect.Parameter.empty
 _BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One parameter: what its annotation means, or why that is not known."""
+    """One parameter: the meaning of its annotation, or why that is unknown."""
 
     name: str
     default: Any

@@ -1,4 +1,4 @@
-"""What handlers are annotated to return: outputs without a topic, and two codecs for one, are refused.
+"""Checks the return annotations of handlers: refuses outputs without a topic, and two codecs for one topic.
 
 Only where annotations leave no doubt: a handler without one, or with `Send` in it, is refused nothing. The
 app's start, on its thread.

@@ -44,7 +44,7 @@ def codec_of_payload(kind: object, decoder: object, *, is_chosen: bool) -> Codec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a handler's records are decoded to. Pickled for worker processes and for Spark."""
+    """The payload of a handler: its type and decoder. Pickled for worker processes and for Spark."""
 
     codec: Codec
     # Whether a record without a value (a tombstone) is None to the handler.

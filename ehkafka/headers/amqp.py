@@ -40,7 +40,7 @@ class _NotAmqp:
 
 
 NOT_AMQP: Final = _NotAmqp()
-"""What `parse` answers for a buffer that is not exactly one AMQP value. (Null is one: it decodes to None.)"""
+"""The answer of `parse` for a buffer that is not one AMQP value. (Null is one: it decodes to None.)"""
 
 
 class _Walk:

@@ -1,4 +1,4 @@
-"""What a message's headers say, for `Record` and for handlers that get confluent's `Message` itself.
+"""Reads a message's headers, for `Record` and for handlers that get confluent's `Message` itself.
 
 Nothing is kept: each call reads the headers again, so code that needs a value twice keeps it in a variable.
 Pure functions; none raises for any header.

@@ -21,7 +21,7 @@ _NO_NAME = "(<NULL>"
 
 
 class Headed(Protocol):
-    """What this room reads of a `Message` or a `Record`."""
+    """The methods of a `Message` or a `Record` that this room calls."""
 
     def key(self) -> bytes | None:
         """Return the key, `None` when there is none."""

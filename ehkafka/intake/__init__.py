@@ -1,4 +1,4 @@
-"""Intake: the poll thread, sole owner of the `Consumer`, and what it decides by.
+"""Intake: the poll thread, sole owner of the `Consumer`, and the rules of its decisions.
 
 `poll_loop` is the thread, `membership` its rebalance callbacks, `context` what its parts share, `route` the
 way from topics to one handler, `owned` the partitions that are ours, with the numbers of their epochs and

@@ -1,4 +1,4 @@
-"""What is done by hand while the app runs: calls that the poll thread makes for another thread.
+"""Commands to a running app: the poll thread makes calls that another thread has handed to it.
 
 Inboxes and the client are the poll thread's to command. A caller that wants something done leaves a function
 here and waits until a turn of the loop has run it: between two looks at the client, before what it brought is

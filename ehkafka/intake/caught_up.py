@@ -87,7 +87,7 @@ class PartitionState:
 
 
 class Blocker(NamedTuple):
-    """What keeps a partition from its end: a record that waits, or (without an offset) the partition."""
+    """A waiting record, or (without an offset) a whole partition, that has not reached its end."""
 
     partition: TopicPartition
     offset: int | None
@@ -102,7 +102,7 @@ class CaughtUp(NamedTuple):
 
 
 class Unsettled(NamedTuple):
-    """All is done but for what has waited for too long."""
+    """Everything is done except records that have waited for too long."""
 
     stuck: tuple[Blocker, ...]
 

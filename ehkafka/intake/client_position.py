@@ -1,4 +1,4 @@
-"""Where the client stands in a log: behind the last record that it handed out, and behind what is no record.
+"""The client's position in a log: after the last record that it handed out, and after offsets without one.
 
 Offsets without records, such as the marker behind a transaction or an aborted one, are never handed out, but
 the client's position passes them. It comes from the client's own memory; nothing is asked of the broker.

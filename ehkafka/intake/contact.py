@@ -47,7 +47,7 @@ class Leader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What one text of statistics says. `idle_s`: since the last answer of any broker; None without any.
+    """One text of statistics. `idle_s`: since the last answer of any broker; None without any.
 
     `up_s`: for how long the newest connection has been up; None without any. `socket_bytes`: received since
     the client was opened, over all connections. `leaders` are the brokers that partitions are fetched from,

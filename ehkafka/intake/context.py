@@ -1,4 +1,4 @@
-"""What the poll thread's parts share: one object, complete before the thread starts."""
+"""The parts of the poll thread share this one object; it is complete before the thread starts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """What is known of brokers and logs, and what asks them."""
+    """The state of brokers and logs, and the parts that ask them."""
 
     throttle: Throttle
     contact: Contact
@@ -43,7 +43,7 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True)
 class EpochSetup:
-    """Where epochs begin, and what hears of them."""
+    """The positions at which epochs begin, and the functions that are called when they begin and end."""
 
     positions: PositionFinder
     restore: Restore = field(default_factory=Restore)

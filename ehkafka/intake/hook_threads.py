@@ -25,7 +25,7 @@ PATIENCE_S: Final = 1.0
 """How long a call may hold up those of other orders."""
 
 HANGS_S: Final = 5.0
-"""From then on it is said that a call has not returned, and nothing waits for what comes after it."""
+"""After so long a call is reported as not returned, and no later call waits for it."""
 
 THREADS_MAX: Final = 32
 """Calls that take their time, at once. With so many, the rest waits for one of them."""

@@ -1,4 +1,4 @@
-"""Where the logs end: by the last fetches, or by a question where no fetch shows it; what is no record.
+"""The ends of the logs: from the last fetches, or from a question to the broker if no fetch shows them.
 
 librdkafka keeps the high watermark of each answer that brought records or came empty without throttling. Of
 what moment that is it does not tell, so it counts while it moves, or while the partition is known to be

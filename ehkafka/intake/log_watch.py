@@ -36,7 +36,7 @@ class WatchedLog(NamedTuple):
 
 
 class WatchedLogs(Protocol):
-    """What a watch needs to know of the partitions that it watches, and what their commits say of logs.
+    """The partitions that a watch watches, and the facts about their logs in commits.
 
     An app's are its owned partitions; a drop-in has its own (`consumer.carried_facts`). Poll thread only.
     """

@@ -49,7 +49,7 @@ OUTPUTS_END_S = 0.5
 
 
 class Released(NamedTuple):
-    """What is committed of released partitions, and which ones' last positions are not."""
+    """The commits of released partitions, and the partitions whose last positions are not committed."""
 
     uncommitted: list[TopicPartition]
     committed: dict[TopicPartition, Position | None]

@@ -21,7 +21,7 @@ _SAMPLES_MAX: Final = 4
 
 
 class Counts(NamedTuple):
-    """What a partition holds, and how many of its records have left the backlog since its epoch began."""
+    """A partition's records in the backlog, and how many have left it since its epoch began."""
 
     partition: TopicPartition
     backlog_records: int

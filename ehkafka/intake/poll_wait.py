@@ -28,10 +28,10 @@ Once nothing has moved for a while, all that can move has been given to consumer
 becomes free asks for more itself."""
 
 IDLE_POLL_S: Final = 50e-3
-"""What nothing waits longer for: a stop, a commit that is due, a partition that may be resumed."""
+"""The longest wait before a stop, a commit that is due, or the resume of a partition."""
 
 REST_POLL_S: Final = 0.2
-"""What a stop or a command waits for at most where the app has been at rest for a while."""
+"""The longest wait of a stop or a command if the app has been idle for a while."""
 
 
 # For how long nothing has moved then; and between two looks at the logs.

@@ -1,4 +1,4 @@
-"""What a stop returns to the group, and how it is reported: in a line where all is well, else in the error.
+"""Records that a stop returns to the group, and their report: a log line if all is well, else the error.
 
 On the poll thread, at the end of a run. Looked at before the epochs end, judged after the last commit.
 """
@@ -31,7 +31,7 @@ NAMED_MAX = 20
 
 
 class ReturnedRecords(NamedTuple):
-    """What had no outcome when a drain was over, and what was finished above that."""
+    """Records without a result at the end of a drain, and records that were finished above them."""
 
     # Handlers that still run, and how many records these were given.
     running: tuple[str, ...]

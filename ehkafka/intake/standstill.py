@@ -32,7 +32,7 @@ UNKNOWN_S: Final = 30.0
 
 
 class Tail(NamedTuple):
-    """What was read of a log from `begin` up to `end`, and when it is read again.
+    """The result of reading a log from `begin` up to `end`, and when it is read again.
 
     `is_empty`: it has no record there. `is_unread`: the reading has shown nothing.
     """

@@ -1,4 +1,4 @@
-"""What brokers say of throttling: how much, and whether an empty fetch can mean anything now.
+"""Throttling by brokers: how much, and whether an empty fetch can mean anything now.
 
 A throttled fetch comes back empty and without an error, on Event Hubs and (with the time in the answer) on
 Apache Kafka, which then also leaves out where the log ends. So while a broker throttles, and for a while

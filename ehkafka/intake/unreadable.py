@@ -56,7 +56,7 @@ class Halted:
 
     @property
     def seek_to(self) -> int:
-        """Where to read next: behind what was received."""
+        """The next offset to read, after the received records."""
         received_next = self.epoch.received.next_offset
         return self.offset if received_next is None else received_next
 

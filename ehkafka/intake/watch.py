@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ProgressWatch:
-    """Remembers what it saw last and tells what did not move."""
+    """Compares two looks and reports partitions that did not move."""
 
     def __init__(self, context: IntakeContext, routes: Sequence[Route]) -> None:
         self._context = context

@@ -258,7 +258,7 @@ class _Alone(NamedTuple):
 
 
 class _LastCheck(NamedTuple):
-    """What a check saw."""
+    """The numbers of the last check."""
 
     at_s: float
     # Records that all consumers, and that the first one, have removed so far; it had more then.

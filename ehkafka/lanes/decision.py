@@ -45,7 +45,7 @@ class Attempt:
 
     @property
     def key(self) -> Hashable:
-        """What orders the record; it may be of a user's type."""
+        """The value that orders the record; it may be of a user's type."""
         return self.entry[KEY]
 
     @property

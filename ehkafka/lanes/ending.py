@@ -1,4 +1,4 @@
-"""The end of an assignment: what drains, what is left for the next owner, and which keys stay busy here.
+"""The end of an assignment: it drains, leaves records to the next owner, and keeps some keys busy here.
 
 Pure; the caller has the lock. A call that outlives its epoch keeps its key: the owners of just these keys go
 over to the partition's next epoch in this process, whose records of the key wait behind that call.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """What a drain still has to finish. Records of one key run one after another, whatever runs them."""
+    """The records that a drain still has to finish. Those of one key run one after another on any worker."""
 
     records: int
     longest_key_records: int

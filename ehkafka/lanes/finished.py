@@ -1,4 +1,4 @@
-"""What is finished above the commit position: computed from what is not, and known from an earlier epoch.
+"""Ranges of finished records above the commit position, computed from unfinished and restored ones.
 
 Pure. `Extent` is taken under the lock; what follows from it is worked out without.
 """

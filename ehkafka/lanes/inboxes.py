@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Inboxes:
-    """What one handler has received, over all partitions it is assigned."""
+    """The received records of one handler, in all partitions that are assigned."""
 
     def __init__(
         self,

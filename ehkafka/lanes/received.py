@@ -1,4 +1,4 @@
-"""What of a message its handler may change, as it was received: for handlers of messages themselves.
+"""Restores a message's fields that its handler may change; for handlers that get the message itself.
 
 `Record` keeps the engine's message to itself. A handler of messages (`raw=True`) is given that very one, as a
 copy would cost more than all else; so what can be set is noted before the call and put back where the record

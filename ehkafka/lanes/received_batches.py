@@ -1,4 +1,4 @@
-"""What an assignment remembers of the batches that it received: where they end, when they came, which epoch.
+"""The batches that an assignment has received: their last offsets, times and leader epochs.
 
 Pure. An unfinished record keeps all later batches here, for however long. So their number is bounded: batches
 that were received close together for their age are merged. A merged batch has the time of its first record,

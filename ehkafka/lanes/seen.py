@@ -1,4 +1,4 @@
-"""What the inboxes of one handler have at one moment: for pictures of partitions, and for commands on keys.
+"""The contents of one handler's inboxes at one moment: for snapshots, and for commands on keys.
 
 Pure. An `InboxesSeen` is made with the lock, after all that finished was noted, and asked with the lock.
 What it returns are values: keys are counted and put into words without the lock.

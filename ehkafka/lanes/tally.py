@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """What became of the records received, and what of them is unfinished, in records and in bytes.
+    """The results of received records, and the number and bytes of unfinished ones.
 
     received = finished + skipped + dead_lettered + returned + backlog + waiting
     """

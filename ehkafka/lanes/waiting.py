@@ -1,4 +1,4 @@
-"""What waits: records that failed, were deferred or wait for their dead letter; keys that are paused.
+"""Waiting records, which failed, were deferred or need a dead letter; and paused keys.
 
 Pure; time comes in as an argument; the caller has the lock. No code of the user's runs here: decisions are
 values that the failure policy made on the worker's thread.

@@ -1,4 +1,4 @@
-"""What a client's statistics tell of its fetches: whether they were answered, and brought nothing. Pure.
+"""Reads from a client's statistics whether its fetches were answered, and brought nothing. Pure.
 
 That nothing comes for a while proves nothing: a fetch may not be sent yet, be refused, or wait for a broker.
 librdkafka has one fetch under way at a broker, and sends the next one when all that the one before brought is

@@ -29,7 +29,7 @@ _POLL_S: Final = 0.1
 
 
 class Tails(NamedTuple):
-    """What reading `asked`, from one offset up to another, has shown; the rest was not known in time.
+    """The result of reading `asked`, from one offset up to another; the rest was not known in time.
 
     `empty` have no record there, `full` have some. `broken` is the only log that was read, where it brought
     what the client could not parse, again and again, and nothing else: that is counted for all together.

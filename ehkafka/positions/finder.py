@@ -1,4 +1,4 @@
-"""Where an epoch begins: at the group's commit if there is one, else at the start position.
+"""Finds where an epoch begins: at the group's commit if there is one, else at the start position.
 
 On the poll thread, inside the assign callback or between two batches. It asks the broker, for a bounded
 time: partitions whose broker does not answer wait, because the group waits for the callback, and a leader
@@ -107,7 +107,7 @@ class Lookups:
 
 
 class StartPositions(NamedTuple):
-    """Where partitions begin; and which of them have to wait until that is known, and why."""
+    """The start positions that are known, and why the other partitions wait for theirs."""
 
     known: Sequence[Begin]
     waiting: Mapping[TopicPartition, str]

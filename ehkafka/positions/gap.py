@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LogBounds(NamedTuple):
-    """What a log holds: its first offset, and the offset after its last record."""
+    """A log's first offset, and the offset after its last record."""
 
     start: int
     end: int

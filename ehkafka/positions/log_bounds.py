@@ -1,4 +1,4 @@
-"""What the broker is asked and waited for: where logs begin and end, and what a group has committed."""
+"""Asks the broker, and waits, for the first and last offsets of logs and for a group's commits."""
 
 from __future__ import annotations
 

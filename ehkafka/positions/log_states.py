@@ -1,4 +1,4 @@
-"""What is known of each log: where it begins and ends, and of which moment that is. Pure.
+"""The first and last offset of each log as far as they are known, each with its time. Pure.
 
 Two sources write it on the poll thread: fetch answers, as the client keeps them, and the broker's answers to
 `LogAsker`. Any thread reads. A number without its time looks like the present for ever: an app that is too

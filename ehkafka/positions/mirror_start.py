@@ -177,7 +177,7 @@ class MirrorStart(WithoutCommit):
 
 
 class MirrorRanges:
-    """What the mirror knows of finished records above a commit, for `Restore`."""
+    """Finished records above a commit, from the mirror, for `Restore`."""
 
     name = "the mirror"
 

@@ -1,4 +1,4 @@
-"""Where a log can be read again behind a batch that cannot be read.
+"""Finds the next readable offset of a log after a batch that cannot be read.
 
 The client tells where such a batch begins, at most, and never where it ends; and it passes some of them by
 one offset. So fetches are tried from later and later offsets until one lies behind the batch, then halfway
@@ -51,7 +51,7 @@ class NextReadable(NamedTuple):
 
 
 class _Fetched(NamedTuple):
-    """What a fetch brought first: a record or the log's end at `offset`; or `reason` why it brought none.
+    """The first result of a fetch: a record or the log's end at `offset`; or `reason` why there is none.
 
     Then `offset` is where the batch begins, as far as the client says, else None.
     """

@@ -1,4 +1,4 @@
-"""What an earlier epoch finished above the group's commit, found again when a partition is assigned.
+"""Records that an earlier epoch finished above the group's commit, found when a partition is assigned.
 
 On the poll thread, as `finder`; asks the broker where logs end only for partitions that have something to
 restore, and they wait where it does not answer: to ignore what is finished would repeat it. The group's
@@ -44,7 +44,7 @@ class GroupCommit(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What is restored for one partition. `text` is the commit's own metadata where that is the source."""
+    """The restored ranges of one partition. `text` is the commit's own metadata where that is the source."""
 
     partition: TopicPartition
     next_offset: int
@@ -99,7 +99,7 @@ def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | No
 
 
 class Restore:
-    """Finds what to restore. `source` is asked for what the commits do not say."""
+    """Finds what to restore. `source` is asked for ranges that the commits do not contain."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ WitnessRecord = tuple[int, int]
 
 
 class Reading(NamedTuple):
-    """What a log has where a witness was.
+    """The log's contents at the offset of a witness.
 
     `first` is the first record at the witness's offset or behind it, as (offset, ms), None where there is
     none or where the log begins behind it. `end` is where the log ends if that is not behind the witness.
@@ -43,7 +43,7 @@ class Judgement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Recognised:
-    """What positions belong to by their facts, and what the broker has said of their logs so far."""
+    """The facts of each position about its log, and the broker's answers about these logs so far."""
 
     facts: Mapping[TopicPartition, LogFacts]
     ids: Mapping[str, bytes] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Where a partition begins whose group has no commit, as far as `on_no_group_offsets` alone says it.
+"""The start of a partition without a commit, as far as `on_no_group_offsets` alone decides it.
 
 On the poll thread, inside the assign callback. An app without a mirror needs no more than this; one with a
 mirror asks that, too (`mirror_start`).
@@ -23,7 +23,7 @@ _NAMED = 10
 
 
 class KnownStarts(NamedTuple):
-    """What is known of partitions without a commit."""
+    """The known starts of partitions without a commit."""
 
     # The next_offsets of those that begin elsewhere than at `start`.
     offsets: Mapping[TopicPartition, int] = MappingProxyType({})
@@ -34,7 +34,7 @@ class KnownStarts(NamedTuple):
 
 
 class WithoutCommit:
-    """What a run asks for partitions without a commit; it knows no place but `start`."""
+    """Finds starts of partitions without a commit; it knows no other place than `start`."""
 
     def __init__(self, policy: OnNoGroupOffsets, *, group: str) -> None:
         self._policy = policy

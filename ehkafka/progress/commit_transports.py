@@ -178,7 +178,7 @@ def as_offset(partition: TopicPartition, position: Position) -> KafkaPartition:
 
 
 class CommitError(enum.Enum):
-    """What a refused commit means for the partitions in it."""
+    """The consequences of a refused commit for its partitions."""
 
     # The coordinator is busy, moving or away, or the reason is unknown: stay dirty, try again later.
     RETRY = "retry"

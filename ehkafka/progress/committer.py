@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 class Committer:
-    """Commits positions of one consumer. `fatal` is called with what waiting does not fix.
+    """Commits positions of one consumer. `fatal` is called with errors that a wait does not fix.
 
-    `saver` is who made the positions' metadata: it hears when the broker finds that too long. `commits` is
+    `saver` made the positions' metadata and is called when the broker finds that too long. `commits` is
     what carries commits out; None: the consumer.
     """
 

@@ -1,4 +1,4 @@
-"""What is to be committed and when: pacing, coalescing, dirtiness, one request in flight.
+"""Decides which positions to commit and when: pacing, coalescing, changes, one request in flight.
 
 Pure; time comes in as an argument; called by the poll thread only. The committer sends what `plan`
 returns and reports back; nothing counts as committed before the broker acknowledged it.
@@ -22,7 +22,7 @@ REST_S: Final = 5.0
 
 
 class Position(NamedTuple):
-    """What a commit stores for one partition, and what a mirror copies.
+    """The contents of a commit for one partition, which a mirror copies.
 
     All offsets below `next_offset` have a result or are not in the log. `finished` are half-open ranges at
     or above it, ascending and apart, whose received records have a result, too. `finished_leader_epoch` is

@@ -32,7 +32,7 @@ _PREFIX = f"ehk{VERSION}."
 # What goes with a commit that moves a group from outside: what was finished above it counts no more,
 # wherever else that is kept.
 MOVED = f"{_PREFIX}moved"
-# Begins what goes with a commit of who is about to reset the group under a name. It moves nothing.
+# Begins the metadata of a commit by a replica that is about to reset the group. It moves no offset.
 CLAIM = f"{_PREFIX}claim."
 # Begins what goes with a commit of a run on Spark. Nothing is finished above such a commit.
 ON_SPARK = f"{_PREFIX}spark."
@@ -51,7 +51,7 @@ _KNOWN = (1 << 6) - 1
 
 
 class LogFacts(NamedTuple):
-    """What every commit contains of its log and its group. None: not known.
+    """The facts about its log and its group that every commit contains. None: not known.
 
     `first_partitions` is how many partitions the topic had when the group's first commits were made.
     `topic_id` is the broker's own name of the topic, 16 bytes. `witness` is a finished record below
@@ -74,7 +74,7 @@ NOTHING_KNOWN = LogFacts()
 
 
 class CommitMetadata(NamedTuple):
-    """What a text contains. `drops_ranges`: nothing above its commit counts as finished, also in a mirror."""
+    """A text's contents. `drops_ranges`: nothing above its commit counts as finished, also in a mirror."""
 
     facts: LogFacts = NOTHING_KNOWN
     ranges: SavedRanges = SavedRanges()

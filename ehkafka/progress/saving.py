@@ -1,4 +1,4 @@
-"""What a commit contains of the records above it: how much detail, in how many bytes.
+"""Writes into a commit which records above it are finished: how much detail, in how many bytes.
 
 On the poll thread, at the commit tick and when an epoch ends. Knows neither the consumer nor the broker; the
 committer tells it of a refusal.
@@ -42,7 +42,7 @@ COMMIT_SHARE = 0.05
 
 
 class Detail(enum.Enum):
-    """For which partitions to work out what is finished."""
+    """The partitions whose finished records are to be computed."""
 
     ALL = "all"
     # Where all goes fast, the next commit comes before any detail helps.
@@ -56,7 +56,7 @@ def metadata_bytes_max(*, is_event_hubs: bool) -> int:
 
 
 class RawSample(NamedTuple):
-    """What has ended in an epoch, as a look has found it; see `Sample`."""
+    """The records that have ended in an epoch, as one look finds them; see `Sample`."""
 
     epoch: Epoch
     next_offset: int

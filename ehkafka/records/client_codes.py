@@ -6,7 +6,7 @@ from typing import Final
 
 
 class ClientCode:
-    """What librdkafka finds wrong itself: `error.code() == ClientCode.TRANSPORT`."""
+    """Codes of librdkafka's own errors: `error.code() == ClientCode.TRANSPORT`."""
 
     BAD_MSG: Final = -199
     BAD_COMPRESSION: Final = -198

@@ -36,7 +36,7 @@ class Home(Protocol):
 
 
 class Restorable(Protocol):
-    """What a message was when it was received, before its handler could set anything in it."""
+    """Makes a message as it was received, before its handler could set anything in it."""
 
     def restore(self) -> None:
         """Make the message that again."""

@@ -35,7 +35,7 @@ class Outcome(enum.Enum):
 
 
 class Message(Protocol):
-    """What the engine reads of a `confluent_kafka.Message` that a consumer delivered without error.
+    """The methods that the engine calls of a `confluent_kafka.Message` that was delivered without error.
 
     Narrower than confluent's own stubs, which must also describe producers' messages and errors: here
     topic, partition and offset are always there.

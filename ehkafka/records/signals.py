@@ -1,4 +1,4 @@
-"""What a handler raises to say what is to become of its record, instead of failing.
+"""Exceptions by which a handler decides on its record instead of failing.
 
 Exceptions by mechanism, not by meaning: none is an `EhkafkaError`, and none is logged as an error.
 """

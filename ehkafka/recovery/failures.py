@@ -53,9 +53,9 @@ _OUTCOMES: dict[type[Any], str] = {
 
 
 class StopWords(NamedTuple):
-    """What the error of a stop says after what happened; an engine that keeps other things has its own.
+    """The last sentences of a stop's error; an engine with other consequences has its own.
 
-    `kept` is what becomes of the records, `answers` what `on_error` may answer.
+    `kept` tells where the records stay, `answers` lists the possible answers of `on_error`.
     """
 
     kept: str = (

@@ -1,4 +1,4 @@
-"""What becomes of an output that the broker refuses: its handler's retry first, then its failure policy.
+"""Decides on an output that the broker refuses: its handler's retry first, then its failure policy.
 
 The handler is not called again: later records of its key may have run. Called on the thread that sends
 outputs, with one refused output of a group at a time; the later ones wait. The user's `retry` function is
@@ -55,7 +55,7 @@ class Refusal:
 
     @property
     def partition(self) -> TopicPartition:
-        """Where the first of its records is from."""
+        """The partition of its first record."""
         partition: TopicPartition = self.output.entries[0][EPOCH].partition
         return partition
 
@@ -201,7 +201,7 @@ class RefusedOutputs:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, while a kept output is of a partition that is ours."""
+        """The problem of a kept output, while its partition is ours."""
         found = [why for output, why in list(self._kept.values()) if not output.has_ended]
         if not found:
             return None

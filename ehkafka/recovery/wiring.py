@@ -1,4 +1,4 @@
-"""What failure policies must not lead to together: dead letters in circles, waiting keys without a way out.
+"""Refuses failure policies that together send dead letters in circles, or let keys wait without end.
 
 Pure; called once, before a run's threads exist. What one policy alone cannot be is refused where it is made.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Recovering(Protocol):
-    """What is read of a registered handler."""
+    """The fields of a registered handler that are read here."""
 
     @property
     def name(self) -> str:
@@ -27,7 +27,7 @@ class Recovering(Protocol):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What it handles."""
+        """The topics that it handles."""
 
     @property
     def retry(self) -> Any:
@@ -35,7 +35,7 @@ class Recovering(Protocol):
 
     @property
     def on_failure(self) -> FailurePolicy:
-        """What a record's failure leads to."""
+        """The policy for a failed record."""
 
 
 def check_recovery(handlers: Sequence[Recovering], on_parked_full: OnParkedFull) -> None:

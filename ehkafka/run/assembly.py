@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """What the parts of one run have in common."""
+    """The values that all parts of one run share."""
 
     app: AppOptions
     bus: EventBus

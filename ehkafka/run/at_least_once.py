@@ -66,7 +66,7 @@ class AtLeastOnce(Delivery):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, while outputs wait for it. Any thread."""
+        """The problem that outputs wait for, if any. Any thread."""
         return self._sender.problem
 
     def is_over_bound(self) -> bool:

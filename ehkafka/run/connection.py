@@ -1,4 +1,4 @@
-"""The client of a run: how it is opened, which key it signs in with, and what its errors lead to.
+"""The client of a run: its opening, the key that it signs in with, and the reaction to its errors.
 
 The app's thread opens it, the poll thread uses it; `problems` is read from any thread. A refused client
 reports the same error several times a second for as long as it lasts: `ConnectionErrors` says who hears of

@@ -1,4 +1,4 @@
-"""How a run ends: until when it goes on, who asks for the stop, what made it fail.
+"""The end of a run: its condition, the request to stop, the error that made it fail.
 
 `RunEnding` is one run's, and any thread may call it. `checked_until` reads `App.run(until=…)`.
 """

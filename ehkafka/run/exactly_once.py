@@ -49,7 +49,7 @@ READ_BACK_S = 3.5
 
 
 class ExactlyOnce(Delivery):
-    """By transactions, each of which has outputs and the group's commit."""
+    """Delivers by transactions, each with outputs and the group's commit."""
 
     is_exactly_once = True
 
@@ -130,7 +130,7 @@ class ExactlyOnce(Delivery):
 
     @property
     def problem(self) -> str | None:
-        """What the start or a transaction waits for."""
+        """The reason why the start or a transaction waits."""
         return self._producer.start_problem or self._loop.problem
 
     def waiting_epochs(self) -> set[Epoch]:

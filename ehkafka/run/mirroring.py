@@ -1,4 +1,4 @@
-"""Joins one run with its mirror: who tells the mirror what, and who asks it.
+"""Joins one run with its mirror: which parts write to the mirror, and which read it.
 
 Called by `Runtime`, before any thread of the run exists and at its end. Opens no connection: the mirror's
 thread does.
@@ -46,7 +46,7 @@ READ_BACK_TRIES = 3
 
 
 class MirrorParts(NamedTuple):
-    """What a run asks its mirror, and what it tells it; without a mirror, `start` alone knows something."""
+    """A run's questions and reports to its mirror; without a mirror, only `start` has an answer."""
 
     start: WithoutCommit
     evidence: Evidence = lambda _commits: {}

@@ -1,4 +1,4 @@
-"""What an app shows of its run: the snapshot, the judgement on it, and reports. From any thread.
+"""An app's view of its run: the snapshot, the judgement on it, and reports. From any thread.
 
 A run is not live where only a restart of the process helps: a broker that is away, or a key on hold, is no
 reason. It is ready once it has joined its group, while it can do its work. No record counts there: a key on

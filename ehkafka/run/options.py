@@ -1,4 +1,4 @@
-"""What an app was given: its endpoint, settings, handlers and hooks, as one frozen value.
+"""The options of an app: its endpoint, settings, handlers and hooks, as one frozen value.
 
 `App` makes it from its decorators when it starts; the runtime, its parts and the engine on Spark read it.
 """

@@ -56,7 +56,7 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerParts:
-    """What a handler's workers get their records from, and what decides about those that fail."""
+    """The source of records of a handler's workers, and the part that decides on failed ones."""
 
     run: Assembly
     spec: HandlerSpec

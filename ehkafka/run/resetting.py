@@ -46,7 +46,7 @@ _AGAIN = "start again; or start without reset"
 
 
 class _Commit(NamedTuple):
-    """What the group has for a partition; None where it has nothing."""
+    """The group's commit for a partition; None if it has none."""
 
     offset: int | None
     text: str

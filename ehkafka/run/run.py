@@ -1,4 +1,4 @@
-"""What an app holds while it runs: a `Run`, in this process, in members, or on Spark.
+"""An app holds a `Run` while it runs: in this process, in members, or on Spark.
 
 All methods may be called from any thread. `runtime.Runtime`, the members' `Supervisor` and Spark's `SparkRun`
 are runs; a `PlainRun` stands for one before the first start.
@@ -33,12 +33,12 @@ class Run:
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The state of its life cycle."""
         raise NotImplementedError
 
     @property
     def failure(self) -> EhkafkaError | None:
-        """What ends it, if that is an error."""
+        """The error that ends it, if any."""
         return None
 
     @property
@@ -117,14 +117,14 @@ class Run:
 
 
 class PlainRun(Run):
-    """A run of which no more is known than its state. `named` returns group, endpoint and state."""
+    """A run that shows only its state. `named` returns group, endpoint and state."""
 
     def __init__(self, named: Callable[[], tuple[str, str, State]]) -> None:
         self._named = named
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The state of its life cycle."""
         return self._named()[2]
 
     def snapshot(self) -> Snapshot:

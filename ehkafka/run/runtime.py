@@ -222,7 +222,7 @@ class Runtime(Run):
 
     @property
     def state(self) -> Literal["starting", "running", "stopping", "stopped"]:
-        """Where it is in its life."""
+        """The state of its life cycle."""
         if self.ending.is_done:
             return "stopped"
         if self._thread is None:
@@ -231,7 +231,7 @@ class Runtime(Run):
 
     @property
     def failure(self) -> EhkafkaError | None:
-        """What ends it, if that is an error."""
+        """The error that ends it, if any."""
         return self.ending.failure
 
     @property

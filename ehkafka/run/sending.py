@@ -1,4 +1,4 @@
-"""What a run sends: outputs and dead letters for its records, and what `app.producer` is given.
+"""The senders of a run: for outputs and dead letters of its records, and for `app.producer`.
 
 Made before any thread of the run exists; the app opens and closes what `app.producer` sends.
 """
@@ -35,7 +35,7 @@ LETTERS_S = 0.5
 
 
 class Sending:
-    """What sends in one run."""
+    """The senders of one run."""
 
     def __init__(self, run: Assembly) -> None:
         """Raise `ConfigurationError` for what cannot be sent."""

@@ -1,4 +1,4 @@
-"""What comes from outside of the program: signals, a supervisor's orders, and that it is only imported.
+"""Signals, a supervisor's orders, and whether the program is only imported.
 
 The first signal asks for a stop as the settings have it, the second to exit at once. Only `App.run` in the
 main thread takes them; an app inside another framework's lifespan leaves them alone. In a member its

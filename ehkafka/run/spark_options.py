@@ -1,4 +1,4 @@
-"""What `App.run_on_spark` takes, checked. Pure values; the room of Spark is not loaded for them."""
+"""The checked arguments of `App.run_on_spark`. Pure values; the room of Spark is not loaded for them."""
 
 from __future__ import annotations
 

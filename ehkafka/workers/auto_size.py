@@ -39,7 +39,7 @@ UNUSED_TIMES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """What a handler, and its process, had done by a moment."""
+    """The counts of a handler and its process at one moment."""
 
     at_s: float
     finished_records: int
@@ -76,7 +76,7 @@ class _Try(NamedTuple):
 
 
 class AutoSize:
-    """The number of one handler's workers: `size` is what is to be now."""
+    """The number of one handler's workers: `size` is the wanted one."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds

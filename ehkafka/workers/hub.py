@@ -1,4 +1,4 @@
-"""Where the poll thread and the consumers of one handler meet: the lock around its inboxes.
+"""The lock around one handler's inboxes, which the poll thread and the consumers share.
 
 The poll thread waits for the lock to route what it received, to balance, to cut and to commit. A consumer
 posts what it has for the dispatcher (a failure, an answer), and does that itself if the lock is free. Else

@@ -1,4 +1,4 @@
-"""What `workers=` takes: its kinds, their words, and the handlers that a kind cannot run. Pure.
+"""The values of `workers=`: its kinds, their words, and the handlers that a kind cannot run. Pure.
 
 A new kind is an option here, a driver of its own, and its construction in `run.pools`.
 """

@@ -1,4 +1,4 @@
-"""What every kind of worker pool is to the app: threads, asyncio, processes and batches."""
+"""The interface of each kind of worker pool: threads, asyncio, processes and batches."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def within(invoke: Callable[[Entry, int], Any], around: Around, *, is_async: boo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """What threads, tasks, batches and processes are all given: `size` workers for the handler `name`.
+    """The arguments of threads, tasks, batches and processes: `size` workers for the handler `name`.
 
     `set_up` and `tear_down` run in each thread, or once on the loop. `deferrals` are the handler's deferred
     records; None: it cannot defer any. `on_death` hears what a worker died of.

@@ -1,4 +1,4 @@
-"""What is asked of a run, what it answers, and what it refuses: plain values, which cross a network."""
+"""Requests to a run, its answers and refusals: plain values, which cross a network."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an action did, or in a preview would do. `changed` is False where all was so already."""
+    """The effect of an action, or of a preview. `changed` is False where all was so already."""
 
     # A sentence.
     text: str

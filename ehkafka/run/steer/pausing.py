@@ -28,7 +28,7 @@ class Paused(NamedTuple):
 
 
 class Pausing:
-    """What was paused or stopped by hand. Never written down: a pause belongs to the process."""
+    """Keys and partitions that a command has paused. Never stored: a pause belongs to the process."""
 
     def __init__(self, context: IntakeContext, routes: Sequence[Route], by_hand: ByHand) -> None:
         self._context = context

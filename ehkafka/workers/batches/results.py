@@ -1,4 +1,4 @@
-"""What became of the records of a batch, key by key. Pure.
+"""The results of the records of a batch, key by key. Pure.
 
 A record that failed takes the later ones of its key with it, whatever its handler reported of them: they are
 handled again, behind it.

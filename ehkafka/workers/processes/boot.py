@@ -1,4 +1,4 @@
-"""What a worker process needs to become one: its parent's import path and main module, and the user's code.
+"""Prepares a worker process: its parent's import path and main module, and the user's code.
 
 The user's functions go by name: the child imports them. Whatever cannot go is refused here, before anything
 is started, with its name and what to do. Called in the thread that starts the app.

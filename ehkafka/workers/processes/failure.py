@@ -1,4 +1,4 @@
-"""What a handler raised in a worker process, made to travel: packed there, rebuilt in the parent.
+"""The exception of a handler in a worker process: packed there, rebuilt in the parent.
 
 Many exceptions cannot be pickled, or cannot be rebuilt. The name, the text and the traceback travel always,
 so that nothing is lost; the exception itself goes along if the child could rebuild it from its own bytes. The

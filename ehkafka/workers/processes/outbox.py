@@ -1,4 +1,4 @@
-"""What the running call of a worker process sends: encoded here, kept until the call has ended.
+"""The outputs of a worker process's running call: encoded here, kept until the call has ended.
 
 In the child. A record's outputs travel with its end, so that a child that dies in mid-call has sent nothing,
 nor does a call that raises; the parent sends them.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Outbox:
-    """Takes what a call returns and what `record.send` is given; one call at a time.
+    """Collects outputs that a call returns or gives to `record.send`; one call at a time.
 
     The child's main thread begins and ends calls; a thread of the user's may send, too.
     """

@@ -53,7 +53,7 @@ class Wire:
         # The other end is closed, and everything before that was read.
         self.has_ended = False
         self._sending = threading.Lock()
-        # Any thread appends; only who has the lock pops.
+        # Any thread appends; only the lock's holder pops.
         self._left: deque[Word] = deque()
 
     def send(self, *word: Any, waits: bool = True) -> None:

@@ -57,7 +57,7 @@ class SharedLoop:
         self._sentinel = self.loop.create_task(self._wait(), name="ehkafka-sentinel")
 
     async def _wait(self) -> None:
-        with suppress(asyncio.CancelledError):  # `is_ending` says so, and who waits there hears it
+        with suppress(asyncio.CancelledError):  # `is_ending` is set, and the waiting code sees it
             await self._is_over.wait()
 
     def release(self) -> None:
@@ -85,7 +85,7 @@ class SharedLoop:
     def call(self, function: Callable[[], object]) -> None:
         """Call a function on the loop, soon. Any thread; nothing happens once the loop is closed."""
         context = self._context.copy()
-        with suppress(RuntimeError):  # closed: who waits for it finds that out
+        with suppress(RuntimeError):  # closed: the waiting code finds that out
             self.loop.call_soon_threadsafe(context.run, function)
 
     def run(self, awaitable: Awaitable[Any], what: str) -> Any:
