@@ -162,7 +162,7 @@ class _AvroWalk:
         return (number >> 1) ^ -(number & 1), at
 
 
-def _resolved(schema: Any, named: dict[str, Any]) -> tuple[Any, str]:
+def _resolved(schema: Any, named: dict[str, Any]) -> tuple[object, str]:
     """Return a type's definition, and its kind. A primitive type goes before a record with its name."""
     if isinstance(schema, str) and schema not in _PRIMITIVES:
         schema = named[schema]

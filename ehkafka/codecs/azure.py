@@ -94,7 +94,7 @@ class AzureSchemaRegistry:
             return known
         return of_own_code(error) if isinstance(error, _OF_THE_PAYLOAD) else None
 
-    def _made(self, kind: str, schema_id: str) -> Callable[[bytes], Any]:
+    def _made(self, kind: str, schema_id: str) -> Callable[[bytes], object]:
         """Return a schema's decoder. Raises `NoSchema`, also for a schema that cannot be read."""
         definition = self._definition(schema_id)
         if definition is None:
@@ -141,7 +141,7 @@ def _named_schema(written: str | None) -> tuple[str, str]:
     return kind.lower(), schema_id
 
 
-def _avro(definition: str, schema_id: str) -> Callable[[bytes], Any]:
+def _avro(definition: str, schema_id: str) -> Callable[[bytes], object]:
     import fastavro  # noqa: PLC0415
 
     try:
@@ -151,7 +151,7 @@ def _avro(definition: str, schema_id: str) -> Callable[[bytes], Any]:
     return lambda value: avro.read(BytesIO(value), schema, None)
 
 
-def _json(definition: str, schema_id: str) -> Callable[[bytes], Any]:
+def _json(definition: str, schema_id: str) -> Callable[[bytes], object]:
     import jsonschema  # noqa: PLC0415
     import referencing.jsonschema  # noqa: PLC0415
 

@@ -77,7 +77,7 @@ class ConfluentCodec:
             return of_own_code(error)
         return None
 
-    def _decoded(self, value: bytes | None, context: object) -> Any:
+    def _decoded(self, value: bytes | None, context: object) -> object:
         name = _schema_of(value, context) if self._knows_names else None
         if name is None or name in self._schemas.known:
             return self._called(value, context)
@@ -90,7 +90,7 @@ class ConfluentCodec:
         self._schemas.get(name, ask)
         return found[0] if found else self._called(value, context)
 
-    def _called(self, value: bytes | None, context: object) -> Any:
+    def _called(self, value: bytes | None, context: object) -> object:
         try:
             return self._deserializer(value, context)
         except Exception as error:
@@ -108,7 +108,7 @@ def within_bounds(deserializer: Any) -> Callable[[bytes | None, Any], Any]:
     The deserialisers' modules read Avro by `avro.read` from now on, in other code of the process, too.
     """
     for kind in type(deserializer).__mro__:
-        module: Any = sys.modules[kind.__module__]
+        module: object = sys.modules[kind.__module__]
         if hasattr(module, "schemaless_reader"):
             module.schemaless_reader = avro.read
         if hasattr(module, "validator_for"):

@@ -55,7 +55,7 @@ class CustomCodec:
 
     content_type = None
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self.name = _name(function)
 
@@ -95,7 +95,7 @@ class per_process:  # noqa: N801 - reads like a function where it is given
     content_type = None
     may_block = True
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: Callable[[], object]) -> None:
         self._make = make
         self.name = _name(make)
         self._codec: Any = None

@@ -90,13 +90,13 @@ def _own_json(value: object) -> Any:
     return typed.builtins(value)
 
 
-def _of_model(value: Any) -> Any:
+def _of_model(value: Any) -> object:
     """Return a model as plain values, under the names that it is read by."""
     by_alias = value.model_config.get("serialize_by_alias", True)
     return value.model_dump(mode="json", by_alias=by_alias)
 
 
-def _shallow(value: Any) -> Any:
+def _shallow(value: Any) -> object:
     if isinstance(value, tuple):
         return list(value)
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -73,7 +73,7 @@ class Schemas:
         if now_s < self._down_until_s:
             raise RetryLater(RETRY_S, "the schema registry did not answer a moment ago")
 
-    def _answer(self, name: str, answered: threading.Event, ask: Callable[[], object]) -> Any:
+    def _answer(self, name: str, answered: threading.Event, ask: Callable[[], object]) -> object:
         try:
             found = ask()
             with self._lock:

@@ -67,8 +67,8 @@ class TypedCodec:
         self,
         annotation: object,
         name: str,
-        decode: Callable[[bytes], Any],
-        convert: Callable[[Any], Any],
+        decode: Callable[[bytes], object],
+        convert: Callable[[Any], object],
         fields: dict[str, tuple[str, ...]],
     ) -> None:
         self._annotation = annotation
@@ -114,7 +114,7 @@ def name_of(annotation: object) -> str:
     return f"{name_of(origin)}[{inside}]"
 
 
-def _kinds_in(info: object, seen: set[int]) -> Iterator[Any]:
+def _kinds_in(info: object, seen: set[int]) -> Iterator[object]:
     """Yield what msgspec knows of a type and of all types inside of it."""
     if id(info) in seen:  # a type may hold itself
         return

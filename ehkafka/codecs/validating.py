@@ -89,7 +89,7 @@ class _Patterns:
 _PATTERNS: Final = _Patterns()
 
 
-def _searched(pattern: str, text: str, left_s: float) -> Any:
+def _searched(pattern: str, text: str, left_s: float) -> object:
     import regex  # noqa: PLC0415 - an extra
 
     for limit_s, lets_others_run in ((QUICK_S, False), (left_s, True)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints, is_typeddict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ def _holds(annotation: object, seen: set[int]) -> bool:
     return is_pydantics(annotation) or any(_holds(one, seen) for one in inside)
 
 
-def _types_of_fields(kind: object) -> Iterable[Any]:
+def _types_of_fields(kind: object) -> Iterable[object]:
     has_fields = is_typeddict(kind) or dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
     if not isinstance(kind, type) or not has_fields:
         return ()

@@ -152,7 +152,7 @@ class PollingConsumer(KafkaConsumer):
             if access.waiting_threads:
                 access.poll_is_over()
 
-    def _wait_in_pieces(self, call: Any, arguments: tuple[Any, ...], timeout: float) -> Any:
+    def _wait_in_pieces(self, call: Any, arguments: tuple[object, ...], timeout: float) -> object:
         internals = self._internals
         assert internals.commits is not None
         ends_s = monotonic() + timeout if timeout >= 0 else float("inf")
@@ -180,7 +180,7 @@ class PollingConsumer(KafkaConsumer):
         callbacks.release()
         return []
 
-    def _drop_kept(self, partitions: Collection[tuple[Any, Any]] | None = None) -> None:
+    def _drop_kept(self, partitions: Collection[tuple[object, object]] | None = None) -> None:
         """The program goes elsewhere: what was to be returned next of these, or of all, lies behind it."""
         if self._kept:
             kept = [] if partitions is None else list(self._kept)

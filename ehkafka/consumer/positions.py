@@ -207,5 +207,5 @@ def _positions(messages: Iterable[Message]) -> Positions:
     return dict(behind(message) for message in messages if message.error() is None)
 
 
-def _place(message: Message) -> tuple[Any, Any]:
+def _place(message: Message) -> tuple[object, object]:
     return message.topic(), message.partition()

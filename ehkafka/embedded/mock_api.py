@@ -31,7 +31,7 @@ PRODUCER: Final = 0
 def function(name: str) -> Callable[..., Any]:
     """Return librdkafka's function `name`, typed; raise if this librdkafka has no such function."""
     try:
-        found: Callable[..., Any] = getattr(_library(), name)
+        found: Callable[..., object] = getattr(_library(), name)
     except AttributeError as missing:
         version = confluent_kafka.libversion()[0]
         raise ConfigurationError(

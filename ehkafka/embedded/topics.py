@@ -46,7 +46,7 @@ def produce(
     partition: int | None = None,
     headers: Headers | None = None,
     timestamp_ms: int | None = None,
-    properties: Mapping[str, Any] | None = None,
+    properties: Mapping[str, object] | None = None,
     timeout_s: float = 30.0,
 ) -> int:
     """Produce (key, value) pairs in order and wait for every acknowledgement; return how many.

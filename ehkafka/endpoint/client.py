@@ -33,7 +33,7 @@ _Client = TypeVar("_Client")
 _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
 
 
-def open_consumer(properties: Mapping[str, Any], **callbacks: Any) -> Consumer:
+def open_consumer(properties: Mapping[str, object], **callbacks: Any) -> Consumer:
     """Open a consumer. `callbacks` are `error_cb`, `stats_cb`, `on_commit`, … and `logger`.
 
     Raises `ConfigurationError` for whatever librdkafka does not accept, without a secret in it.
@@ -56,12 +56,12 @@ def initialise_consumer(
     _open(initialise, "consumer", properties, {})
 
 
-def open_producer(properties: Mapping[str, Any], **callbacks: Any) -> Producer:
+def open_producer(properties: Mapping[str, object], **callbacks: Any) -> Producer:
     """Open a producer; errors as for `open_consumer`."""
     return _open(Producer, "producer", properties, callbacks)
 
 
-def open_admin(properties: Mapping[str, Any], **callbacks: Any) -> AdminClient:
+def open_admin(properties: Mapping[str, object], **callbacks: Any) -> AdminClient:
     """Open a client for questions about the cluster; errors as for `open_consumer`."""
     return _open(AdminClient, "admin client", properties, callbacks)
 
@@ -98,7 +98,7 @@ def _open(
     factory: Callable[[dict[str, Any]], _Client],
     what: str,
     properties: Mapping[str, object],
-    callbacks: Mapping[str, Callable[..., Any]],
+    callbacks: Mapping[str, Callable[..., object]],
 ) -> _Client:
     if taken := sorted(callbacks.keys() & properties.keys()):
         raise ConfigurationError(

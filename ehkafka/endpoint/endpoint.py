@@ -36,7 +36,7 @@ Kind = Literal["kafka", "event-hubs", "emulator", "embedded"]
 
 # What every client of Event Hubs needs: Azure drops TCP connections that were idle for 240 s, and
 # librdkafka's own guess at Azure misses the domain of the namespaces.
-_EVENT_HUBS_PROPERTIES: Mapping[str, Any] = {
+_EVENT_HUBS_PROPERTIES: Mapping[str, object] = {
     "socket.keepalive.enable": True,
     "metadata.max.age.ms": 180_000,
     "connections.max.idle.ms": 180_000,
@@ -68,7 +68,7 @@ class Endpoint(NeverPickled):
     tokens: TokenSource | None = None
     # Asked again for every client, so that a credential may change between two of them.
     _connect: Callable[[], dict[str, Any]]
-    _properties: Mapping[str, Any]
+    _properties: Mapping[str, object]
     _broker: SharedBroker | None = None
     _entra: EntraConnection | None = None
     # What its factory was given, its secrets included: a member of a supervisor makes it again.

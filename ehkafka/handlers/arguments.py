@@ -44,8 +44,8 @@ class Asked:
     """One parameter: the meaning of its annotation, or why that is unknown."""
 
     name: str
-    default: Any
-    annotation: Any
+    default: object
+    annotation: object
     unknown: str = ""
 
     @property
@@ -60,7 +60,7 @@ class Asked:
 
 
 def payload_of(
-    function: Any, *, batch: bool = False, names: Mapping[str, Any] | None = None, **given: Any
+    function: Any, *, batch: bool = False, names: Mapping[str, object] | None = None, **given: Any
 ) -> Payload | None:
     """Return what a handler's records are decoded to, `None` for a handler that takes only the record.
 
@@ -157,7 +157,7 @@ def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> in
     return payloads[0]
 
 
-def _in_batch(asked: list[Asked], *, is_class: bool) -> Any:
+def _in_batch(asked: list[Asked], *, is_class: bool) -> object:
     """Return the type of the values that a batch names. A class is refused by what it is registered as."""
     if not asked:
         return _NOT_GIVEN
@@ -209,7 +209,7 @@ def _refuse_raw(asked: list[Asked], *, is_given: bool) -> None:
         )
 
 
-def _parameters(function: Any, names: Mapping[str, Any]) -> list[Asked]:
+def _parameters(function: Any, names: Mapping[str, object]) -> list[Asked]:
     """Return the parameters that a handler is called with by position."""
     called, skipped = function, 0
     if inspect.isclass(function):
@@ -244,7 +244,7 @@ def _read(parameter: inspect.Parameter, function: object, names: Mapping[str, ob
     return Asked(parameter.name, parameter.default, annotation, unknown)
 
 
-def _evaluated(annotation: object, function: object, more: Mapping[str, object]) -> Any:
+def _evaluated(annotation: object, function: object, more: Mapping[str, object]) -> object:
     """Return what an annotation of a function means; it may use `more` names."""
 
     def bearer() -> None: ...
@@ -276,7 +276,7 @@ def _enclosed(function: object) -> dict[str, Any]:
     return found
 
 
-def _bare(function: object) -> Any:
+def _bare(function: object) -> object:
     """Return the plain function within partials, methods and objects."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -305,7 +305,7 @@ def _means_record(annotation: object) -> bool:
     )
 
 
-def _resolved(annotation: Any) -> Any:
+def _resolved(annotation: Any) -> object:
     """Return what a name stands for: that of a `NewType`, or of `type Readings = …`."""
     for _ in range(_NAMES_MAX):
         if isinstance(annotation, typing.NewType):
@@ -317,7 +317,7 @@ def _resolved(annotation: Any) -> Any:
     return annotation
 
 
-def _without_none(annotation: Any) -> tuple[Any, bool]:
+def _without_none(annotation: Any) -> tuple[object, bool]:
     """Return a type without `| None`, and whether it had that."""
     annotation = _resolved(annotation)
     if get_origin(annotation) is typing.Annotated:

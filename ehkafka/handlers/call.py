@@ -200,7 +200,7 @@ def _wrapped(wrap: Callable[..., object], call_next: Callable[[Any], object]) ->
     return lambda record: wrap(record, call_next)
 
 
-def _failing_without_key(invoke: Callable[[Entry, int], Any]) -> Callable[[Entry, int], Any]:
+def _failing_without_key(invoke: Callable[[Entry, int], object]) -> Callable[[Entry, int], object]:
     def guarded(entry: Entry, number: int) -> Any:
         if isinstance(key := entry[KEY], KeyFailure):
             raise key.error

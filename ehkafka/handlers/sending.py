@@ -50,7 +50,7 @@ def _take(outlet: Any, record: Any, result: object) -> None:
 
 
 def calling(
-    function: Callable[[Any], object], outlet: Outlet, make_record: Callable[[Any, int], Any]
+    function: Callable[[Any], object], outlet: Outlet, make_record: Callable[[Any, int], object]
 ) -> Invoke:
     """Return what calls `function` for a record, and puts what it has sent.
 

@@ -38,8 +38,8 @@ class States(NamedTuple):
     """The last states of a member: of the process before this one, and of this one; empty without any."""
 
     member: int
-    before: Mapping[str, Any]
-    now: Mapping[str, Any]
+    before: Mapping[str, object]
+    now: Mapping[str, object]
     # Its process has not answered, so this is what it answered last.
     is_silent: bool
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.events import HttpServing
 from ehkafka.http.application import application
@@ -45,7 +45,7 @@ class Site:
             advertise=options.advertise,
             of_members=of_members,
         )
-        self.application: Any = application(
+        self.application: object = application(
             options, None if token is None else Secret(token), served, state, self.journal, metrics
         )
         self._server: HttpServer | None = None

@@ -94,7 +94,7 @@ def explained(what: str, *, by: str = "a member", more: str = "") -> Iterator[No
         ) from error
 
 
-def _found(module: ModuleType, reference: Reference) -> Any:
+def _found(module: ModuleType, reference: Reference) -> object:
     app = getattr(module, reference.name, None)
     if not callable(getattr(app, "run", None)):
         where = f"the program {module.__file__}" if reference.module == MAIN else f"module {reference.module}"

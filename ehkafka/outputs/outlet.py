@@ -148,7 +148,7 @@ class Outlet:
 
     # -- what they send --------------------------------------------------------------------------------
 
-    def quick_put(self, take: Callable[[Any, object], None]) -> Callable[[Entry, int, object], None]:
+    def quick_put(self, take: Callable[[Any, Any], None]) -> Callable[[Entry, int, Any], None]:
         """Return a function that puts the only value of a call in `begun`, and gives all others to `take`.
 
         The function may wait for room.

@@ -33,7 +33,7 @@ class Send:
     - `partition` (default `None`): its number. None: the key decides.
     """
 
-    value: Any
+    value: object
     key: bytes | str | None = OWN_KEY
     topic: str | None = None
     headers: Headers | None = None

@@ -242,7 +242,7 @@ class Failures:
     def _where(self, attempt: Attempt) -> tuple[Any, int, str]:
         return attempt.epoch.partition, attempt.message.offset(), describe_key(attempt.key)
 
-    def _record(self, attempt: Attempt) -> Any:
+    def _record(self, attempt: Attempt) -> object:
         return own_copy(attempt.message) if self.raw else self.make_record(attempt.message, attempt.number)
 
     def _asked(self, attempt: Attempt, error: Exception) -> str | None:

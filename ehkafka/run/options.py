@@ -36,10 +36,10 @@ class AppOptions:
     settings: Settings
     specs: tuple[HandlerSpec, ...]
     # Outermost first.
-    middleware: tuple[Any, ...] = ()
+    middleware: tuple[object, ...] = ()
     partition_hooks: PartitionHooks = field(default_factory=PartitionHooks)
-    on_error: Callable[..., Any] | None = None
-    on_start: tuple[Callable[[], Any], ...] = ()
+    on_error: Callable[..., object] | None = None
+    on_start: tuple[Callable[[], object], ...] = ()
     on_stop: tuple[Callable[[], Any], ...] = ()
     worker_set_up: Callable[[], None] | None = None
     worker_tear_down: Callable[[], None] | None = None

@@ -125,7 +125,7 @@ class NamedEndpoint:
             case "endpointFactory":
                 return self._from_factory()
 
-    def _credential(self) -> Any:
+    def _credential(self) -> object:
         if self.credential_factory is None:
             return self.credential
         return called("credentialFactory", self.credential_factory)

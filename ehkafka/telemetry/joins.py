@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def joins(
-    join: Callable[[list[Any]], Any], default: Any, *, of_running: bool = False, counts_on: bool = False
+    join: Callable[[list[Any]], object], default: Any, *, of_running: bool = False, counts_on: bool = False
 ) -> Any:
     """Return a field of which a supervisor shows what `join` makes of its members' known values.
 
@@ -40,7 +40,7 @@ def joined(parts: Sequence[Any]) -> dict[str, Any]:
     return found
 
 
-def in_line(parts: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
+def in_line(parts: Iterable[Iterable[object]]) -> tuple[Any, ...]:
     """Return all of them."""
     return tuple(chain.from_iterable(parts))
 

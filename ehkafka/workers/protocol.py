@@ -61,8 +61,8 @@ class PoolOptions:
     size: int
     on_failure: Failures
     on_death: Callable[[BaseException], None]
-    set_up: Callable[[], Any] | None = None
-    tear_down: Callable[[], Any] | None = None
+    set_up: Callable[[], object] | None = None
+    tear_down: Callable[[], object] | None = None
     deferrals: PendingAnswers | None = None
 
 

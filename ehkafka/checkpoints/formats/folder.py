@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -109,7 +109,7 @@ def _listed(path: Path) -> Iterator[StoredBlob]:
     try:
         if path.stat().st_size > _LIST_BYTES_MAX:
             raise ConfigurationError(f"{path} is larger than any list of checkpoints: is it the right file?")
-        found: Any = orjson.loads(path.read_bytes())
+        found: object = orjson.loads(path.read_bytes())
     except OSError as error:
         raise StoreMissingError(f"{path} cannot be read: {error.strerror}. Correct the path.") from None
     except orjson.JSONDecodeError:

@@ -40,10 +40,10 @@ class Body:
 
     form: JsonForm
     partition: str = MISSING
-    sequence_number: Any = None
+    sequence_number: object = None
     offset: str | None = None
     owner: str | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, object] = field(default_factory=dict)
 
 
 class NoNumberError(ValueError):

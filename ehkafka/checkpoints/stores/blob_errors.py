@@ -58,7 +58,7 @@ def _status(error: Exception) -> int | None:
 
 def error_code(error: Exception) -> str:
     """Return the service's own word for what is wrong, or nothing."""
-    found: Any = getattr(error, "error_code", None)
+    found: object = getattr(error, "error_code", None)
     text = str(getattr(found, "value", found) or "")
     # The service's text is hostile input: only a word counts.
     return text if text.isascii() and text.isalnum() and len(text) <= 64 else ""

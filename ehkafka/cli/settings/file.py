@@ -132,7 +132,7 @@ def _unreadable(words: str) -> ConfigurationError:
     return ConfigurationError(f"{words}: correct it, nothing was started.")
 
 
-def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
     """Yield librdkafka's dotted names, whether they were written in quotes or as TOML's own dots."""
     for name, value in table.items():
         if isinstance(value, dict):

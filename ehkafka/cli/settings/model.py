@@ -41,7 +41,7 @@ def _types() -> dict[str, Any]:
     return {**{name: _readable(hint) for name, hint in hints.items()}, **_READ}
 
 
-def _readable(hint: object) -> Any:
+def _readable(hint: object) -> object:
     if timedelta in (hint, *get_args(hint)):
         return Annotated[hint, BeforeValidator(duration)]
     return hint

@@ -45,7 +45,7 @@ class Explained:
 
     name: str
     # Not shown: it may be a password.
-    value: Any = field(repr=False)
+    value: object = field(repr=False)
     layer: Layer
     reason: str
 
@@ -53,7 +53,7 @@ class Explained:
 @dataclass(frozen=True, slots=True)
 class _Default:
     name: str
-    value: Any
+    value: object
     reason: str
 
 

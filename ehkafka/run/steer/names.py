@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
@@ -120,7 +120,7 @@ def keys_meant(text: str) -> tuple[Hashable, ...]:
     return tuple(found)
 
 
-def _hashable(value: object) -> Any:
+def _hashable(value: object) -> object:
     """Return a value of JSON as a key may be. Raises `TypeError` where something in it is a mapping."""
     if isinstance(value, dict):
         raise TypeError

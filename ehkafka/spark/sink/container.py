@@ -99,7 +99,7 @@ class SinkContainer(BlobStore):
 
         self._call(name, ask)
 
-    def _open(self, options: dict[str, Any]) -> Any:
+    def _open(self, options: dict[str, Any]) -> object:
         from azure.storage.blob import ExponentialRetry  # noqa: PLC0415 - a third of a second
 
         # The SDK's own default waits 15 s before its first retry.

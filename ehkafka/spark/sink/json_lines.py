@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import gzip
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -47,7 +47,7 @@ class JsonLinesWriter:
             self._gzip.close()
 
 
-def _encoded(value: object) -> Any:
+def _encoded(value: object) -> object:
     """Return what orjson cannot write by itself."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")

@@ -83,7 +83,7 @@ def _object(names: list[Any], values: list[Any]) -> dict[Any, Any]:
     return found
 
 
-def _free(name: object, taken: dict[Any, Any]) -> Any:
+def _free(name: object, taken: dict[Any, Any]) -> object:
     """Return the name, with a number where an object has it already."""
     if name not in taken:
         return name

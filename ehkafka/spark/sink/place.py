@@ -83,7 +83,7 @@ class Place:
         client, _credential = found.open_client(options)
         return found.name, client
 
-    def _credential(self) -> Any:
+    def _credential(self) -> object:
         if self.credential_factory is None:
             return self.credential
         return called("credentialFactory", self.credential_factory)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.spark.source.client import open_source_consumer
 
@@ -34,7 +34,7 @@ class SourceConsumer:
     consumer: Consumer
     errors: list[KafkaError] = field(default_factory=list)
     # The password that it was opened with, to notice a rotated one. Stays in this process.
-    _opened_with: Any = field(default=None, repr=False)
+    _opened_with: object = field(default=None, repr=False)
 
     def is_current(self, endpoint: Endpoint) -> bool:
         """Tell whether its key is still the endpoint's; a file is read again for that."""
@@ -78,7 +78,7 @@ def _opened(endpoint: Endpoint, group: str | None) -> SourceConsumer:
     return SourceConsumer(open_source_consumer(endpoint, group, errors), errors, key)
 
 
-def _key(endpoint: Endpoint) -> Any:
+def _key(endpoint: Endpoint) -> object:
     if endpoint.credential is None:
         return None
     # Through the properties, because that reads a file or callable again.

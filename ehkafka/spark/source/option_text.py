@@ -112,7 +112,7 @@ def _whole(text: str) -> int | None:
     return int(significant or "0") if len(significant) <= _DIGITS_MAX else None
 
 
-def _topics(name: str, text: str, example: str) -> Iterator[tuple[str, Any]]:
+def _topics(name: str, text: str, example: str) -> Iterator[tuple[str, object]]:
     try:
         value = json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError):

@@ -122,7 +122,7 @@ def instrument_of(metric: Metric[Any]) -> Instrument:
     return Instrument(f"ehkafka.{name}", UNITS.get(metric.unit, counted))
 
 
-def _instruments(metric: Metric[Any]) -> Iterator[tuple[Instrument, Callable[[Any], Any]]]:
+def _instruments(metric: Metric[Any]) -> Iterator[tuple[Instrument, Callable[[Any], object]]]:
     """Yield what shows a metric, and how it is read.
 
     There is no histogram that is observed: of one, its buckets are a counter with the upper end as an

@@ -24,8 +24,8 @@ def boot_bytes(
     call: object,
     *,
     parts: Mapping[str, object],
-    set_up: Callable[[], Any] | None,
-    tear_down: Callable[[], Any] | None,
+    set_up: Callable[[], object] | None,
+    tear_down: Callable[[], object] | None,
 ) -> bytes:
     """Return what the child's boot reads. `parts` is what `call` is made of, by what each is to the user.
 

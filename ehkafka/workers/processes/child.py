@@ -90,7 +90,7 @@ def _die_with(connected: int) -> None:
     os._exit(0)
 
 
-def _boot(boot: dict[str, Any], parent: wire.Wire) -> tuple[Caller, Callable[[], Any] | None]:
+def _boot(boot: dict[str, Any], parent: wire.Wire) -> tuple[Caller, Callable[[], object] | None]:
     global importing_main  # noqa: PLW0603 - the import is a state of the process
     importing_main = True
     try:

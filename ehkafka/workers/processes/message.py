@@ -5,7 +5,7 @@ confluent's `Message` cannot be pickled, so the fields are copied. Pure values; 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.headers.taking import take_headers
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
@@ -55,7 +55,7 @@ def copied(entries: Iterable[Entry], attempts: Mapping[int, Attempts]) -> tuple[
     return tuple(records)
 
 
-def _reader(place: int) -> Callable[[CopiedMessage], Any]:
+def _reader(place: int) -> Callable[[CopiedMessage], object]:
     """Return a method that reads one field."""
     return lambda message: message._fields[place]
 

@@ -121,7 +121,7 @@ class SharedLoop:
     def _called(self, what: str) -> list[asyncio.Task[Any]]:
         return [task for task, name in self._calls.copy().items() if name == what]
 
-    async def _result(self, awaitable: Awaitable[Any], what: str) -> tuple[Any, BaseException | None]:
+    async def _result(self, awaitable: Awaitable[object], what: str) -> tuple[object, BaseException | None]:
         """Hand back what was raised: a SystemExit would end the loop, and a cancellation lose its name."""
         task = asyncio.current_task()
         assert task is not None

@@ -117,7 +117,7 @@ class EngineReader(SourceStreamReader):
         return iter([as_arrow(results)])
 
 
-def _run(work: TaskWork, batches: Iterator[Any]) -> list[PartitionResult]:
+def _run(work: TaskWork, batches: Iterator[object]) -> list[PartitionResult]:
     """Return a task's rows. Raises what Spark may try again."""
     try:
         # Closed at once: a consumer that a failed task was lent would go on fetching.

@@ -45,9 +45,9 @@ class Shipment:
     """The part of an app that runs in a task."""
 
     specs: tuple[HandlerSpec, ...]
-    middleware: tuple[Any, ...]
+    middleware: tuple[object, ...]
     partition_hooks: PartitionHooks
-    on_error: Callable[..., Any] | None
+    on_error: Callable[..., object] | None
     worker_set_up: Callable[[], None] | None
     worker_tear_down: Callable[[], None] | None
     # Settings by name, those of `_SETTINGS`, and `producer`.
