@@ -108,7 +108,7 @@ def test_the_sum_counts_each_member_once_and_those_that_ended() -> None:
 
 def test_handlers_stand_once_with_what_all_members_did() -> None:
     """Calls of one that does not time them are left out; the longest gap and the shortest life count."""
-    untimed = replace(ONE.handlers[0], call_counts=(), calls_s=0.0)
+    untimed = replace(ONE.handlers[0], call_counts=(), calls_s=0.0, is_stopped=True)
     alone = replace(ONE.handlers[0], handler="other")
     total = sum_of(
         member(1, ONE),
@@ -116,6 +116,7 @@ def test_handlers_stand_once_with_what_all_members_did() -> None:
         member(3, other(2, token_valid_s=None)),
     )
     both, one = total.handlers
+    assert not both.is_stopped, "one member still runs it"
     assert (both.workers, both.attempts) == (54, {"finished": 57, "held": 60})
     assert both.call_counts == tuple(2 * count for count in COUNTS)
     assert (both.calls_s, one.handler, one.workers) == (5.0, "other", 18)
@@ -126,6 +127,8 @@ def test_handlers_stand_once_with_what_all_members_did() -> None:
 def test_lag_is_unknown_where_a_member_cannot_know_it() -> None:
     """And all stand by only if each does."""
     assert sum_of(member(1, ONE), member(2, other(1, is_cut_off=True))).lag_records is None
+    stopping = other(1, is_cut_off=True, broker_silence_s=99.0, state="stopping")
+    assert sum_of(member(1, ONE), member(2, stopping)).broker_silence_s == 35.0, "only of those that run"
     by = replace(ONE, partitions=(), is_standby=True)
     assert not sum_of(member(1, ONE), member(2, by)).is_standby
     assert sum_of(member(1, by), member(2, by)).is_standby
