@@ -79,6 +79,14 @@ def test_an_unmoved_partition_is_not_written_again(book: MirrorBook) -> None:
     assert book.to_write(2.0) == [T0]
 
 
+def test_an_id_of_the_topic_that_the_blob_lacks_is_written(book: MirrorBook) -> None:
+    """At the same position: only the mirror knows what a commit without metadata belongs to."""
+    book.was_read(T0, 1, seen(5))
+    named = Position(1, 5, 7, facts=LogFacts(topic_id=bytes(16)))
+    book.acknowledged(T0, named, requested_s=1.0, now_s=1.0)
+    assert book.to_write(100.0) == [T0]
+
+
 def test_writes_of_one_partition_keep_their_distance(book: MirrorBook) -> None:
     """Only the newest position is written, an interval after the last one; in a hurry at once."""
     book.was_read(T0, 1, NOTHING)
