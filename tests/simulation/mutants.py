@@ -179,9 +179,15 @@ CommitLedger._dirty: the ledger sends positions of other epochs
 CommitLedger.confirm: a late answer lowers what is known
     known is None or position.next_offset >= known.next_offset -> True
     by test_a_late_acknowledgement_never_lowers_what_is_known
-CommitLedger._is_dirty: an unchanged position is dirty
+CommitLedger._differs: an unchanged position is dirty
     position.next_offset > known.next_offset -> True
     by test_an_unchanged_position_is_not_sent_again
+CommitLedger.confirm: a position is clean by an older acknowledgement
+    entry.acknowledged, entry.same = position, None -> entry.acknowledged = position
+    by test_the_texts_of_an_idle_partition_are_read_once
+CommitLedger.due: at rest a record that has ended is not committed
+    is_at_rest and finished_records == self._finished_at_last_plan -> is_at_rest
+    by test_at_rest_a_commit_is_due_once_a_record_has_ended
 CommitLedger.due: a second commit is sent while one is in flight
     self.in_flight is not None or ->
     by test_at_most_one_commit_is_in_flight_and_the_latest_wins
