@@ -72,7 +72,7 @@ class CommitRequest:
 
 
 @dataclass(slots=True, eq=False)
-class OneRequest:
+class Merged:
     """What waits, then goes out as one: the newest position of each partition, and all who wait for it.
 
     The position asked for last counts, also where it goes back.

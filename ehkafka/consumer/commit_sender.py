@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, OneRequest
+from ehkafka.consumer.commit_requests import AS_MARKED, Answer, CommitRequest, Merged
 from ehkafka.progress.committer import names_metadata
 from ehkafka.records.client_codes import ClientCode
 
@@ -71,9 +71,9 @@ class CommitSender:
         # For the sender, who would wake at every turn otherwise.
         self._work = threading.Condition(access.lock)
         # All under the lock of `access`, but for looks.
-        self._waiting = OneRequest()
+        self._waiting = Merged()
         # Sent by `pump`, not answered.
-        self._in_flight: OneRequest | None = None
+        self._in_flight: Merged | None = None
         self._sender: threading.Thread | None = None
         self._is_stopped = False
         self._sent = 0
@@ -212,14 +212,14 @@ class CommitSender:
         self._waiting.add(ask, is_awaited=is_awaited)
         self._note_waiting()
 
-    def _take(self) -> OneRequest:
-        request, self._waiting = self._waiting, OneRequest()
+    def _take(self) -> Merged:
+        request, self._waiting = self._waiting, Merged()
         return request
 
     def _note_waiting(self) -> None:
         self._access.is_wanted = bool(self._waiting)
 
-    def _wait_to_send(self, ask: CommitRequest) -> OneRequest | None:
+    def _wait_to_send(self, ask: CommitRequest) -> Merged | None:
         """Wait until no thread is inside; return the request to send, None if another has sent it."""
         access = self._access
         access.waiting_threads += 1
@@ -229,7 +229,7 @@ class CommitSender:
                 is_away = self._in_flight is not None and ask in self._in_flight.commit_requests
                 # The polling thread sent it and has been away since: only its polling brings the answer.
                 if (not is_away or is_late) and access.may_enter():
-                    return self._begin(OneRequest(dict(ask.positions), [ask]) if is_away else None)
+                    return self._begin(Merged(dict(ask.positions), [ask]) if is_away else None)
                 is_late = not access.changed.wait(BUSY_S) and access.poller is None
         finally:
             access.waiting_threads -= 1
@@ -243,7 +243,7 @@ class CommitSender:
     def _pace_allows(self) -> bool:
         return self._clock() >= self._ledger.next_due_s()
 
-    def _begin(self, request: OneRequest | None = None) -> OneRequest:
+    def _begin(self, request: Merged | None = None) -> Merged:
         self._access.is_sending = True
         request = self._take() if request is None else request
         self._note_waiting()
@@ -256,7 +256,7 @@ class CommitSender:
             request.positions[partition] = position._replace(epoch=self._sent)
         return request
 
-    def _check_marks(self, request: OneRequest) -> None:
+    def _check_marks(self, request: Merged) -> None:
         for partition in [p for p, position in request.positions.items() if position is AS_MARKED]:
             position, known = self._marked(partition), self._ledger.acknowledged(partition)
             if position is not None and (known is None or known.next_offset != position.next_offset):
@@ -266,7 +266,7 @@ class CommitSender:
             if position is not None:
                 request.unmoved[partition] = position
 
-    def _send(self, request: OneRequest) -> None:
+    def _send(self, request: Merged) -> None:
         """Send and wait."""
         error: KafkaError | None = _interrupted()
         partitions: Sequence[KafkaPartition] = ()
@@ -280,10 +280,10 @@ class CommitSender:
         finally:
             self._land(request, error, partitions)
 
-    def _commit_once(self, request: OneRequest) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
+    def _commit_once(self, request: Merged) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
         return self._committer.commit_once(self._bare, self._facts.dressed(request.positions))
 
-    def _send_off(self, request: OneRequest) -> None:
+    def _send_off(self, request: Merged) -> None:
         """Send; the answer comes to `on_commit`."""
         error: KafkaError | None = _interrupted()
         is_away = False
@@ -298,9 +298,7 @@ class CommitSender:
             else:
                 self._land(request, error, ())
 
-    def _land(
-        self, request: OneRequest, error: KafkaError | None, partitions: Sequence[KafkaPartition]
-    ) -> None:
+    def _land(self, request: Merged, error: KafkaError | None, partitions: Sequence[KafkaPartition]) -> None:
         with self._access.lock:
             if request is self._in_flight:
                 self._in_flight = None
@@ -327,7 +325,7 @@ class CommitSender:
                 logging.getLogger("ehkafka.consumer").exception("A commit failed. Please report it.")
             turn = None  # where the program has let it go, the consumer ends here
 
-    def _next(self) -> tuple[OneRequest, Consumer] | None:
+    def _next(self) -> tuple[Merged, Consumer] | None:
         """Wait until something waits and the program does not poll; None: it is time to end.
 
         The consumer comes along: it must not end before its commit, where the program lets it go meanwhile.

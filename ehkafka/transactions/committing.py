@@ -43,7 +43,7 @@ _MAGIC: Final = b"CGMDv2:"
 _GENERATION: Final = struct.Struct("=i")
 
 
-class TransactionRequest:
+class SendOffsets:
     """The positions of one transaction. `error` is valid once `done` is set; None: committed."""
 
     def __init__(
@@ -88,7 +88,7 @@ class TransactionalCommits:
         self._acknowledged = acknowledged
         self._wait_s = wait_s
         # Submitted, without a caller that waits. Poll thread.
-        self._under_way: deque[TransactionRequest] = deque()
+        self._under_way: deque[SendOffsets] = deque()
         # The most partitions of a transaction, after one that took too long, and the first partition of the
         # next one. Poll thread.
         self._partitions_max: int | None = None
@@ -128,7 +128,7 @@ class TransactionalCommits:
             return lambda _timeout_s: (error, ())
         return lambda timeout_s: self._now(request, timeout_s)
 
-    def _now(self, request: TransactionRequest, timeout_s: float | None) -> Answer:
+    def _now(self, request: SendOffsets, timeout_s: float | None) -> Answer:
         wait_s = self._wait_s if timeout_s is None else min(timeout_s, self._wait_s)
         self._loop.submit(request)
         if not request.done.wait(wait_s):
@@ -155,7 +155,7 @@ class TransactionalCommits:
                 self._end(request)
         return all(request.done.is_set() for request in self._under_way)
 
-    def _note_time(self, request: TransactionRequest) -> None:
+    def _note_time(self, request: SendOffsets) -> None:
         """Halve the next transaction after one that took too long; double it after one that was committed."""
         count = len(request.positions)
         if request.error is None:
@@ -172,14 +172,12 @@ class TransactionalCommits:
             request.done.wait(timeout_s)
 
     @staticmethod
-    def _end(request: TransactionRequest, timeout_s: float = UNWANTED_S) -> None:
+    def _end(request: SendOffsets, timeout_s: float = UNWANTED_S) -> None:
         """Abort a transaction unless it is being committed, and wait for that."""
         request.is_unwanted = True
         request.done.wait(timeout_s)
 
-    def _request(
-        self, consumer: Consumer, positions: Mapping[TopicPartition, Position]
-    ) -> TransactionRequest:
+    def _request(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> SendOffsets:
         metadata = consumer.consumer_group_metadata()
         # A broker accepts offsets from a client that is no member of the group, whichever member owns the
         # partitions. So a transaction without a membership is refused here.
@@ -187,7 +185,7 @@ class TransactionalCommits:
             raise KafkaException(
                 KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has dropped this member, for now")
             )
-        return TransactionRequest(positions, metadata, self._changed(positions))
+        return SendOffsets(positions, metadata, self._changed(positions))
 
     def _changed(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, Position]:
         """Return those that differ from the group's commits."""

@@ -21,7 +21,7 @@ from ehkafka.outputs.batch import batch_limit, smaller_batches
 from ehkafka.outputs.output import PARTS, size_of
 from ehkafka.progress.commit_transports import as_offset
 from ehkafka.records.client_codes import ClientCode
-from ehkafka.transactions.committing import FENCED, TransactionRequest
+from ehkafka.transactions.committing import FENCED, SendOffsets
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.handing import BATCHES_MAX, Handing, SomeRefusedError, batch_outputs
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, RunningTime, call_within
@@ -86,7 +86,7 @@ class TransactionLoop:
         self._busy = busy
         self._timeout_s = timeout_s
         # Appended by the poll thread, or by the one that commits at the end.
-        self._requests: deque[TransactionRequest] = deque()
+        self._requests: deque[SendOffsets] = deque()
         self._wake = threading.Event()
         # When the stop ends, even if a request is not over.
         self._ends_s: float | None = None
@@ -138,7 +138,7 @@ class TransactionLoop:
         """Return the partitions of transactions that are not over: their commits may change. Any thread."""
         return {partition for request in tuple(self._requests) for partition in request.positions}
 
-    def submit(self, request: TransactionRequest) -> None:
+    def submit(self, request: SendOffsets) -> None:
         """Add a request; `request.done` is set when its transaction is committed or aborted."""
         self._requests.append(request)
         self._wake.set()
@@ -187,7 +187,7 @@ class TransactionLoop:
         if self._handing is not None:
             self._handing.reported(error, message)
 
-    def _carry_out(self, request: TransactionRequest) -> None:
+    def _carry_out(self, request: SendOffsets) -> None:
         """Carry out transactions of a request until one is committed, or another try is of no use."""
         self._since_s = time.monotonic()
         # The positions were fixed before: all outputs of the records that they cover are put.
@@ -221,7 +221,7 @@ class TransactionLoop:
             request.is_committing = False
             self._handing = self._since_s = self._waits_for = None
 
-    def _transact(self, request: TransactionRequest) -> None:
+    def _transact(self, request: SendOffsets) -> None:
         """Carry out one transaction. Raises `_AbortError` if it was aborted."""
         self._time = RunningTime(time.monotonic)
         if self._held.is_too_late:  # it would commit these positions without their outputs
@@ -248,13 +248,13 @@ class TransactionLoop:
             self._find_refused(request, handing)
             raise
 
-    def _handing_of(self, request: TransactionRequest, client: object) -> Handing:
+    def _handing_of(self, request: SendOffsets, client: object) -> Handing:
         self._handing = Handing(
             client, self._held.sent, busy=self._busy, is_over=lambda: self._is_over(request)
         )
         return self._handing
 
-    def _send_and_commit(self, request: TransactionRequest, client: Any, handing: Handing) -> None:
+    def _send_and_commit(self, request: SendOffsets, client: Any, handing: Handing) -> None:
         offsets = [as_offset(partition, position) for partition, position in request.positions.items()]
         request.is_committing = False
         self._insist(request, client.begin_transaction)
@@ -274,7 +274,7 @@ class TransactionLoop:
             error = failed.args[0]
             raise (_LostError if error.fatal() else _AbortError)(error) from None
 
-    def _find_refused(self, request: TransactionRequest, handing: Handing) -> None:
+    def _find_refused(self, request: SendOffsets, handing: Handing) -> None:
         """Find the refused outputs of a refused batch. Without any, the next client has smaller batches.
 
         Raises `_AbortError` if the search has to end before.
@@ -294,9 +294,7 @@ class TransactionLoop:
         else:
             self._was_together = before > 0
 
-    def _try(
-        self, request: TransactionRequest, places: Sequence[int], most: int
-    ) -> dict[int, OutputRefusedError]:
+    def _try(self, request: SendOffsets, places: Sequence[int], most: int) -> dict[int, OutputRefusedError]:
         """Send some outputs, in batches of up to `most`, in a transaction that is aborted in any case.
 
         Return the errors of those in refused batches, by place; the others were accepted, or were not tried.
@@ -316,12 +314,12 @@ class TransactionLoop:
             self._abort(client, trial)
         return trial.refused or trial.named
 
-    def _is_over(self, request: TransactionRequest) -> bool:
+    def _is_over(self, request: SendOffsets) -> bool:
         """Tell whether a transaction is not needed any more, unless it is being committed."""
         self._time.note_running()
         return request.is_unwanted or self._ends_s is not None
 
-    def _insist(self, request: TransactionRequest, call: Callable[[], object]) -> None:
+    def _insist(self, request: SendOffsets, call: Callable[[], object]) -> None:
         """Call until it succeeds. After a time-out the operation continues; the next call waits for it."""
         while True:
             if self._is_over(request) and not request.is_committing:
@@ -379,7 +377,7 @@ class TransactionLoop:
                     self._producer.give_up()
                 return True
 
-    def _client(self, request: TransactionRequest, limit: dict[str, int]) -> Any:
+    def _client(self, request: SendOffsets, limit: dict[str, int]) -> Any:
         """Return the producer; a new one if there is none, or if its batches have another limit."""
         producer = self._producer
         if self._fenced_by is not None:
@@ -422,7 +420,7 @@ class TransactionLoop:
                 )
             )
 
-    def _resolve(self, request: TransactionRequest) -> bool:
+    def _resolve(self, request: SendOffsets) -> bool:
         """Find out whether a transaction was committed although its producer was lost."""
         # First another producer with the same id: opening it waits until the broker has ended the
         # transaction.

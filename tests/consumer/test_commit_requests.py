@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.consumer.commit_requests import CommitRequest, OneRequest
+from ehkafka.consumer.commit_requests import CommitRequest, Merged
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 
@@ -21,7 +21,7 @@ class Refused:
 
 def test_who_was_refused_alone_is_refused() -> None:
     """The request went through; the one whose only partition did not hears of an error, the other not."""
-    request = OneRequest()
+    request = Merged()
     good, bad = CommitRequest({ONE: Position(0, 5)}, [ONE]), CommitRequest({OTHER: Position(0, 1)}, [OTHER])
     request.add(good, is_awaited=True)
     request.add(bad, is_awaited=True)
@@ -37,7 +37,7 @@ def test_who_was_refused_alone_is_refused() -> None:
 
 def test_who_got_something_stored_is_not_refused() -> None:
     """As librdkafka has it: the error is with the partition."""
-    request = OneRequest()
+    request = Merged()
     ask = CommitRequest({ONE: Position(0, 5), OTHER: Position(0, 1)}, [OTHER, ONE])
     request.add(ask, is_awaited=True)
     request.answer(None, [KafkaPartition("t", 0, 5), Refused()])  # type: ignore[list-item]

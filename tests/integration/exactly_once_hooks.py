@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.transactions import coverage
-from ehkafka.transactions.committing import TransactionalCommits, TransactionRequest
+from ehkafka.transactions.committing import SendOffsets, TransactionalCommits
 from ehkafka.transactions.loop import TransactionLoop
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ class Gate:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._waited: TransactionRequest | None = None
+        self._waited: SendOffsets | None = None
         carry_out = TransactionLoop._carry_out
 
-        def carried_out(loop: TransactionLoop, request: TransactionRequest) -> None:
+        def carried_out(loop: TransactionLoop, request: SendOffsets) -> None:
             carry_out(loop, request)
             if request is self._waited:
                 (folder / "over").touch()
 
         TransactionLoop._carry_out = carried_out  # type: ignore[method-assign]
 
-    def wait(self, request: TransactionRequest) -> bool:
+    def wait(self, request: SendOffsets) -> bool:
         """Say that it is reached, and wait; a later request goes through, and gets False."""
         if self._waited or not any(position.next_offset for position in request.positions.values()):
             return False
@@ -58,7 +58,7 @@ def before_offsets(folder: Path) -> None:
     """Wait when all is produced, before the offsets go."""
     gate = Gate(folder)
 
-    def metadata(request: TransactionRequest) -> bytes:
+    def metadata(request: SendOffsets) -> bytes:
         gate.wait(request)
         fixed: bytes = vars(request)["metadata"]
         return fixed
@@ -70,15 +70,15 @@ def before_commit(folder: Path) -> None:
     """Wait when the broker has the offsets, too, before the commit."""
     gate = Gate(folder)
 
-    def is_committing(request: TransactionRequest) -> bool:
+    def is_committing(request: SendOffsets) -> bool:
         return vars(request).get("is_committing", False)
 
-    def write(request: TransactionRequest, value: bool) -> None:
+    def write(request: SendOffsets, value: bool) -> None:
         vars(request)["is_committing"] = value
         if value:
             gate.wait(request)
 
-    TransactionRequest.is_committing = property(is_committing, write)  # type: ignore[assignment]
+    SendOffsets.is_committing = property(is_committing, write)  # type: ignore[assignment]
 
 
 def rule_c_off(folder: Path) -> None:
@@ -91,17 +91,17 @@ def rule_c_off(folder: Path) -> None:
     latest: list[bytes] = []
     answers = TransactionalCommits.answers
 
-    def metadata(request: TransactionRequest) -> bytes:
+    def metadata(request: SendOffsets) -> bytes:
         if gate.wait(request):
             latest.clear()
         while not latest:
             time.sleep(CHECK_S)
         return latest[-1]
 
-    def request_of(_commits: Any, consumer: Any, positions: Mapping[Any, Any]) -> TransactionRequest:
+    def request_of(_commits: Any, consumer: Any, positions: Mapping[Any, Any]) -> SendOffsets:
         consumers[:] = [consumer]
         sample()
-        return TransactionRequest(positions, b"", positions)
+        return SendOffsets(positions, b"", positions)
 
     def sample() -> None:
         # On the poll thread, between two calls of the client: it lets no other thread in for long.
@@ -149,11 +149,11 @@ def _wait_for_none() -> None:
     TransactionLoop.undecided = lambda _loop: set()  # type: ignore[method-assign]
 
 
-def _on_reading(name: str, read: Callable[[TransactionRequest], object]) -> None:
-    def write(request: TransactionRequest, value: object) -> None:
+def _on_reading(name: str, read: Callable[[SendOffsets], object]) -> None:
+    def write(request: SendOffsets, value: object) -> None:
         vars(request)[name] = value
 
-    setattr(TransactionRequest, name, property(read, write))
+    setattr(SendOffsets, name, property(read, write))
 
 
 HOOKS: dict[str, Callable[[Path], None]] = {

@@ -12,7 +12,7 @@ from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN, encode
 from ehkafka.records import TopicPartition
-from ehkafka.transactions.committing import TransactionRequest
+from ehkafka.transactions.committing import SendOffsets
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
@@ -270,10 +270,10 @@ class Bench:
 
     def request(
         self, next_offset: int, ranges: Sequence[tuple[int, int]] = (), *, bytes_max: int = 4000
-    ) -> TransactionRequest:
+    ) -> SendOffsets:
         """Return what commits a position of the epoch."""
         positions = {self.epoch.partition: position(self.epoch, next_offset, ranges, bytes_max)}
-        return TransactionRequest(positions, b"metadata", positions)
+        return SendOffsets(positions, b"metadata", positions)
 
     def run(self, next_offset: int, ranges: Sequence[tuple[int, int]] = ()) -> KafkaError | None:
         """Carry out what commits such a position, and return its error."""

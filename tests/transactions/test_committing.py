@@ -23,7 +23,7 @@ from ehkafka.transactions.committing import TransactionalCommits, metadata_of_no
 from ehkafka.transactions.saving import TransactionSaver, ranges_above
 
 if TYPE_CHECKING:
-    from ehkafka.transactions.committing import TransactionRequest
+    from ehkafka.transactions.committing import SendOffsets
 
 MEMBER = b"CGMDv2:\1\0\0\0g\0member\0\1"
 PLACES = [TopicPartition("in", number) for number in range(4)]
@@ -38,13 +38,13 @@ class Bench:
     """Commits over a loop that a test answers for."""
 
     def __init__(self, metadata: bytes = MEMBER, wait_s: float = 10.0) -> None:
-        self.submitted: list[TransactionRequest] = []
+        self.submitted: list[SendOffsets] = []
         self.known: dict[TopicPartition, Position] = {}
         loop: Any = SimpleNamespace(submit=self.submitted.append)
         self.commits = TransactionalCommits(loop, self.known.get, wait_s=wait_s)
         self.consumer: Any = SimpleNamespace(consumer_group_metadata=lambda: metadata)
 
-    def begin(self, positions: dict[TopicPartition, Position]) -> TransactionRequest:
+    def begin(self, positions: dict[TopicPartition, Position]) -> SendOffsets:
         """Start one of what may go next."""
         self.commits.begin(self.consumer, self.commits.chosen(positions))
         return self.submitted[-1]

@@ -9,14 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ehkafka.checkpoints.formats.formats import (
-    BadBlob,
-    BlobOrigin,
-    Format,
-    FoundBlob,
-    found_in,
-    may_hold_position,
-)
+from ehkafka.checkpoints.formats.formats import BadBlob, BlobOrigin, Format, FoundBlob, found_in, may_hold
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 
@@ -86,7 +79,7 @@ def read_store(store: CheckpointStore, prefix: str = "") -> Iterator[FoundBlob |
                 f"{store.name} holds more than {BLOBS_MAX} blobs{f' under {prefix!r}' if prefix else ''}:"
                 " name the folder of the checkpoints, --prefix."
             )
-        if not may_hold_position(listed.name):
+        if not may_hold(listed.name):
             continue
         whole = store.read(listed.name)
         if whole is None:

@@ -104,7 +104,7 @@ class BadBlob:
     reason: str
 
 
-def may_hold_position(name: str) -> bool:
+def may_hold(name: str) -> bool:
     """Tell by its name whether a blob is worth reading: a listing does not bring bodies."""
     place = place_of(name)
     return _may_be_checkpoint(name) and (place is None or place.kind == "checkpoint")

@@ -34,7 +34,7 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-class SparkApp(Protocol):
+class _App(Protocol):
     """What a command needs of an `App`."""
 
     def _options(self) -> AppOptions: ...
@@ -45,12 +45,7 @@ class SparkApp(Protocol):
 
 
 def run_until_stopped(
-    app: SparkApp,
-    *,
-    master: str | None,
-    conf: Mapping[str, str],
-    files: tuple[Path, ...] = (),
-    **choices: Any,
+    app: _App, *, master: str | None, conf: Mapping[str, str], files: tuple[Path, ...] = (), **choices: Any
 ) -> SparkRun:
     """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 
@@ -81,7 +76,7 @@ def run_until_stopped(
         return run
 
 
-def _check(app: SparkApp, source_options: Mapping[str, str]) -> None:
+def _check(app: _App, source_options: Mapping[str, str]) -> None:
     """Report what is wrong before Spark has started, which takes seconds."""
     check_version()
     given = app._options()  # noqa: SLF001 - as `App.run_on_spark`, which does it again

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.transactions.committing import TransactionRequest
+    from ehkafka.transactions.committing import SendOffsets
     from tests.kit.simulated.member import Refusals as Refused
     from tests.kit.simulated.simulator import Simulation
     from tests.kit.simulated.transactions import Stored
@@ -96,7 +96,7 @@ class MemberTransactions:
         self.commits = TransactionalCommits(self._carrier, member.ledger.acknowledged, wait_s=self._wait_s)
         # What hears of the commit under way, and of those that a revoke waits for.
         self._on_answer: Callable[[Refused], None] | None = None
-        self._awaited: dict[TransactionRequest, Callable[[Refused], None]] = {}
+        self._awaited: dict[SendOffsets, Callable[[Refused], None]] = {}
         self._sent: Mapping[TopicPartition, Position] = {}
 
     # The poll thread.
@@ -128,14 +128,14 @@ class MemberTransactions:
         self.side.wake()
         self._world.clock.call_after(self._wait_s, lambda: self._take_back(request))
 
-    def _take_back(self, request: TransactionRequest) -> None:
+    def _take_back(self, request: SendOffsets) -> None:
         if request in self._awaited:
             request.is_unwanted = True
             self._world.transactions.seen["taken back"] += 1
             self.side.wake()
             self._world.clock.call_after(UNWANTED_S, lambda: self._give_up(request))
 
-    def _give_up(self, request: TransactionRequest) -> None:
+    def _give_up(self, request: SendOffsets) -> None:
         on_answer = self._awaited.pop(request, None)
         if on_answer is not None:
             self._world.transactions.seen["not waited for"] += 1
@@ -209,7 +209,7 @@ class MemberTransactions:
             else:
                 self._member.answers.append(self._take_answers)
 
-    def _check_outcome(self, request: TransactionRequest) -> None:
+    def _check_outcome(self, request: SendOffsets) -> None:
         """What counts as committed is, or says nothing new; a member that is out may find another's."""
         asked = {p: (one.next_offset, one.metadata) for p, one in request.positions.items()}
         group, decided = self._world.group, self._world.transactions.decided[self._id]

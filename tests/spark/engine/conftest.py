@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 import ehkafka
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.follow import Follower
-from ehkafka.spark.engine.group.ownership import RunTag
+from ehkafka.spark.engine.group.ownership import Tag
 from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.spark.engine.tasks.shipment import Shipment
@@ -292,7 +292,7 @@ def app_at(broker: EmbeddedBroker) -> Callable[..., ehkafka.App]:
 
 def without_facts(metadata: str) -> str:
     """Return the tag in a commit's metadata as it is where no fact is known; else the metadata."""
-    tag = RunTag.read(metadata)
+    tag = Tag.read(metadata)
     return metadata if tag is None else tag.text
 
 

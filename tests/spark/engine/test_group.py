@@ -13,7 +13,7 @@ from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine.group import ownership as ownership_module
 from ehkafka.spark.engine.group import run_commits
 from ehkafka.spark.engine.group.group import give_back, reserve
-from ehkafka.spark.engine.group.ownership import RunTag
+from ehkafka.spark.engine.group.ownership import Tag
 from ehkafka.spark.source.offsets import StreamOffset
 
 if TYPE_CHECKING:
@@ -81,17 +81,14 @@ def test_no_client_is_closed_while_its_last_commit_has_no_answer(
 def test_after_a_run_that_died_the_next_one_goes_on(runs: Runs, group_commits: Any, produced: Any) -> None:
     """A run that was killed keeps no other one from the group, and its late commit is not believed."""
     produced(400)
-    dead = RunTag("dead-1-aa")
+    dead = Tag("dead-1-aa")
     group_commits({0: (3, dead.text)})
     run = runs.begin()
     assert run.committed[PARTITIONS[0]].offset == 3
     run.commits.note(StreamOffset({PARTITIONS[0]: 7}), {})
     group_commits({0: (5, dead.text)})
     assert run.commits.finish(10) == []
-    assert group_commits() == {
-        0: (7, RunTag(run.run).text),
-        **dict.fromkeys((1, 2, 3), (0, RunTag(run.run).text)),
-    }
+    assert group_commits() == {0: (7, Tag(run.run).text), **dict.fromkeys((1, 2, 3), (0, Tag(run.run).text))}
 
 
 def test_a_second_run_takes_the_group_and_ends_the_first(
@@ -110,7 +107,7 @@ def test_a_second_run_takes_the_group_and_ends_the_first(
 
     assert f"another run on Spark ({second.run})" in str(lab.wait_until(lost))
     assert first.commits.finish(5) == []
-    assert group_commits() == dict.fromkeys(range(4), (0, RunTag(second.run).text))
+    assert group_commits() == dict.fromkeys(range(4), (0, Tag(second.run).text))
     assert second.commits.lost() is None
 
 

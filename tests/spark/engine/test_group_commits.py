@@ -13,7 +13,7 @@ from ehkafka.events import CommitFailed, ConnectionProblem, GroupReset, OffsetGa
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.metadata import MOVED, LogFacts, encode
 from ehkafka.run import resetting
-from ehkafka.spark.engine.group.ownership import RunTag
+from ehkafka.spark.engine.group.ownership import Tag
 from ehkafka.spark.source.offsets import StreamOffset
 from tests.kit.waiting import wait_until
 
@@ -25,7 +25,7 @@ from tests.spark.engine.group_runs import PARTITIONS, Runs
 
 @pytest.mark.parametrize(
     ("metadata", "who"),
-    [("", "a consumer"), (MOVED, "a consumer"), (RunTag("c").text, r"another run on Spark \(c\)")],
+    [("", "a consumer"), (MOVED, "a consumer"), (Tag("c").text, r"another run on Spark \(c\)")],
 )
 def test_what_is_committed_while_a_run_begins_is_not_overwritten(
     runs: Runs, group_commits: Any, produced: Any, metadata: str, who: str
@@ -61,7 +61,7 @@ def test_what_is_committed_while_the_first_commit_is_tried_again_is_not_overwrit
 
     run = runs.open()
     starts = run.begin()
-    between = {0: (0, RunTag(run.run).text), 1: (0, "")}  # our own, whose answer was lost; and no change
+    between = {0: (0, Tag(run.run).text), 1: (0, "")}  # our own, whose answer was lost; and no change
     monkeypatch.setattr(Committer, "commit_once", refused_once)
     assert run.take(starts).keeps_tags
     assert run.commits.finish(10) == []
@@ -174,7 +174,7 @@ def test_a_broker_that_does_not_answer_for_a_while_ends_nothing(
         return len(reported) == 2 and run.commits.problem is None
 
     lab.wait_until(is_committed)
-    assert group_commits()[3] == (5, RunTag(run.run).text)
+    assert group_commits()[3] == (5, Tag(run.run).text)
 
 
 @pytest.mark.parametrize("why", ["refused", "too long"])
@@ -220,7 +220,7 @@ def test_what_was_finished_above_a_commit_is_not_passed_over_later(
     group_commits({0: (2, ranges or "")})
     run = runs.begin()
     assert run.commits.finish(10) == []
-    assert group_commits()[0] == (2, RunTag(run.run).text)
+    assert group_commits()[0] == (2, Tag(run.run).text)
 
 
 def test_a_run_goes_on_after_the_reset_of_its_name(

@@ -12,12 +12,12 @@ from ehkafka.progress.metadata import MOVED
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.failures import as_reported, as_text, failure_of
 from ehkafka.spark.engine.group.hand_over import CheckpointState, Whose, check_hand_over
-from ehkafka.spark.engine.group.ownership import Commit, RunTag
+from ehkafka.spark.engine.group.ownership import Commit, Tag
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 STANDING = CheckpointState({P0: 200, P1: 90}, ({P0: 0, P1: 0}, {P0: 100, P1: 50}, {P0: 200, P1: 90}))
 WHOSE = Whose("/c", "g", "ab12")
-OURS = RunTag("run-1", "ab12").text
+OURS = Tag("run-1", "ab12").text
 
 
 def committed(at0: int, at1: int, metadata: str = OURS) -> dict[TopicPartition, Commit]:
@@ -27,7 +27,7 @@ def committed(at0: int, at1: int, metadata: str = OURS) -> dict[TopicPartition, 
 
 def test_equal_positions_go_on() -> None:
     """After a graceful stop both say the same, whichever client has committed, and nothing is to be fixed."""
-    for metadata in (OURS, "", MOVED, RunTag("run-2", "other").text):
+    for metadata in (OURS, "", MOVED, Tag("run-2", "other").text):
         assert check_hand_over(WHOSE, STANDING, committed(200, 90, metadata)) == {}
 
 
@@ -55,7 +55,7 @@ def test_a_group_ahead_is_refused_and_both_are_named() -> None:
 
 def test_a_run_over_another_checkpoint_is_named() -> None:
     """Spark itself may have moved the group on, from another folder or from none."""
-    other = RunTag("host-2-bb", "cd34").text
+    other = Tag("host-2-bb", "cd34").text
     with pytest.raises(ConfigurationError, match=r"run on Spark \(host-2-bb\) has handled records"):
         check_hand_over(WHOSE, STANDING, committed(230, 95, other))
     with pytest.raises(ConfigurationError, match=r"run on Spark \(host-2-bb\) has moved"):

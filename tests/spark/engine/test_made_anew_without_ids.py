@@ -22,7 +22,7 @@ from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.group.begins import disproved
 from ehkafka.spark.engine.group.hand_over import CheckpointState
-from ehkafka.spark.engine.group.ownership import RunTag
+from ehkafka.spark.engine.group.ownership import Tag
 from ehkafka.spark.engine.group.run_commits import is_another_log, position_after
 from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
@@ -126,7 +126,7 @@ def test_a_reading_that_fails_ends_the_start() -> None:
 def test_a_group_commit_of_another_log_does_not_decide(runs: Runs, group_commits: Any, produced: Any) -> None:
     """The start ends and says why, or takes the group to the log's beginning, as `on_out_of_range` says."""
     produced(400)
-    text = RunTag("run-1", "").text_with(50, LogFacts(witness=(48, 1_500_000_000_000)), 4096)
+    text = Tag("run-1", "").text_at(50, LogFacts(witness=(48, 1_500_000_000_000)), 4096)
     group_commits({0: (50, text), 1: (50, "")})
     with pytest.raises(
         OffsetGapError, match=r"t\[0\].*record at 48 was of 2017-.*on_out_of_range='earliest'"

@@ -12,10 +12,10 @@ from ehkafka.errors import GroupInUseError
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.metadata import MOVED, CommitMetadata, LogFacts, decode
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, RunTag
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Tag
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-OURS, BEFORE, THEIRS = RunTag("host.example-1-aa", "c1"), RunTag("before-1-cc"), RunTag("other-2-bb")
+OURS, BEFORE, THEIRS = Tag("host.example-1-aa", "c1"), Tag("before-1-cc"), Tag("other-2-bb")
 STORED = {P0: Position(1, 10, metadata=OURS.text), P1: Position(1, 20, metadata=OURS.text)}
 FACTS = LogFacts(8, bytes(range(16)), (7, 1_790_000_000_000), "june")
 
@@ -58,14 +58,14 @@ def group() -> Group:
 def test_a_tag_is_read_back() -> None:
     """A run's name may have dots and dashes; what is no tag is none, and no text of ranges is one."""
     for tag in (OURS, THEIRS):
-        assert RunTag.read(tag.text) == tag
+        assert Tag.read(tag.text) == tag
         assert decode(tag.text, 10) == CommitMetadata(drops_ranges=True)
-        text = tag.text_with(10, FACTS, 1_000)
-        assert RunTag.read(text) == tag
+        text = tag.text_at(10, FACTS, 1_000)
+        assert Tag.read(text) == tag
         assert decode(text, 10) == CommitMetadata(FACTS, drops_ranges=True)
-        assert tag.text_with(10, FACTS, len(tag.text)) == tag.text
+        assert tag.text_at(10, FACTS, len(tag.text)) == tag.text
     for text in ("", MOVED, "ehk2.spark.", "ehk2.spark.-.c1", "ehk2.spark.-..run", "x", None):
-        assert RunTag.read(text) is None
+        assert Tag.read(text) is None
 
 
 def test_our_commits_are_ours(group: Group) -> None:

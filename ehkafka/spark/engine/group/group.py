@@ -35,7 +35,7 @@ from ehkafka.run.options import AppOptions
 from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
 from ehkafka.spark.engine.group.begins import disproved, in_new_logs, inside_the_logs, logs_of, offsets_of
-from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, RunTag
+from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Tag
 from ehkafka.spark.engine.group.run_commits import RunCommits, in_use, with_step
 from ehkafka.wording import counted
 from ehkafka.wording.line import names
@@ -192,8 +192,8 @@ class Group:
         `on_out_of_range`, `EndpointError`.
         """
         starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
-        tag = RunTag(self.run, checkpoint)
-        found = [RunTag.read(commit.metadata) for commit in self.committed.values()]
+        tag = Tag(self.run, checkpoint)
+        found = [Tag.read(commit.metadata) for commit in self.committed.values()]
         before = {one.run for one in found if one is not None}
         ownership = GroupWatch(tag, before, self._whose, self._bus.emit)
         bytes_max = metadata_bytes_max(is_event_hubs=self._app.endpoint.is_event_hubs)

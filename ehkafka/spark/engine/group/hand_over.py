@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.group.ownership import RunTag
+from ehkafka.spark.engine.group.ownership import Tag
 from ehkafka.wording import ended
 from ehkafka.wording.line import names
 
@@ -74,7 +74,7 @@ def _is_ours(partition: TopicPartition, commit: Commit, standing: CheckpointStat
     finished = standing.finished.get(partition)
     if finished is not None and commit.offset >= finished:
         return commit.offset == finished
-    tag = RunTag.read(commit.metadata)
+    tag = Tag.read(commit.metadata)
     if tag is not None:
         return tag.checkpoint == whose.checkpoint
     if finished is None:  # a new partition: the query begins with its log
@@ -98,7 +98,7 @@ def _described(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPart
 
 
 def _why(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPartition, Commit]) -> str:
-    tags = (RunTag.read(commit.metadata) for commit in moved.values())
+    tags = (Tag.read(commit.metadata) for commit in moved.values())
     others = sorted({tag.run for tag in tags if tag is not None and tag.checkpoint != whose.checkpoint})
     who = f"another run on Spark ({others[0]})" if others else "a consumer"
     if all(commit.offset > standing.finished.get(partition, 0) for partition, commit in moved.items()):

@@ -42,7 +42,7 @@ CHECK_AGAIN_S = 0.25
 _NONE = "-"
 
 
-class RunTag(NamedTuple):
+class Tag(NamedTuple):
     """A run's name; the name of its checkpoint, empty without one.
 
     Consumers read a tag as "nothing is finished above this commit". The facts of the log and the group stand
@@ -57,7 +57,7 @@ class RunTag(NamedTuple):
         """What is committed where no fact is known."""
         return f"{ON_SPARK}{NO_WORD}.{self._words}"
 
-    def text_with(self, next_offset: int, facts: LogFacts, bytes_max: int) -> str:
+    def text_at(self, next_offset: int, facts: LogFacts, bytes_max: int) -> str:
         """Return what is committed with `next_offset`: the tag, and as many facts as fit with it."""
         room_bytes = bytes_max - len(ON_SPARK) - 1 - len(self._words)
         return f"{ON_SPARK}{facts_word(next_offset, facts, room_bytes)}.{self._words}"
@@ -88,9 +88,7 @@ class Commit(NamedTuple):
 class GroupWatch:
     """What a run knows of its group's commits. One thread at a time."""
 
-    def __init__(
-        self, tag: RunTag, found: Collection[str], group: str, emit: Callable[[Event], None]
-    ) -> None:
+    def __init__(self, tag: Tag, found: Collection[str], group: str, emit: Callable[[Event], None]) -> None:
         """`found` are the names of runs whose tags stood there before; `group` names it for people."""
         self.tag = tag
         self._before = found
@@ -138,7 +136,7 @@ class GroupWatch:
         if found is None:
             return None
         self.keeps_tags = all(
-            RunTag.read(commit.metadata) is not None
+            Tag.read(commit.metadata) is not None
             for partition, commit in found.items()
             if commit.offset == stored[partition].next_offset
         )
@@ -174,13 +172,13 @@ class GroupWatch:
     def _stood_there(self, commit: Commit, before: Commit | None, start: int) -> bool:
         if commit == before or (before is None and commit.offset < 0):
             return True
-        tag = RunTag.read(commit.metadata)
+        tag = Tag.read(commit.metadata)
         # Of our own a first commit may have been stored whose answer was lost.
         return commit.offset == start if tag is None else tag.run == self.tag.run
 
     def _is_late(self, commit: Commit, stored: Position) -> bool:
         """Tell whether a commit has expired, is an older one of ours, or a late one of a run before ours."""
-        tag = RunTag.read(commit.metadata)
+        tag = Tag.read(commit.metadata)
         if commit.offset < 0 or tag is None:
             return commit.offset < 0
         if tag.run == self.tag.run:
@@ -188,7 +186,7 @@ class GroupWatch:
         return tag.run in self._before
 
     def _is_ours(self, commit: Commit, stored: Position, wanted: Position) -> bool:
-        tag = RunTag.read(commit.metadata)
+        tag = Tag.read(commit.metadata)
         if tag is not None:
             return tag.run == self.tag.run
         if self.keeps_tags:
@@ -216,7 +214,7 @@ class GroupWatch:
     def _moved(
         self, moved: Mapping[TopicPartition, Commit], before: Mapping[TopicPartition, int], when: str
     ) -> GroupInUseError:
-        tags = [RunTag.read(commit.metadata) for commit in moved.values()]
+        tags = [Tag.read(commit.metadata) for commit in moved.values()]
         runs = sorted({tag.run for tag in tags if tag is not None})
         who = f"another run on Spark ({runs[0]})" if runs else "a consumer, ehkafka offsets reset or a tool"
         shown = names(

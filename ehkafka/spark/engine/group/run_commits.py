@@ -147,8 +147,7 @@ class RunCommits:
         tag = self._ownership.tag
         if len(tag.text) > self._bytes_max:
             return position
-        text = tag.text_with(position.next_offset, position.facts, self._bytes_max)
-        return position._replace(metadata=text)
+        return position._replace(metadata=tag.text_at(position.next_offset, position.facts, self._bytes_max))
 
     def _commit_first(self, found: Mapping[TopicPartition, Commit], timeout_s: float) -> None:
         ends_s = time.monotonic() + timeout_s
