@@ -1,14 +1,13 @@
-"""Sees to it that each partition's log is still the one that its position belongs to. Poll thread only.
+"""Checks that each partition's log is still the one that its position belongs to. Poll thread only.
 
 A topic that is deleted and recreated under its name has other records at the same offsets, and librdkafka
-reads on in the middle of them. It does not tell that, so the broker is asked: when partitions are assigned,
-when something has happened that may hide a new log, and each time the client refreshes its metadata.
-`LogAsker` asks; here nothing waits but the assign callback, and that only where a commit carries a topic's
-id.
+reads on in the middle of them. The client does not report that, so `LogAsker` asks the broker: when
+partitions are assigned, after an event that may hide a new log, and each time the client refreshes its
+metadata. Only the assign callback waits for the answer, and only if a commit carries a topic's id.
 
-The facts that a partition's commits carry are what is proved: with an id, that; without one, a witness that
-stood in the log at the last look. A later one is believed when that look has shown the log to be the same,
-because a record of another log may have been finished meanwhile.
+The facts in a partition's commits are proved ones: the topic's id, or without ids a witness that was in the
+log at the last look. A later witness is believed once that look has shown the log to be the same, because a
+record of another log may have been finished meanwhile.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Partitions that lag while nothing of them arrives: since when, and what a client of its own finds there.
+"""Partitions that lag while no record of them arrives: since when, and what another client finds there.
 
-Of batches that the client cannot parse it reports nothing, and of a log whose last records compaction has
-taken away no client tells. So where a partition stands still, another client reads on from there, on the
-asker's thread; its statistics tell the one from the other, and both from an open transaction. On the poll
-thread, twice a second.
+The client reports nothing of batches that it cannot parse, nor of a log whose last records compaction has
+taken away. So if a partition does not move, another client reads on from its position, on the asker's thread.
+Its statistics tell the two apart, and both from an open transaction. On the poll thread, twice a second.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Partitions of which nothing can be read from an offset on: found, noted, held there, retried.
+"""Partitions that cannot be read from an offset on: found, noted, held there, retried.
 
 A batch whose compression, checksum or format the client cannot read comes as an error of its partition.
-librdkafka's position is no help then: it stays before some of these batches, passes others, and behind a
-wrong checksum it jumps anywhere. So such a partition is paused where the batch begins and fetched again from
-there now and then: another leader may have a good copy. Errors with which a broker answers the fetches of a
-partition are noted only; librdkafka repeats these fetches itself. Batches of which the client reports nothing
-come from `standstill`. On the poll thread, between two batches.
+librdkafka's position is no help then: it stays before some of these batches, passes others, and after a wrong
+checksum jumps anywhere. So such a partition is paused at the batch and fetched again from there now and then:
+another leader may have a good copy. Errors in a broker's answers to fetches are noted only, because
+librdkafka repeats these itself. `standstill` finds batches that the client does not report. On the poll
+thread, between two batches.
 """
 
 from __future__ import annotations

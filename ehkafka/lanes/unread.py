@@ -1,11 +1,10 @@
-"""Records whose keys are not read: all of a handler's wait in one inbox, where they are in order anyway.
+"""Records whose keys are not read: all of a handler's wait in one inbox, in the order received.
 
-Pure; the caller has the lock. For quick handlers, which one consumer runs faster than several, and for
-handlers with one consumer. They are kept in runs, as they were received: a run costs a list, whatever number
-of records it has, and an entry is made of one only where it is asked for. All keys are read when a call fails
-or takes long, a key is to be found, or something begins, drains or ends; and nothing goes unread while a key
-waits. Reading them runs no code of the user's: handlers with an order function of their own, or who are given
-the engine's messages, never get here.
+Pure; the caller has the lock. It serves quick handlers, which one consumer runs faster than several, and
+handlers with one consumer. Records are kept in runs: a run costs one list for any number of records, and an
+entry is made only on demand. All keys are read when a call fails or takes long, a command looks for a key, or
+an assignment begins, drains or ends; and none goes unread while a key waits. Reading keys runs no user code:
+handlers with an `order_by` of their own, or with the engine's messages, never use this module.
 """
 
 from __future__ import annotations

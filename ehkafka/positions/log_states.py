@@ -1,8 +1,8 @@
 """The first and last offset of each log as far as they are known, each with its time. Pure.
 
-Two sources write it on the poll thread: fetch answers, as the client keeps them, and the broker's answers to
-`LogAsker`. Any thread reads. A number without its time looks like the present for ever: an app that is too
-slow fetches nothing, and neither does a partition that is paused or whose leader is silent.
+Fetch answers, as the client keeps them, and the broker's answers to `LogAsker` write it on the poll thread;
+any thread reads. A number without its time would look current for ever: a slow app fetches nothing, and
+neither does a paused partition or one with a silent leader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which pace an app's commits keep: what the settings ask for, bounded by what the service takes.
+"""The pace of an app's commits: the settings, bounded by the limits of the service.
 
-Values in, values out; called once per start by the runtime, which tells the user of a bound.
+Values in, values out; the runtime calls it once per start and tells the user of a bound.
 """
 
 from __future__ import annotations

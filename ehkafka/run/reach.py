@@ -1,7 +1,7 @@
 """Reach: opens a run's consumer and waits for the broker's first answer.
 
-In the thread that starts the app, so that a wrong address is an exception there. What it waits for, a token
-or the broker, a signal may cut short; then no client is left open.
+In the thread that starts the app, so that a wrong address raises there. A signal may cut the wait for a token
+or the broker short; then no client is left open.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """The lock around one handler's inboxes, which the poll thread and the consumers share.
 
-The poll thread waits for the lock to route what it received, to balance, to cut and to commit. A consumer
-posts what it has for the dispatcher (a failure, an answer), and does that itself if the lock is free. Else
-the lock's holder does it, which looks again after it has released the lock. A record that finishes is not
-posted: that is read from its inbox. A consumer waits for the lock where it leaves, and where a record has
-failed whose key was unread.
+The poll thread takes the lock to route received records, to balance, to cut and to commit. A consumer posts
+a failure or an answer, and carries it out itself if the lock is free. Else the lock's holder does so, who
+looks again after the release. A finished record is not posted: its inbox shows it. A consumer waits for the
+lock when it leaves, and when a record has failed whose key was unread.
 
-No code of the user's runs under the lock. It is taken after `App._lock`, and before `Runtime._lock` and the
-event bus's; never two hubs' at once.
+No user code runs under the lock. It is taken after `App._lock`, and before `Runtime._lock` and the event
+bus's; never two hubs' at once.
 """
 
 from __future__ import annotations

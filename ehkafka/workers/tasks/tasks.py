@@ -1,17 +1,17 @@
 """The tasks of one handler on an event loop, which serve its inboxes: see the protocol of `inbox`.
 
-Inboxes that have something are queued. A task takes the first one, serves it until it has nothing, and takes
-the next; where none is queued it rests. There are as many tasks as calls ran at once. A record costs no task,
-lock or report: a task shows it, removes it and waits for its call. All but `wake` and what is marked runs on
-the loop's thread.
+Inboxes with records are queued. A task takes the first one, serves it until it is empty, and takes the next;
+without a queued inbox the task rests. There are as many tasks as calls ran at once. A record costs no task,
+lock or report: a task shows it, removes it and waits for its call. All methods except `wake` and the marked
+ones run on the loop's thread.
 
-*Rounds* share the loop's time. A round is what the loop does between two calls of `_begin_round`, which is
-once an iteration while any record begins. Calls that never suspend may take a millisecond of it, all tasks
-together: then inboxes that have more are queued again, and no other one is taken before the next round, so
-that quick coroutines starve neither the loop nor each other. Calls that suspend give way by that.
+*Rounds* share the loop's time. A round is the loop's work between two calls of `_begin_round`, one an
+iteration while any record begins. Calls that never suspend may take a millisecond of it, all tasks together:
+then inboxes with more records are queued again, and no other inbox is taken before the next round, so that
+quick coroutines starve neither the loop nor each other. Calls that suspend give way by that.
 
-What a call leaves behind is not the next record's: where it has set context variables, or was cancelled, its
-task ends, and another one continues with the inbox.
+A task whose call has set context variables or was cancelled ends, and another one continues with the inbox:
+the next record inherits neither.
 """
 
 from __future__ import annotations
