@@ -141,7 +141,7 @@ def _members(state: State, rates: Rates) -> Iterator[Row]:
             one["last_end"] or None,
             is_urgent=not (one["is_live"] and one["is_ready"]),
         )
-    for one in state.get("members_elsewhere", ()):
+    for one in state.get("other_members", ()):
         yield _row(
             one["url"], one["name"] or one["url"], "elsewhere", *[None] * 6, one["url"], url=one["url"]
         )

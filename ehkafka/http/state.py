@@ -103,7 +103,7 @@ class State:
                 "host": socket.gethostname(),
             },
             "letters": {"topics": list(self._served.letter_topics)},
-            "members_elsewhere": self._pages.found,
+            "other_members": self._pages.found,
         }
         self._rates.note(state["snapshot"])
         return state | {"tiles": tiles(state, self._rates), "panels": panels(state, self._rates)}

@@ -293,7 +293,7 @@ def test_pages_of_other_members_are_linked_by_what_they_advertise(lab: Any) -> N
         pages = app._life.web.site._state._pages
         pages._next_s = float("-inf")
         pages.refresh()
-        return {one["url"] for one in Site(app).ask("/state")[1]["members_elsewhere"]}
+        return {one["url"] for one in Site(app).ask("/state")[1]["other_members"]}
 
     first, second = "http://10.0.0.1:8080", "https://b.example/app"
     wait_until(lambda: [linked(app) for app in apps] == [{second}, {first}, {first, second}])

@@ -1,7 +1,4 @@
-"""The targets of all dead letters of one run.
-
-Made before any thread of the run exists.
-"""
+"""The targets of all dead letters of one run. Made before any thread of the run exists."""
 
 from __future__ import annotations
 

@@ -43,10 +43,7 @@ if TYPE_CHECKING:
 
 
 class BatchWorkers(ThreadPool):
-    """`size` daemon threads that execute one batch handler.
-
-    `loop` is where a handler's coroutines run.
-    """
+    """`size` daemon threads that execute one batch handler. `loop` is where a handler's coroutines run."""
 
     def __init__(
         self,
