@@ -195,7 +195,9 @@ def test_the_mirror_disproves_a_commit_without_metadata(
         blob = store.read(name)
         return blob and read_checkpoint(blob.body)
 
-    wait_until(lambda: (found := mirrored()) and found.next_offset == OLD and found.facts.topic_id, "its mirror")
+    wait_until(
+        lambda: (found := mirrored()) and found.next_offset == OLD and found.facts.topic_id, "its mirror"
+    )
     first.stop()
     make_anew(narrow, NEW)
     put_commit(narrow, OLD, None)
