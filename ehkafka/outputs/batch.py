@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.outputs.output import PARTS, SOURCE, Source, outputs_of, size_of
+from ehkafka.outputs.output import PARTS, outputs_of, size_of
 from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ehkafka.outputs.output import Output
     from ehkafka.outputs.round_robin import Line
@@ -44,7 +44,7 @@ class OutputBatch:
     __slots__ = ("_on_report", "flat", "is_first", "left", "line")
 
     def __init__(
-        self, flat: list[Any], on_report: OnReport, *, line: Line | None = None, is_first: bool = False
+        self, flat: Sequence[Any], on_report: OnReport, *, line: Line | None = None, is_first: bool = False
     ) -> None:
         self.flat = flat
         self._on_report = on_report
@@ -65,12 +65,7 @@ class OutputBatch:
     def __len__(self) -> int:
         return len(self.flat) // PARTS
 
-    @property
-    def sources(self) -> list[Source]:
-        """The sources that wait for an acknowledgement, one for each output."""
-        return [one for one in self.flat[SOURCE::PARTS] if isinstance(one, Source)]
-
-    def send(self, client: Any, partition: int, *, each: bool = False) -> list[Any]:
+    def send(self, client: Any, partition: int, *, each: bool = False) -> Sequence[Any]:
         """Hand the outputs to the client; return those for which it has no room, which leave the batch.
 
         `each`: every output has a report, since each goes in a request of its own. Raises the client's
@@ -81,7 +76,7 @@ class OutputBatch:
             return self._send_at_once(client.produce_batch, partition)
         return self._send_each(client.produce, partition)
 
-    def _send_at_once(self, produce_batch: Any, partition: int) -> list[Any]:
+    def _send_at_once(self, produce_batch: Any, partition: int) -> Sequence[Any]:
         flat = self.flat
         pairs = zip(flat[4::PARTS], flat[3::PARTS], strict=True)
         messages: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in pairs]
@@ -100,7 +95,7 @@ class OutputBatch:
             raise KafkaException(error)
         return flat
 
-    def _send_each(self, produce: Any, partition: int) -> list[Any]:
+    def _send_each(self, produce: Any, partition: int) -> Sequence[Any]:
         flat = self.flat
         try:
             for _, _, topic, value, key, headers, _ in outputs_of(flat):

@@ -56,18 +56,14 @@ class KnownKeys:
         return found
 
     def may_go(self, output: Output) -> bool:
-        """Tell whether an output may be sent. If its key is unknown, it becomes the key's first output."""
+        """Tell whether an output of an unknown key may be sent: then it is its key's first output."""
         place = output.place
-        if place is None or self.partition(output) is not None:
+        if place is None:
             return True
         if (output.topic, place) in self._first:
             return False
         self._first.add((output.topic, place))
         return True
-
-    def is_first(self, output: Output) -> bool:
-        """Tell whether the first output of its key is in flight."""
-        return (output.topic, output.place) in self._first
 
     def partition(self, output: Output) -> int | None:
         """Return the partition of its key's outputs; None if that is not known."""

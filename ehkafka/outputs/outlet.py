@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.call import Call
 from ehkafka.outputs.encoding import ANY_PARTITION, FRAME_BYTES, PLAIN, OutputMaker
-from ehkafka.outputs.output import OutputRefusedError, Source
+from ehkafka.outputs.output import EntrySource, OutputRefusedError, Source
 from ehkafka.outputs.send import Send
 from ehkafka.outputs.unacknowledged import SMALL_BYTES_MAX
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
@@ -238,7 +238,7 @@ def _has_its_outcome(message: Any) -> RuntimeError:
     )
 
 
-class _BeforeNext(Source):
+class _BeforeNext(EntrySource):
     """A record whose key waits until its outputs are acknowledged."""
 
     takes_refusals = True

@@ -55,12 +55,13 @@ class OutputRefusedError(Exception):
         return self.code is None or self.code in _INVALID
 
 
-class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not empty
-    """An entry of a lane, with the same places, and with methods that follow its outputs.
+class Source:
+    """Has methods that follow its outputs.
 
-    Its methods are called without a lock, on the sender's thread or on the thread that ends an epoch.
+    They are called without a lock, on the sender's thread or on the thread that ends an epoch.
     """
 
+    __slots__ = ()
     # True: its outputs to one partition keep their order, whatever their keys are.
     orders_partition = False
     # True: a refused output ends all later ones of the source, and `refused` is called in place of a judge.
@@ -69,12 +70,11 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
     @property
     def entries(self) -> Sequence[Entry]:
         """The records that its outputs belong to."""
-        return (self,)  # it has the places of an entry
+        return ()
 
     def has_ended(self) -> bool:
-        """Tell whether the epochs of all its records have ended."""
-        ended: bool = self[EPOCH].ended
-        return ended
+        """Tell whether its outputs must not be sent any more."""
+        raise NotImplementedError
 
     def acknowledged(self, written: object = None) -> None:
         """Take note: one of its outputs is acknowledged, by the report `written` if each has one."""
@@ -86,7 +86,21 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
         """Take note: its epoch has ended, and its outputs are not sent any more."""
 
 
-class BatchSource(Source):
+class EntrySource(Source, tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not empty
+    """An entry of a lane, with the same places, that follows its outputs."""
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The records that its outputs belong to."""
+        return (self,)  # it has the places of an entry
+
+    def has_ended(self) -> bool:
+        """Tell whether the epochs of all its records have ended."""
+        ended: bool = self[EPOCH].ended
+        return ended
+
+
+class BatchSource(EntrySource):
     """The records of a batch, for an output that belongs to all of them."""
 
     def __new__(cls, entries: Sequence[Entry]) -> Self:

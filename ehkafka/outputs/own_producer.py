@@ -1,8 +1,8 @@
 """What `app.producer` sends in one run: the sender of outputs with its own client, on `ehkafka-producer`.
 
 A message, unlike an output, belongs to no record: only its future waits for it. So a refused message fails
-its future, and a message times out: its deadline is in the place of an epoch, so the sender drops it then as
-it drops outputs of ended epochs. The first message starts the thread, which opens the client.
+its future, and a message times out: the sender then drops it as it drops outputs of ended epochs. The first
+message starts the thread, which opens the client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import NotDeliveredError, describe
 from ehkafka.events import MessageNotDelivered
-from ehkafka.lanes.inbox import SIZE
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.encoding import checked_partition, checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.one_producer import ALONE, producer_of
@@ -47,47 +46,38 @@ class Delivered:
     offset: int
 
 
-class Deadline:
-    """In the place of the record and of the epoch of a message: it ends when the message times out."""
+class Answered(Future[Delivered]):
+    """The future of a message, which cannot be called back."""
 
-    __slots__ = ("ends_s",)
-    partition = "app.producer"
-
-    def __init__(self, ends_s: float) -> None:
-        self.ends_s = ends_s
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether the message has timed out."""
-        return time.monotonic() >= self.ends_s
-
-    def offset(self) -> int:
-        """Return 0: a message has no offset before it is written."""
-        return 0
+    def cancel(self) -> bool:
+        """Do nothing."""
+        return False
 
 
 class ProducerMessage(Source):
     """One message and its future. The sender calls it, on its thread."""
 
+    __slots__ = ("_ends_s", "future", "is_answered", "owner", "parts", "size", "topic")
     takes_refusals = True
-    owner: OwnProducer
-    # What is sent: an output but for its first two places, of which one would be the message itself.
-    parts: tuple[Any, ...]
-    future: Future[Delivered]
-    serial: int
-    # The functions that its future calls have returned.
-    is_answered = False
 
-    @property
-    def topic(self) -> str:
-        """The name of its topic."""
-        topic: str = self.parts[0]
-        return topic
+    def __init__(self, owner: OwnProducer, parts: tuple[Any, ...], size: int, ends_s: float) -> None:
+        """`parts`: an output but for its first two places, of which one would be the message itself."""
+        self.owner = owner
+        self.parts = parts
+        self.topic: str = parts[0]
+        self.size = size
+        self._ends_s = ends_s
+        self.future = Answered()
+        # The functions that its future calls have returned.
+        self.is_answered = False
+
+    def has_ended(self) -> bool:
+        """Tell whether it has timed out."""
+        return time.monotonic() >= self._ends_s
 
     def acknowledged(self, written: Any = None) -> None:
         """Answer the future."""
-        where = Delivered(self.topic, written.partition(), written.offset())
-        self.owner.answer(self, where)
+        self.owner.answer(self, Delivered(self.topic, written.partition(), written.offset()))
 
     def refused(self, error: OutputRefusedError) -> None:
         """Fail the future."""
@@ -119,10 +109,9 @@ class OwnProducer:
         self._bytes_max = output_bytes_max(endpoint, settings)
         self._lock = threading.Lock()
         self._answered = threading.Condition(self._lock)
-        # Under the lock: the messages without an answer, in the order in which they were sent, and the
-        # number of the last one. All have the same time-out, so the first one times out first.
+        # The messages without an answer, in the order in which they were sent; removed under the lock. All
+        # have the same time-out, so the first one times out first.
         self._unanswered: deque[ProducerMessage] = deque()
-        self._last = 0
         self.is_open = self._has_sent = False
         # The topics of all messages so far.
         self.topics: set[str] = set()
@@ -180,13 +169,8 @@ class OwnProducer:
         data, content_type = encoded(value)
         its_key, pairs = encoded_key(key), encoded_headers(headers, content_type)
         size = checked_size("a message", topic, data, its_key, pairs, self._bytes_max)
-        deadline = Deadline(time.monotonic() + self._timeout_s)
-        message = ProducerMessage((deadline, its_key, size, deadline))
-        message.owner, message.future = self, Future()
-        # So `cancel` does nothing: a message cannot be called back.
-        message.future.set_running_or_notify_cancel()
-        message.parts = topic, data, its_key, pairs, number
-        return message
+        ends_s = time.monotonic() + self._timeout_s
+        return ProducerMessage(self, (topic, data, its_key, pairs, number), size, ends_s)
 
     def take(self, message: ProducerMessage, *, waits: bool) -> bool:
         """Take a message; False: there is no room.
@@ -199,22 +183,18 @@ class OwnProducer:
             self.topics.add(topic)
         if not self._has_sent:
             self._start()
-        has_room = self._outputs.has_room()
-        # A function that a future calls never waits: it runs on the only thread that makes room.
-        if not has_room and waits and not self.owns(threading.current_thread()):
-            has_room = self._outputs.wait_for_room(message)
-        if self._outputs.is_closed or message.has_ended():
-            raise self._not_sent(topic)
-        if not has_room:
-            return False
-        with self._lock:
-            self._last += 1
-            message.serial = self._last
-            self._unanswered.append(message)
+        if not self._outputs.has_room():
+            # A function that a future calls never waits: it runs on the only thread that makes room.
+            may_wait = waits and not self.owns(threading.current_thread())
+            if not (may_wait and self._outputs.wait_for_room(message)):
+                if self._outputs.is_closed or message.has_ended():
+                    raise self._not_sent(topic)
+                return False
+        self._unanswered.append(message)
         try:
             # No origin decides on it: the message itself takes refusals.
-            self._outputs.put(message, (None, message, *message.parts), message[SIZE], waits=False)
-        except NotSentError:  # at this very moment
+            self._outputs.put(message, (None, message, *message.parts), message.size, waits=False)
+        except NotSentError:
             message.is_answered = True
             self._drop_answered()
             raise self._not_sent(topic) from None
@@ -239,10 +219,10 @@ class OwnProducer:
         if self.owns(threading.current_thread()):
             return self._outputs.count()  # it would wait for itself
         with self._lock:
-            left, last = self._unanswered, self._last
+            left = list(self._unanswered)  # in one call: other threads send meanwhile
             wait_s = self._timeout_s if timeout_s is None else timeout_s
-            self._answered.wait_for(lambda: not left or left[0].serial > last, wait_s)
-            return sum(one.serial <= last and not one.is_answered for one in left)
+            self._answered.wait_for(lambda: not left or left[-1] not in self._unanswered, wait_s)
+            return sum(not one.is_answered for one in left)
 
     def answer(self, message: ProducerMessage, result: Delivered | NotDeliveredError) -> None:
         """Answer a message's future, which calls functions of the user."""
@@ -263,11 +243,13 @@ class OwnProducer:
         self._report(MessageNotDelivered(topic, reason))
         self.answer(message, NotDeliveredError(f"{text} Send it again if it is still needed."))
 
-    def _drop_answered(self) -> None:
+    def _drop_answered(self) -> ProducerMessage | None:
+        """Drop the messages that are answered, up to the first one without an answer; return that one."""
         with self._lock:
             while self._unanswered and self._unanswered[0].is_answered:
                 self._unanswered.popleft()
             self._answered.notify_all()
+            return self._unanswered[0] if self._unanswered else None
 
     def _start(self) -> None:
         with self._lock:
@@ -286,9 +268,7 @@ class OwnProducer:
 
     def _drop_late(self) -> None:
         """Drop answered messages; have the sender drop those that have timed out. In each of its turns."""
-        self._drop_answered()
-        with self._lock:
-            first = self._unanswered[0] if self._unanswered else None
+        first = self._drop_answered()
         if first is not None and first.has_ended() and not first.future.done():
             self._sender.end(0.0)
 
@@ -300,7 +280,7 @@ class OwnProducer:
 
     def _fail_all(self, why: str) -> None:
         with self._lock:
-            left = [one for one in self._unanswered if not one.future.done()]
+            left = [one for one in list(self._unanswered) if not one.future.done()]
         for message in left:
             self.fail(message, f"{ended(why)} Whether it was written is not known")
         self._drop_answered()

@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError
 
 from ehkafka.lanes.inbox import EPOCH
-from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, produce_one, refused_error
+from ehkafka.outputs.answers import (
+    CONSEQUENCES,
+    busy_codes,
+    produce_one,
+    refused_error,
+)
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.batch import ONE_BY_ONE, OutputBatch, SomeSentError, fitting, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import ID_S, LAST_ANSWERS_S
-from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of
+from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, Source, has_ended, outputs_of
 from ehkafka.outputs.properties import BATCH_OUTPUTS_MAX, QUEUE_MESSAGES
+from ehkafka.outputs.reports import Reports
 from ehkafka.outputs.round_robin import RoundRobin
 from ehkafka.outputs.unacknowledged import report_gone
 from ehkafka.records.client_codes import ClientCode
@@ -74,7 +80,6 @@ class OutputSender:
         self._producer = producer
         self._at_once = at_once
         self._batch_outputs = batch_outputs
-        self._busy = busy
         self._wake = threading.Event()
         self._ends_s: float | None = None
         # One for each `end` of the poll thread: set when no client has outputs of ended epochs any more.
@@ -82,10 +87,7 @@ class OutputSender:
         # The sender's thread only.
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
         self._known = KnownKeys()
-        # This client's refused batches; partitions where its answers do not count; whether it is throttled.
-        self._refused: dict[OutputBatch, OutputRefusedError] = {}
-        self._doubted: set[Line] = set()
-        self._is_throttled = False
+        self._reports = Reports(outputs, producer, busy)
         self._round_robin = RoundRobin(outputs.lines, are_taken=takes_turns)
         # The client's queue is full.
         self._is_full = False
@@ -158,6 +160,7 @@ class OutputSender:
         finally:
             try:
                 self._producer.give_up(0.0, 0.1)
+                self._let_go()
                 self._aside.close()
             finally:
                 while self._purges:
@@ -167,7 +170,7 @@ class OutputSender:
         producer, outputs = self._producer, self.outputs
         if self._purges:
             self._purge()
-        if producer.is_lost or self._is_throttled or self._refused:
+        if producer.is_lost or self._reports.is_throttled or self._reports.refused:
             self._renew(is_fault=True)
         elif self._known.is_old:
             self._forget_old()
@@ -175,7 +178,7 @@ class OutputSender:
             producer.open_when_due()
         if producer.client is not None:
             self._hand_over()
-        producer.serve(BUSY_POLL_S if outputs.batches else 0.0)
+        self._serve(BUSY_POLL_S if outputs.batches else 0.0)
         if self._gone:
             gone, self._gone = self._gone, []
             report_gone(gone)
@@ -219,11 +222,12 @@ class OutputSender:
                 self._is_full = bool(left)
                 outputs.note_room()
             self._hand_lines()
-            self._producer.serve(0.0)
+            if outputs.added:
+                self._serve(0.0)
 
     def _is_held_up(self) -> bool:
         # Otherwise outputs behind a refused one could be written before it.
-        return self._is_full or bool(self._refused) or self._producer.is_lost
+        return self._is_full or bool(self._reports.refused) or self._producer.is_lost
 
     def _sort(self, flat: list[Any]) -> list[Any]:
         """Let outputs wait for their partitions' turns, go alone, or aside; return what could not go."""
@@ -260,19 +264,19 @@ class OutputSender:
         """Sort outputs one by one. `alone`: none waits for the turn of its partition."""
         outputs, known = self.outputs, self._known
         for number, output in enumerate(outputs_of(flat)):
-            if output.has_ended:
+            if has_ended(output.source):
                 outputs.let_go(output)
                 self._gone.append(output)
             elif self._aside.takes(output):
                 pass
-            elif not alone and (partition := known.partition(output)) is not None:
+            elif (partition := known.partition(output)) is not None and not alone:
                 self._round_robin.add((output.topic, partition), list(output))
-            elif not known.may_go(output):
+            elif partition is None and not known.may_go(output):
                 outputs.lines.setdefault((output.topic, output.place), []).extend(output)
-            elif not self._hand_one(output):
+            elif not self._hand_one(output, partition):
                 known.acknowledged(output, None)  # else its key would wait for an output that was never sent
                 return flat[number * PARTS :]
-            if self._refused:
+            if self._reports.refused:
                 return flat[(number + 1) * PARTS :]
         return []
 
@@ -293,7 +297,7 @@ class OutputSender:
         """Hand over what waits for a partition: as much as a request takes, and the client has room for."""
         outputs, client, flat = self.outputs, self._producer.client, self.outputs.lines[line]
         room = min(self._batch_outputs, max(0, QUEUE_MESSAGES - len(client)))
-        batch = OutputBatch(fitting(flat, room, self._producer.batch_bytes), self._reported, line=line)
+        batch = OutputBatch(fitting(flat, room, self._producer.batch_bytes), self._reports.take, line=line)
         has_failed = False
         try:
             is_each = self._producer.batch_bytes == ONE_BY_ONE
@@ -314,77 +318,57 @@ class OutputSender:
             left = []
         self._round_robin.handed(line, left, now_s if batch.flat else None)
 
-    def _hand_one(self, output: Output) -> bool:
-        """Hand one over, or note that it is refused; False: there is no room, or the client is lost."""
-        known = self._known.partition(output) if output.partition == ANY_PARTITION else None
-        batch = OutputBatch(list(output), self._reported, is_first=self._known.is_first(output))
-        partition = output.partition if known is None else known
+    def _hand_one(self, output: Output, partition: int | None) -> bool:
+        """Hand one over, or note that it is refused; False: there is no room, or the client is lost.
+
+        `partition` is that of its key, if that is known.
+        """
+        is_first = partition is None and output.place is not None
+        batch = OutputBatch(output, self._reports.take, is_first=is_first)
+        partition = output.partition if partition is None else partition
         why = produce_one(self._producer.client, *output[2:6], partition, batch)
         if isinstance(why, OutputRefusedError):
-            self._refused[batch] = why
+            self._reports.refused[batch] = why
         elif why is not None and why.code() == ClientCode.QUEUE_FULL:
             return False
         elif why is not None and why.code() in CONSEQUENCES:
             self._producer.failed(why)
             return False
         elif why is not None:
-            self._refused[batch] = refused_error(why)
+            self._reports.refused[batch] = refused_error(why)
         batch.left = 1
         self.outputs.batches[batch] = None
         return True
 
-    # -- answers ---------------------------------------------------------------------------------------
+    def _serve(self, timeout_s: float) -> None:
+        self._producer.serve(timeout_s)
+        self._let_go()
 
-    def _reported(self, batch: OutputBatch, error: KafkaError | None, message: Any) -> None:
-        """Take a report. Called inside `poll`."""
-        if batch not in self.outputs.batches:
-            return  # its outputs are with a later client
-        line = message.topic(), message.partition()
-        if error is None and (self._is_doubted(line) or message.offset() is None):
-            # No offset: librdkafka concludes from a later answer that this is written, by sequence numbers
-            # that this broker may ignore. Then no later answer from there counts, and all is sent again.
-            self._doubted.add(line)
-            self._producer.failed(KafkaError(ClientCode.FATAL, IN_DOUBT))
-        elif error is None:
-            batch.left -= 1
-            if not batch.left:
-                self._acknowledged(batch, message)
-        elif error.code() in CONSEQUENCES:
-            if error.code() not in TAKEN_BACK:
-                self._producer.failed(error)
-        elif error.code() in self._busy:
-            # The error is not about these outputs, so all are sent again: one by one they would be more
-            # requests, and the broker asks for fewer.
-            self._is_throttled = True
-            self._producer.failed(error)
-        else:
-            self._refused[batch] = refused_error(error)
-            if not self._producer.is_plain:  # there each output has a report of its own
-                self._doubted.add(line)
-
-    def _is_doubted(self, line: Line) -> bool:
-        # A report may stand for outputs in an earlier request, which was refused; a broker that ignores
-        # sequence numbers writes the later one. If no report names the refusal, it may be anywhere.
-        return line in self._doubted or (self._producer.has_ended and not self._refused)
-
-    def _acknowledged(self, batch: OutputBatch, message: Any) -> None:
+    def _let_go(self) -> None:
+        """Let go of all that is written, at once: workers that wait for room wake once."""
+        if not self._reports.written:
+            return
+        written, self._reports.written = self._reports.written, []
         outputs = self.outputs
         with outputs.lock:
-            del outputs.batches[batch]
-            outputs.let_go(batch.flat)
-            if batch.line is not None:
-                self._round_robin.acknowledged(batch.line)
-            elif batch.is_first:
-                [output] = batch
-                # Without producer ids two outputs of a key have no order: each one counts as the first.
-                self._known.acknowledged(output, None if self._producer.is_plain else message.partition())
-                outputs.put_back(outputs.lines.pop((output.topic, output.place), []))
-                if self._known.is_full:
-                    self._known.forget_half(chain.from_iterable(outputs.batches))
-                    self._sort_again()
-        self._producer.acknowledged()
-        for source in batch.sources:
-            source.acknowledged(message)
+            for batch, message in written:
+                del outputs.batches[batch]
+                if batch.line is not None:
+                    self._round_robin.acknowledged(batch.line)
+                elif batch.is_first:
+                    [output] = batch
+                    # Without producer ids two outputs of a key have no order: each one counts as the first.
+                    partition = None if self._producer.is_plain else message.partition()
+                    self._known.acknowledged(output, partition)
+                    outputs.put_back(outputs.lines.pop((output.topic, output.place), []))
+            outputs.let_go([*chain.from_iterable(batch.flat for batch, _ in written)])
+            if self._known.is_full:
+                self._known.forget_half(chain.from_iterable(outputs.batches))
+                self._sort_again()
+        for batch, message in written:
+            for source in batch.flat[SOURCE::PARTS]:
+                if isinstance(source, Source):
+                    source.acknowledged(message)
 
     def _forget_old(self) -> None:
         if self._known.forget_old(self.outputs.batches):
@@ -412,21 +396,22 @@ class OutputSender:
 
     def _renew(self, *, is_fault: bool) -> None:
         """Close the client; the next one gets all outputs without an answer, before any new one."""
-        outputs, aside = self.outputs, self._aside
+        outputs, aside, refused = self.outputs, self._aside, self._reports.refused
         # First: its last answers may explain more.
         self._producer.give_up(LAST_ANSWERS_S)
-        too_large = sum(len(batch) for batch, error in self._refused.items() if error.is_too_large)
+        self._let_go()
+        too_large = sum(len(batch) for batch, error in refused.items() if error.is_too_large)
         if too_large and aside.took_all(too_large):
             self._producer.batch_bytes = smaller_batches(self._producer.batch_bytes)
-        self._producer.renew(is_fault=is_fault and not self._refused, waits=self._is_throttled)
+        self._producer.renew(is_fault=is_fault and not refused, waits=self._reports.is_throttled)
         with outputs.lock:
-            refused = {id(output.source): None for batch in self._refused for output in batch}
-            groups = {output.group for batch in self._refused for output in batch} - {None}
+            sources = {id(output.source): None for batch in refused for output in batch}
+            groups = {output.group for batch in refused for output in batch} - {None}
             again: list[Any] = []
             for batch in outputs.batches:
                 for output in outputs.without_ended(batch, self._gone):
-                    if output.group in groups or (output.group is None and id(output.source) in refused):
-                        aside.add(output, is_suspect=batch in self._refused)
+                    if output.group in groups or (output.group is None and id(output.source) in sources):
+                        aside.add(output, is_suspect=batch in refused)
                     else:
                         again += output
             outputs.batches.clear()
@@ -434,8 +419,6 @@ class OutputSender:
             self._sort_again()
             outputs.put_back(again)
             outputs.note_room()
-        self._is_throttled = False
-        self._refused.clear()
-        self._doubted.clear()
+        self._reports.clear()
         self._known.forget()
         self._round_robin.clear()

@@ -115,9 +115,9 @@ class Unacknowledged:
             self.wake()
 
     def _not_sent(self, source: Entry | Source) -> NotSentError:
-        epoch, offset = next(places_of([source]))
+        where = next((f"{epoch.partition}@{offset}" for epoch, offset in places_of([source])), "app.producer")
         why = "the app stops" if self.is_closed else "its partition was taken away"
-        return NotSentError(f"{epoch.partition}@{offset}: its outputs are not sent: {why}")
+        return NotSentError(f"{where}: its outputs are not sent: {why}")
 
     def has_room(self) -> bool:
         """Tell whether a worker may put without waiting."""
@@ -126,10 +126,10 @@ class Unacknowledged:
     def wait_for_room(self, source: Entry | Source) -> bool:
         """Wait until a put of this source would not wait; False: it has ended meanwhile."""
         with self.lock:
-            while self._is_over_bound() and not (self.is_closed or has_ended(source)):
+            while self.is_over_bound() and not (self.is_closed or has_ended(source)):
                 self.is_full = True
                 self._room.wait(ROOM_CHECK_S)
-            return self.is_closed or not self._is_over_bound()
+            return self.is_closed or not self.is_over_bound()
 
     def _count_added(self) -> None:
         """Count the bytes put since the last count: if a worker counted all, its call would look slow."""
@@ -142,9 +142,13 @@ class Unacknowledged:
         self.note_room()
 
     def is_over_bound(self) -> bool:
-        """Tell whether the bound is reached, so that nothing more should be received. Any thread."""
-        with self.lock:
-            return self._is_over_bound()
+        """Tell whether the bound is reached, so that nothing more should be received.
+
+        Any thread; without the lock it may not see what the sender is moving.
+        """
+        # Once `added` is empty its counted bytes are void: a put that came too late may have been counted.
+        added_bytes = self._added_bytes if self.added else 0
+        return self._count() >= self._outputs_max or self._bytes + added_bytes >= self._bytes_max
 
     def is_behind(self) -> bool:
         """Tell whether the sender is so far behind that nothing more should be received. Any thread.
@@ -154,16 +158,11 @@ class Unacknowledged:
         """
         return len(self.added) >= BEHIND * PARTS or self.is_over_bound()
 
-    def _is_over_bound(self) -> bool:
-        # Once `added` is empty its counted bytes are void: a put that came too late may have been counted.
-        added_bytes = self._added_bytes if self.added else 0
-        return self._count() >= self._outputs_max or self._bytes + added_bytes >= self._bytes_max
-
     def note_room(self) -> None:
         """Tell workers whether there is room. The caller has the lock."""
         if self.is_full:  # else none waits
             self._room.notify_all()
-        self.is_full = self.is_closed or (self._waits and self._is_over_bound())
+        self.is_full = self.is_closed or (self._waits and self.is_over_bound())
 
     # -- the sender ------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.offsets.group import GroupOffsets
 from ehkafka.offsets.members import members_of
-from ehkafka.outputs.output import Output, Source
+from ehkafka.outputs.output import EntrySource, Output
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.letter import LetterFilter, headers_back, letter_origin
 from ehkafka.recovery.letters.target import TOO_LARGE_ADVICE
@@ -159,7 +159,7 @@ class Redrive:
                 )
 
 
-class Homecoming(Source):
+class Homecoming(EntrySource):
     """One dead letter whose record is sent home, and where it is counted once it is safe there."""
 
     orders_partition = True

@@ -12,7 +12,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from ehkafka.outputs.output import Source, entries_of, has_ended, places_of
+from ehkafka.outputs.output import EntrySource, entries_of, has_ended, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 _UNDECIDED = sys.float_info.max
 
 
-class RefusedSource(Source):
+class RefusedSource(EntrySource):
     """The source of one refused output: the output is found by it again."""
 
-    def __new__(cls, source: Entry | Source) -> Self:
+    def __new__(cls, source: Entry | EntrySource) -> Self:
         """Have the places of the output's own source."""
         refused = super().__new__(cls, source)
         refused.source = source
         return refused
 
-    source: Entry | Source
+    source: Entry | EntrySource
     # How often it was refused, and when it may be sent again.
     tries = 0
     may_go_s = float("-inf")
@@ -56,12 +56,12 @@ class RefusedSource(Source):
 
     def acknowledged(self, written: object = None) -> None:
         """Tell the source."""
-        if isinstance(self.source, Source):
+        if isinstance(self.source, EntrySource):
             self.source.acknowledged(written)
 
     def gone(self) -> None:
         """Tell the source."""
-        if isinstance(self.source, Source):
+        if isinstance(self.source, EntrySource):
             self.source.gone()
 
 

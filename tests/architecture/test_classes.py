@@ -21,7 +21,6 @@ FIELDS: dict[str, int] = {
     "lanes.routing.Router": 23,
     "members.supervisor.Supervisor": 25,
     "outputs.one_producer.OneProducer": 18,
-    "outputs.sender.OutputSender": 18,
     "outputs.unacknowledged.Unacknowledged": 20,
     "spark.engine.follow.Follower": 23,
     "spark.engine.group.group.Group": 18,

@@ -113,6 +113,7 @@ OWNERS = {
         "outputs.batch",
         "outputs.output",
         "outputs.own_producer",
+        "outputs.reports",
         "outputs.sender",
         "run",
         "intake",

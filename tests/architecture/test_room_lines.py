@@ -33,7 +33,7 @@ BUDGETS = {
     "middleware.py": 250,
     "offsets": 1690,
     "otel": 12,
-    "outputs": 3560,
+    "outputs": 3600,
     "positions": 2570,
     "progress": 2010,
     "records": 920,

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.errors import UnfinishedError
 from ehkafka.events import OutputRefused, ProducerReplaced
-from ehkafka.outputs.sender import OutputSender
+from ehkafka.outputs.reports import Reports
 from ehkafka.testing import ApiKey
 from tests.contract.conftest import ends_with
 from tests.contract.letters import TO_DEAD
@@ -168,7 +168,7 @@ def test_a_sender_that_dies_ends_the_app_at_once_with_the_cause(
 
     app = out.start(lambda record: record.value(), to="out", stop_s=30.0)
     out.broker.delay_next(ApiKey.PRODUCE, 5.0)
-    monkeypatch.setattr(OutputSender, "_reported", breaks)
+    monkeypatch.setattr(Reports, "take", breaks)
     began_s = time.monotonic()
     out.produce("a b c")
     assert app.wait(25.0)

@@ -96,7 +96,7 @@ def settle(world: World, *values: bytes) -> None:
 def fail(world: World, code: int) -> None:
     """Have the client report that its first batch failed."""
     batch = next(iter(world.outputs.batches))
-    world.sender._reported(batch, KafkaError(code), Answer(("t", 1), None))
+    world.sender._reports.take(batch, KafkaError(code), Answer(("t", 1), None))
 
 
 def taken(world: World, value: bytes) -> Output:

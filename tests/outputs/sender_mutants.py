@@ -8,6 +8,7 @@ from ehkafka.outputs import (
     known_keys,
     one_producer,
     output,
+    reports,
     round_robin,
     sender,
     standing,
@@ -23,6 +24,7 @@ IN = (
     known_keys,
     one_producer,
     output,
+    reports,
     round_robin,
     sender,
     standing,
@@ -39,9 +41,9 @@ KnownKeys.may_go: a second output of a key goes with the first one
 OutputSender._sort_each: what was not taken keeps its key waiting
     known.acknowledged(output, None) -> pass
 OutputSender._sort_each: what is behind a refused one passes it
-    if self._refused: -> if False:
+    if self._reports.refused: -> if False:
 OutputSender._is_held_up: what is behind a refused one passes it
-    or bool(self._refused) -> or False
+    or bool(self._reports.refused) -> or False
     by test_what_is_behind_a_refused_one_is_not_handed_over
 OutputSender._sort: what is of unknown keys is lost
     return self._sort_each(unknown) -> return []
@@ -58,7 +60,7 @@ OutputSender._hand_batch: where the client refuses one, what is behind it is los
     outputs.put_back(self._sort_each(left, alone=True)) -> self._sort_each(left, alone=True)
 OutputSender._hand_batch: where the client refuses one, all go together again
     self._sort_each(left, alone=True) -> left
-OutputSender._acknowledged: keys are forgotten while outputs of theirs wait
+OutputSender._let_go: keys are forgotten while outputs of theirs wait
     self._sort_again() -> pass
 KnownKeys.forget_half: the next output of a key goes elsewhere than what a client has
     self._known.setdefault(output.topic, {})[output.place] = partition -> pass
@@ -102,47 +104,49 @@ OutputSender._sort: unknown keys go at once
 OutputSender._sort: outputs of ended epochs go out
     or any(epoch.ended for epoch in {source[EPOCH] for source in sources})\n ->
 OutputSender._sort_each: outputs of ended epochs go out one by one
-    if output.has_ended: -> if False:
+    if has_ended(output.source): -> if False:
 OutputSender._sort_each: what follows a refused output passes it
     elif self._aside.takes(output): -> elif False:
 OutputSender._sort_each: sources of dropped outputs hear nothing
     self._gone.append(output) -> pass
 OutputSender._sort_each: a full queue skips one
     flat[number * PARTS :] -> flat[(number + 1) * PARTS :]
-OutputSender._reported: what is in doubt counts as written
+Reports.take: what is in doubt counts as written
     (self._is_doubted(line) or message.offset() is None) -> False
     by test_what_is_in_doubt_is_not_acknowledged
-OutputSender._reported: what follows one in doubt counts
+Reports.take: what follows one in doubt counts
     self._is_doubted(line) or ->
-OutputSender._is_doubted: what follows a refused one counts
+Reports._is_doubted: what follows a refused one counts
     line in self._doubted -> False
     by test_no_answer_counts_in_a_partition_where_something_was_refused
-OutputSender._is_doubted: after a refusal nothing counts
-    and not self._refused ->
+Reports._is_doubted: after a refusal nothing counts
+    and not self.refused ->
     by test_no_answer_counts_in_a_partition_where_something_was_refused
-OutputSender._is_doubted: what follows a refused one that no report names counts
-    (self._producer.has_ended and not self._refused) -> False
+Reports._is_doubted: what follows a refused one that no report names counts
+    (self._producer.has_ended and not self.refused) -> False
     by test_no_answer_counts_after_a_client_has_ended_for_what_no_report_names
-OutputSender._renew: the next client's answers do not count
+OutputSender._renew: what the last answers acknowledge is sent again
+    self._let_go() -> pass
+Reports.clear: the next client's answers do not count
     self._doubted.clear() -> pass
     by test_no_answer_counts_after_a_client_has_ended_for_what_no_report_names
-OutputSender._acknowledged: what waits for its key's first answer waits for ever
+OutputSender._let_go: what waits for its key's first answer waits for ever
     outputs.put_back(outputs.lines.pop((output.topic, output.place), [])) -> pass
-OutputSender._acknowledged: its bytes stay
-    outputs.let_go(batch.flat) -> pass
-OutputSender._acknowledged: its source hears nothing
+OutputSender._let_go: its bytes stay
+    outputs.let_go([*chain.from_iterable(batch.flat for batch, _ in written)]) -> pass
+OutputSender._let_go: its source hears nothing
     source.acknowledged(message) -> pass
-OutputSender._acknowledged: without producer ids several outputs of a key are on their way
+OutputSender._let_go: without producer ids several outputs of a key are on their way
     None if self._producer.is_plain else ->
     by test_without_producer_ids_one_output_of_a_key_is_on_its_way
 OutputSender._sort: one report stands for outputs that are each to be reported
     alone=not self._at_once -> alone=False
     by test_where_each_is_reported_each_is_a_batch
-OutputSender._reported: throttled reports count as refusals
+Reports.take: throttled reports count as refusals
     elif error.code() in self._busy: -> elif False:
     by test_what_is_throttled_goes_not_alone
-OutputSender._reported: a refused output is sent with others for ever
-    self._refused[batch] = refused_error(error) -> pass
+Reports.take: a refused output is sent with others for ever
+    self.refused[batch] = refused_error(error) -> pass
 OutputSender._purge: the client keeps what ended epochs have left
     self._renew(is_fault=self._producer.is_lost) -> pass
 OutputSender._purge: the poll thread hears nothing
@@ -157,7 +161,7 @@ OutputSender._renew: what waits in lines is known to the next client
 OutputSender._renew: what its client had is lost
     outputs.put_back(again) -> pass
 OutputSender._renew: what was refused goes with others
-    or (output.group is None and id(output.source) in refused) -> or False
+    or (output.group is None and id(output.source) in sources) -> or False
     by test_a_refused_output_without_a_key_goes_alone
 OutputSender._renew: later ones of a refused one's group pass it
     output.group in groups or ->

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.outputs.output import OutputRefusedError, Source
+from ehkafka.outputs.output import EntrySource, OutputRefusedError
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Record(SimpleNamespace):
         return self.its_key
 
 
-class Waiter(Source):
+class Waiter(EntrySource):
     """Hears of its outputs; may take a refusal for its attempt's failure."""
 
     world: World

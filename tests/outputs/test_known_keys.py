@@ -31,14 +31,12 @@ def test_the_second_output_of_a_key_waits_for_the_first_ones_acknowledgement() -
     """A broker takes any number as a client's first one: behind a refused first output it would pass."""
     known = KnownKeys()
     assert known.may_go(output(b"a"))
-    assert known.is_first(output(b"a"))
     assert not known.may_go(output(b"a"))
     assert known.may_go(output(b"a", partition=2))
     assert known.may_go(output(b"a", "other"))
     assert known.partitions("out", [b"a"]) == [None]
     known.acknowledged(output(b"a"), 1)
     assert known.may_go(output(b"a"))
-    assert not known.is_first(output(b"a"))
     assert known.partitions("out", [b"a", b"a"]) == [1, 1]
     assert known.partitions("out", [b"a", b"b"]) == [1, None]
     known.forget()

@@ -166,7 +166,8 @@ def test_what_is_in_doubt_is_not_acknowledged() -> None:
         put(world, b"a1", b"b2")
         world.sender._hand_over()
         for batch, at in zip(list(world.outputs.batches), (None, 2), strict=True):
-            world.sender._reported(batch, None, Answer(("t", 1), at))
+            world.sender._reports.take(batch, None, Answer(("t", 1), at))
+        world.sender._let_go()
         assert world.stands_now() == {b"a1", b"b2"}
 
 
@@ -179,13 +180,14 @@ def test_no_answer_counts_in_a_partition_where_something_was_refused() -> None:
         world.sender._hand_over()
         refused, elsewhere = world.outputs.batches
         world.sender._producer._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "refused", fatal=True))
-        world.sender._reported(refused, KafkaError(TOO_LARGE), Answer(("t", 1), None))
+        world.sender._reports.take(refused, KafkaError(TOO_LARGE), Answer(("t", 1), None))
         put(world, b"d2")
-        behind = OutputBatch(list(world.outputs.take(1)), world.sender._reported)
+        behind = OutputBatch(list(world.outputs.take(1)), world.sender._reports.take)
         behind.left = 1
         world.outputs.batches[behind] = None
-        world.sender._reported(behind, None, Answer(("t", 1), 2))
-        world.sender._reported(elsewhere, None, Answer(("t", 2), 1))
+        world.sender._reports.take(behind, None, Answer(("t", 1), 2))
+        world.sender._reports.take(elsewhere, None, Answer(("t", 2), 1))
+        world.sender._let_go()
         assert world.stands_now() == {b"a1", b"d1", b"d2"}
 
 
@@ -200,6 +202,7 @@ def test_no_answer_counts_after_a_client_has_ended_for_what_no_report_names() ->
         world.sender._producer._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "refused", fatal=True))
         world.sender._producer.client.purge()
         batch(None, Answer(("t", 1), 2))
+        world.sender._let_go()
         assert world.stands_now() == {b"a1", b"a2"}
         world.broker.stands.clear()
         settle(world, b"b1")

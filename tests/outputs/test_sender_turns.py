@@ -39,6 +39,7 @@ def test_outputs_with_headers_are_acknowledged_by_the_last_report() -> None:
         for left in (2, 1):
             assert (batch.left, world.outputs.count()) == (left, 2)
             batch(None, Answer(("t", ord("a") % PARTITIONS), 1))
+            world.sender._let_go()
         assert world.outputs.count() == 0
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.outputs.output import OutputRefusedError, Source
+from ehkafka.outputs.output import EntrySource, OutputRefusedError
 from ehkafka.records import TopicPartition
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.held import HeldOutputs
@@ -142,7 +142,7 @@ def test_a_source_hears_what_becomes_of_its_output() -> None:
     """As of a dead letter, which is an output of its record."""
     heard: list[str] = []
 
-    class Noted(Source):
+    class Noted(EntrySource):
         def acknowledged(self, _written: Any = None) -> None:
             heard.append("acknowledged")
 

@@ -20,7 +20,7 @@ from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import describe_key
 from ehkafka.outputs.encoding import ANY_PARTITION
-from ehkafka.outputs.output import Output, Source
+from ehkafka.outputs.output import EntrySource, Output
 from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import Outcome
 from ehkafka.recovery.letters.letter import shorter
@@ -48,7 +48,7 @@ TOO_LARGE_ADVICE = (
 )
 
 
-class Posted(Source):
+class Posted(EntrySource):
     """A record whose dead letter is not acknowledged yet."""
 
     target: LetterTarget

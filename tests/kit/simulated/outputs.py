@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.encoding import ANY_PARTITION
-from ehkafka.outputs.output import Source
+from ehkafka.outputs.output import EntrySource
 from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import TopicPartition
 
@@ -88,7 +88,7 @@ class SimulatedOutlet:
     def _put(self, entry: Entry, topic: str, values: list[bytes]) -> bool:
         key = entry[MESSAGE].key()
         flat: list[Any] = []
-        source = entry if self._rng.random() < 0.8 else Source(entry)
+        source = entry if self._rng.random() < 0.8 else EntrySource(entry)
         for value in values:
             flat += (self, source, topic, value, key, None, ANY_PARTITION)
         try:
