@@ -203,6 +203,7 @@ Aside._answered: a topic that was made anew is judged
     error.code() == ClientCode.UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION -> False
 Aside._answered: a throttled try counts
     elif error.code() in self._busy: -> elif False:
+    by seeds=500
 Aside._refused: its source is not asked
     output.source.takes_refusals -> False
     by seeds=500
