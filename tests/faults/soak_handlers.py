@@ -1,8 +1,8 @@
 """The soak's handlers, of one kind of worker, with retries and dead letters, for `tests.kit.member`.
 
 Each record takes 0 to 10 ms; some fail at their first attempt, some for good and go to `TOPIC.dead` at once.
-One key in twenty fails all the time, until there is a file: each of its records is tried again for two
-seconds and goes to `TOPIC.dead`, while the key's next ones wait; where too many wait, the largest key's go at
+One key in twenty fails all the time, until there is a file: each of its records is tried again for a
+second and goes to `TOPIC.dead`, while the key's next ones wait; where too many wait, the largest key's go at
 once.
 """
 
@@ -70,7 +70,8 @@ def add_handlers(app: ehkafka.App) -> None:
     """Register the handler for a kind of worker."""
     kind, topic = own("kind"), options().topic
     failing = {
-        "retry": ehkafka.Retry(attempts=6, first_s=0.1, max_s=0.5, give_up_on=PoisonError),
+        # Less time than the busiest failing key takes for its next record (1.5 s): its queue must not grow.
+        "retry": ehkafka.Retry(attempts=6, first_s=0.1, max_s=0.2, give_up_on=PoisonError),
         "on_failure": ehkafka.DeadLetter(f"{topic}.dead"),
     }
     if kind == "asyncio":
