@@ -47,7 +47,7 @@ class AIOConsumer(Calls):
     ```
 
     It takes what `ehkafka.Consumer` adds (`endpoint`, `mirror`, `contiguous`, `sync_commit`, …), and promises
-     the same for commits. Of its own, where confluent-kafka does otherwise:
+    the same for commits. Of its own, where confluent-kafka does otherwise:
 
     - A poll that is cancelled, by a time-out for example, loses nothing: what it was about to return is
       returned by the next one. An error of its callbacks is raised by the next one, too.

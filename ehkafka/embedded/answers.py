@@ -95,5 +95,5 @@ def _check_effect(api_key: ApiKey, codes: Iterable[int]) -> None:
     if api_key == ApiKey.METADATA and not _WITH_METADATA.issuperset(codes):
         raise ConfigurationError(
             "A metadata request cannot be answered with an error as a whole. "
-            "Use set_topic_error(), or ClientCode.TRANSPORT to close the connection."
+            "Use set_topic_error(), or KafkaError._TRANSPORT to close the connection."
         )

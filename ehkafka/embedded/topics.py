@@ -30,7 +30,7 @@ _ANY_PARTITION = -1
 _NOW = 0  # what confluent-kafka takes as "stamp it yourself"
 _ROOM_WAIT_S = 0.05
 # What a group's coordinator answers that has just been made or moved: worth another try.
-_NOT_YET = {
+NOT_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
@@ -154,7 +154,7 @@ def _read_commits(
         try:
             return consumer.committed(wanted, timeout=max(0.0, deadline_s - time.monotonic()))
         except KafkaException as failure:
-            if failure.args[0].code() not in _NOT_YET or time.monotonic() + _NOT_YET_WAIT_S > deadline_s:
+            if failure.args[0].code() not in NOT_YET or time.monotonic() + _NOT_YET_WAIT_S > deadline_s:
                 raise
         time.sleep(_NOT_YET_WAIT_S)
 

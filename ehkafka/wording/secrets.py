@@ -9,7 +9,10 @@ from ehkafka.wording.line import printable
 STRUCK = "***"
 TEXT_CHARACTERS_MAX = 1_000
 
-KEY = re.compile(r"((?:SharedAccessKey|AccountKey|password|\bsig)\s*=\s*)([^;&\s\"']+)", re.IGNORECASE)
+# `&` ends a value only where the next name of a query follows it.
+KEY = re.compile(
+    r"((?:SharedAccessKey|AccountKey|password|\bsig)\s*=\s*)((?:[^;&\s\"']|&(?!\w+=))+)", re.IGNORECASE
+)
 _PASSWORD_IN_URL = re.compile(r"(://[^\s/@:]*:)[^\s/@]+(?=@)")
 _TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 

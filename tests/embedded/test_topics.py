@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ehkafka.embedded.topics import commits, committed, produce
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.testing import ApiKey
+from ehkafka.testing.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,3 +64,19 @@ def test_a_coordinator_that_never_comes_is_an_error_within_the_time_limit(broker
     broker.fail_next(ApiKey.OFFSET_FETCH, *[KafkaError.NOT_COORDINATOR] * 200)
     with pytest.raises(EndpointError, match=r"NOT_COORDINATOR|_TIMED_OUT"):
         committed(broker.bootstrap, "g", "orders", timeout_s=0.5)
+
+
+def test_a_groups_move_waits_for_a_coordinator_that_is_loading(broker: EmbeddedBroker) -> None:
+    """As a client's commit does: a broker that has just started answers so. Any other refusal is raised."""
+
+    class Admin(KafkaAdmin):
+        bootstrap = broker.bootstrap
+
+    broker.fail_next(
+        ApiKey.OFFSET_COMMIT, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR
+    )
+    Admin().set_committed("g", {("orders", 0): 1})
+    assert committed(broker.bootstrap, "g", "orders") == {0: 1, 1: None, 2: None, 3: None}
+    broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.INVALID_COMMIT_OFFSET_SIZE)
+    with pytest.raises(KafkaException, match="INVALID_COMMIT_OFFSET_SIZE"):
+        Admin().set_committed("g", {("orders", 0): 2})

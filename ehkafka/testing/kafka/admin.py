@@ -61,10 +61,15 @@ class KafkaAdmin(ABC):
         """Move a group without members, as an operator's reset does: `{("topic", 0): 100}`."""
         positions = [TopicPartition(*name, offset) for name, offset in next_offsets.items()]
         request = ConsumerGroupTopicPartitions(group, positions)
-        answer = _result(self._admin().alter_consumer_group_offsets([request]))
-        for position in answer.topic_partitions:
-            if position.error is not None:
-                raise KafkaException(position.error)
+
+        def is_moved() -> bool:
+            answer = _result(self._admin().alter_consumer_group_offsets([request]))
+            refused = [one.error for one in answer.topic_partitions if one.error is not None]
+            if any(error.code() not in topics.NOT_YET for error in refused):
+                raise KafkaException(refused[0])
+            return not refused
+
+        _until(is_moved, f"the coordinator of {group} is not ready")
 
     def committed(self, group: str, topic: str) -> dict[int, int | None]:
         """Return the group's committed next_offset of each partition, `None` where it has none."""
@@ -112,5 +117,5 @@ def _until(condition: Callable[[], bool], complaint: str) -> None:
     deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
     while not condition():
         if time.monotonic() > deadline_s:
-            raise EndpointError(f"{complaint} {REQUEST_TIMEOUT_S:g} s after the broker agreed; see its log")
+            raise EndpointError(f"{complaint} after {REQUEST_TIMEOUT_S:g} s; see the broker's log")
         time.sleep(POLL_S)
