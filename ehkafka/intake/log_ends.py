@@ -98,6 +98,12 @@ class LogEnds:
         passed = [a for a in received if (a.received.next_offset or 0) > (logs.end(a.partition) or 0)]
         self.check(consumer, passed)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a question is under way, or wanted."""
+        owned = self._context.owned
+        return self._question is not None or not owned.logs.wanted.isdisjoint(owned)
+
     def due(self) -> list[Epoch]:
         """Return the epochs to look at now: what lags, what is known of long ago, some others in turn."""
         self._turn = (self._turn + 1) % _TURNS

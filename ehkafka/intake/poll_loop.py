@@ -346,7 +346,7 @@ class PollLoop:
             return
         self._next_slow_check_s = now_s + SLOW_CHECK_S
         self._wait.rest.note((*self._moved(), len(self._context.owned)), now_s, is_idle=self._is_idle())
-        if self._wait.rest.wants_check(now_s):
+        if self._wait.rest.wants_check(now_s, is_asked=self._log_ends.is_asked):
             self._check_logs(consumer, is_at_rest=self._wait.rest.is_now)
         if self._context.ages is not None:
             self._context.ages.check()

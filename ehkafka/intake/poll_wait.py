@@ -34,9 +34,10 @@ REST_POLL_S: Final = 0.2
 """The longest wait of a stop or a command if the app has been idle for a while."""
 
 
-# For how long nothing has moved then; and between two looks at the logs.
+# For how long nothing has moved then; and between two looks at the logs: two of these and a statistics'
+# interval are within the time for which a log's end counts as known.
 REST_AFTER_S: Final = 2.0
-REST_CHECK_S: Final = 2.5
+REST_CHECK_S: Final = 2.0
 
 
 class Rest:
@@ -57,9 +58,9 @@ class Rest:
             self._seen, self._since_s = moved, now_s
         self.is_now = now_s - self._since_s >= REST_AFTER_S
 
-    def wants_check(self, now_s: float) -> bool:
-        """Tell whether the logs are to be looked at now."""
-        if self.is_now and now_s < self._next_check_s:
+    def wants_check(self, now_s: float, *, is_asked: bool = False) -> bool:
+        """Tell whether to check the logs now. `is_asked`: an answer about them is to come."""
+        if self.is_now and not is_asked and now_s < self._next_check_s:
             return False
         self._next_check_s = now_s + self._check_s
         return True

@@ -26,7 +26,7 @@ BUDGETS = {
     "handlers": 1600,
     "headers": 830,
     "http": 2320,
-    "intake": 5050,
+    "intake": 5060,
     "lanes": 3870,
     "members": 2360,
     "metrics": 11,

@@ -12,10 +12,11 @@ import pytest
 from ehkafka.intake.contact import Contact, Leader
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
+from ehkafka.intake.poll_wait import IDLE_POLL_S, Rest
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_asker import KnownLogs, Question
-from ehkafka.positions.log_states import KnownLog, LogStates
+from ehkafka.positions.log_states import KNOWN_S, KnownLog, LogStates
 from ehkafka.records import TopicPartition
 from tests.kit.clock import VirtualClock
 from tests.kit.simulated.message import SimulatedMessage
@@ -299,3 +300,33 @@ def test_a_quiet_log_is_looked_at_before_its_number_is_too_old(unreachable_s: fl
         looks += len(due)
     assert age_s < unreachable_s
     assert looks <= looks_max
+
+
+@pytest.mark.parametrize(("statistics_s", "fetch_s"), [(2.5, 0.5), (5.0, 0.5), (2.5, 5.0), (1e9, 0.5)])
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.6, 0.9])
+def test_at_rest_an_end_is_never_too_old_to_be_shown(
+    statistics_s: float, fetch_s: float, phase: float
+) -> None:
+    """However rarely the client tells of its fetches; an answer to a question is taken at once."""
+    stand, rest = Stand(10, 10), Rest(15.0)
+    oldest_s = next_check_s = 0.0
+    next_statistics_s, asked = stand.clock.now_s() + phase * statistics_s, 0
+    for turn in range(600):
+        stand.clock.advance(rest.wait_s if rest.is_now else IDLE_POLL_S)
+        now_s = stand.clock.now_s()
+        oldest_s = max(oldest_s, stand.age_s()) if turn > 100 else 0.0
+        if len(stand.asker.questions) > asked:
+            asked += 1
+            stand.asker.answer(0, 10, now_s)
+        if now_s >= next_statistics_s:
+            next_statistics_s += statistics_s
+            stand.contact.leaders = {P0: Leader("b", now_s - now_s % fetch_s)}
+        if now_s >= next_check_s:
+            next_check_s = now_s + 0.5
+            rest.note(0, now_s, is_idle=True)
+            if rest.wants_check(now_s, is_asked=stand.log_ends.is_asked):
+                stand.log_ends.has_drained = True
+                stand.log_ends.check(stand.client, [stand.epoch])
+                stand.log_ends.keep([stand.epoch])
+    assert rest.is_now
+    assert oldest_s < KNOWN_S

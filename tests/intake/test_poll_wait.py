@@ -55,7 +55,8 @@ def test_at_rest_the_wait_is_longer_until_something_moves() -> None:
     for now_s in (0.5 * half for half in range(21)):
         wait.rest.note(7, now_s, is_idle=now_s >= 1.0)
         checks += [now_s] * wait.rest.wants_check(now_s)
-    assert checks == [0.0, 0.5, 1.0, 1.5, 2.0, 4.5, 7.0, 9.5]
+    assert checks == [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 6.0, 8.0, 10.0]
+    assert wait.rest.wants_check(10.1, is_asked=True)
     how: Any = {"is_watched": False, "waits": False, "until_due_s": None}
     assert [wait.next_s(moved=one, **how) for one in (7, 7, 8, 8)] == [IDLE_POLL_S, REST_POLL_S] * 2
     wait.rest.note(8, 10.5, is_idle=True)
