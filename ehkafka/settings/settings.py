@@ -144,7 +144,7 @@ class Settings:
     backlog_records_max: int = option(
         50_000,
         "received records without a result; from half on, stuck partitions pause.",
-        section="How much is held in memory",
+        section="How much is kept in memory",
         above=0,
     )
     backlog_bytes_max: int = option(

@@ -57,6 +57,7 @@ def test_a_partition_has_one_batch_on_its_way() -> None:
         world.broker.stands.clear()
         while any(batch.flat[3] == b"a1" for batch in world.outputs.batches):
             world.sender._producer.serve(0.1)
+            world.sender._let_go()
         world.broker.stands = set(ALL)
         world.sender._hand_over()
         assert sizes(world)[-1] == 3

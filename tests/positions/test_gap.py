@@ -58,7 +58,7 @@ def test_what_an_earlier_epoch_has_finished_is_not_lost(action: Any, lost: int) 
 def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
     """A consumer that has caught up is not out of range."""
     log = LogBounds(10, 50)
-    assert [log.hold(position) for position in (9, 10, 50, 51)] == [False, True, True, False]
+    assert [log.holds(position) for position in (9, 10, 50, 51)] == [False, True, True, False]
 
 
 def test_the_event_and_the_counter_tell_the_same_size() -> None:

@@ -12,6 +12,8 @@ import pytest
 
 import ehkafka
 import ehkafka.spark
+from ehkafka.run.spark_options import SparkOptions
+from ehkafka.settings.option import options_of
 from ehkafka.spark.sink import options as sink_options
 from ehkafka.spark.sink.place import PLACE_OPTIONS
 from ehkafka.spark.source import options as source_options
@@ -129,7 +131,8 @@ def test_what_the_page_calls_is_there() -> None:
     assert "lag" in names
     assert [name for name in names if not hasattr(ehkafka.spark, name)] == []
     assert "checkpoint" in arguments
-    assert arguments <= {*ehkafka.App.run_on_spark.__annotations__}
+    of_command = {"folders"}
+    assert arguments == {one.name for one in options_of(SparkOptions)} - of_command
 
 
 def executed(code: str, names: dict[str, Any] | None = None, *, instead: dict[str, str] | None = None) -> Any:
