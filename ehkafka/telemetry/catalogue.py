@@ -220,7 +220,7 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
         "in_flight_records", "Of the backlog: with its handler, or started and waiting for an answer."
     ),
     _of_partition("parked_records", "Waiting for a next attempt or on hold, or behind such a record."),
-    _of_partition("parked_bytes", "Values, keys and headers of these."),
+    _of_partition("parked_bytes", "Values, keys and headers of the waiting records."),
     Metric(
         "ehkafka_watermark_next_offset",
         "gauge",
