@@ -1,4 +1,4 @@
-"""The mirror with a real broker, in real Blob Storage: read by others, used when offsets are gone."""
+"""The mirror with a real broker, in real Blob Storage: read by others, and given back with its partition."""
 
 from __future__ import annotations
 
