@@ -163,6 +163,7 @@ class PollLoop:
 
     def _on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._log_ends.begin(consumer, partitions)
+        self._wait.rest.note(None, self._context.clock(), is_idle=False)
         self.by_hand.note_assigned()
 
     def turn_without_intake(self, consumer: Consumer) -> None:

@@ -246,3 +246,14 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
     assert sorted(recorder.offsets()[:3]) == [0, 1, 2]
     # That 2 had ended was saved with the last commit.
     assert recorder.offsets()[3:] == [1]
+
+
+def test_a_rebalance_ends_an_apps_rest(lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However rarely an app at rest looks at its logs, it asks at once where those of new epochs end."""
+    monkeypatch.setattr("ehkafka.intake.poll_wait.REST_CHECK_S", 60.0)
+    app = lab.start(recorder, "t4", unreachable_s=600.0)
+    wait_until(lambda: [one.lag_records for one in app.snapshot().partitions] == [0] * 4)
+    time.sleep(4.0)
+    lab.start(lab.recorder(), "u")
+    wait_until(lambda: [one.epoch > 1 for one in app.snapshot().partitions] == [True] * 4)
+    wait_until(lambda: [one.lag_records for one in app.snapshot().partitions] == [0] * 4)
