@@ -89,8 +89,8 @@ def _brokers(text: str) -> list[dict[str, Any]]:
     try:
         brokers = list(json.loads(part.rstrip(", ")).values()) if 0 <= begin < end else []
         return [one | {"toppars": _partitions(one.get("toppars", "{}"))} for one in brokers]
-    except ValueError:
-        # librdkafka writes names as they are, quotes too. An error must not leave its callback.
+    except (TypeError, ValueError):
+        # librdkafka writes names as they are, quotes and braces too. An error must not leave its callback.
         return []
 
 

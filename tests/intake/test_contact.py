@@ -92,6 +92,8 @@ def test_each_leader_has_its_own_silence(contact: Contact, clock: VirtualClock) 
     clock.advance(5.0)
     contact.take_statistics(f'{{ "brokers":{{ {one.format(2, -1, leads.format(1))} }}, "topics":{{ }} }}')
     assert contact.leaders == {p0: first, p1: Leader("broker 2 (b2:9092)", float("-inf"))}
+    braces = f'{{ "brokers":{{ {one.format(2, 1, leads.format(1)).replace("t-", "t{")} }}, "topics":{{ }} }}'
+    assert not read_statistics(braces).leaders
 
 
 def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClock) -> None:
