@@ -155,12 +155,12 @@ class Ending:
         the last commit counts as ignored: that commit does not pass it.
         """
         router = self._router
-        router.slow.end_all()
         for epoch in epochs:  # all before any: a key that one of them lets go must not start another's record
             epoch.ended = True
             epoch.drain_limit = -1
             del router.epochs[epoch.partition]
         router.unread.end()  # what has finished since then counts as ignored, too
+        router.slow.end_all()
         gone = set(epochs)
         self._clear_inboxes(gone)
         for held in list(self._waiting.held):

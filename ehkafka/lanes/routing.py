@@ -103,7 +103,7 @@ class Router:
         epoch.add(entries, sum(map(_SIZE_OF, entries)))
         if (home := self.only_home()) is not None and epoch.drain_limit is None:
             waits = self.held or self.slow.keys
-            self.settle(home, self._put_behind(epoch, entries) if waits else entries)
+            self.settle(home, self.put_behind(entries) if waits else entries)
         elif self.piles.is_open and epoch.drain_limit is None:
             self._append(epoch, entries)
         else:
@@ -150,13 +150,17 @@ class Router:
         home = self.open[0] if self.open and self.width == 1 and self.piles.is_open else None
         return None if any(inbox is not home for inbox in self.moving()) else home
 
-    def _put_behind(self, epoch: Epoch, entries: Sequence[Entry]) -> list[Entry]:
+    def held_of(self, entry: Entry) -> Held | None:
+        """Return where the records of a record's key wait, or those that are to start slowly."""
+        owner = entry[EPOCH].owners.get(entry[KEY])
+        return owner[0] if owner is not None and isinstance(owner[0], Held) else None
+
+    def put_behind(self, entries: Iterable[Entry]) -> list[Entry]:
         """Put the records of keys that wait or start slowly behind the others of these; return the rest."""
-        owner_of, rest = epoch.owners.get, list[Any]()
+        rest: list[Entry] = []
         for entry in entries:
-            owner = owner_of(entry[KEY])
-            if owner is not None and isinstance(owner[0], Held):
-                self.put(owner[0], entry)
+            if (held := self.held_of(entry)) is not None:
+                self.put(held, entry)
             else:
                 rest.append(entry)
         return rest
@@ -193,6 +197,9 @@ class Router:
 
     def put(self, inbox: Inbox, entry: Entry) -> None:
         """Append a record to an inbox, which then owns its key, unless that starts slowly."""
+        if inbox is self.unread.inbox:
+            self.unread.go_again(inbox, (entry,))
+            return
         number = inbox.append(entry)
         if not (self.slow.keys and self.slow.has_moved(inbox, entry, number)):
             entry[EPOCH].owners[entry[KEY]] = (inbox, number)
@@ -200,6 +207,9 @@ class Router:
 
     def put_all(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
         """Append records to an inbox, which then owns their keys, except those in slow start."""
+        if inbox is self.unread.inbox:
+            self.unread.go_again(inbox, entries)
+            return
         if self.slow.keys:
             for entry in entries:
                 self.put(inbox, entry)

@@ -2,9 +2,11 @@
 
 Pure; the caller has the lock. It serves quick handlers, which one consumer runs faster than several, and
 handlers with one consumer. Records are kept in runs: a run costs one list for any number of records, and an
-entry is made only on demand. All keys are read when a call fails or takes long, a command looks for a key, or
-an assignment begins, drains or ends; and none goes unread while a key waits. Reading keys runs no user code:
-handlers with an `order_by` of their own, or with the engine's messages, never use this module.
+entry is made only on demand. A call that fails has its key read alone, which waits; later records of that key
+stay where they are. While any key waits, the consumer has records looked at before it removes them: those of
+a key that waits go behind the others of that key. All keys are read when a call takes long, a batch fails, a
+command looks for a key, or an assignment begins, drains or ends. Reading keys runs no user code: handlers
+with an `order_by` of their own, or with the engine's messages, never use this module.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from itertools import chain, islice, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE
+from ehkafka.lanes.held import Held
+from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
     ReadKeys = Callable[[Sequence[Message]], Sequence[Hashable]]
 
+# How many records are looked at together while a key waits, and read where the first one's key does.
+LOOK_RECORDS: Final = 1_000
+READ_RECORDS: Final = 32
 _key_of: Final = itemgetter(KEY)
 
 
@@ -74,9 +80,14 @@ class Unread:
         """`read_keys` runs none of the user's code; None where keys are always read before."""
         self._router = router
         self._read_keys = read_keys
-        # Where all records go; None while keys are read. Invariant: while it is set, no key waits and no
-        # other consumer has anything, so all records end in the order in which they are there.
+        # Where all records go; None while keys are read. Invariant: while it is set, no other consumer has
+        # anything, and of each partition what is unread is newer than all else that is unfinished.
         self.inbox: Inbox | None = None
+        # While a key waits or starts slowly, the first record there that was not looked at; None for none.
+        # Its consumer, which reads it without the lock, must have it looked at before it removes it.
+        self.ahead: object = None
+        # Records that go again, or late, and have not been put in front of the others there.
+        self.again: list[Entry] = []
         # Its consumer takes messages in place of entries with an unread key. The driver's, set before it
         # starts.
         self.is_bare = False
@@ -84,7 +95,9 @@ class Unread:
     def needs_no_keys(self) -> bool:
         """Tell whether records go unread now; else keys are read before the lock is taken. Needs none."""
         router = self._router
-        return self._read_keys is not None and router.width == 1 and not (router.held or router.slow.keys)
+        if self._read_keys is None or router.width > 1:
+            return False
+        return self.inbox is not None or not (router.held or router.slow.keys)
 
     def takes(self) -> bool:
         """Tell whether records may go unread now; begin it where they may."""
@@ -106,7 +119,12 @@ class Unread:
         run: Any = UnreadRun(epoch, messages, sizes)
         epoch.runs.append(run)
         inbox.log.append(run)
-        inbox.q.extend(messages if self.is_bare else run.entries())  # type: ignore[arg-type]
+        items: list[Any] = list(messages if self.is_bare else run.entries())
+        if not (router.held or router.slow.keys or self.again):
+            self.ahead = None
+        elif self.ahead is None:
+            self.ahead = items[0]
+        inbox.q.extend(items)
         inbox.sent += len(messages)
         router.touched.add(inbox)
 
@@ -126,6 +144,7 @@ class Unread:
                 inbox.log.popleft()
                 part.epoch.runs.popleft()
         self._router.note_entries(entries)
+        self._append_again()
 
     def _finish(self, run: UnreadRun, most: int) -> int:
         """Count records of a run as finished, so many at most; return how many."""
@@ -136,6 +155,8 @@ class Unread:
             for _ in range(finished):
                 router.ignore(epoch)
         else:
+            if epoch.order:  # one that waits is below, and keeps the commit position
+                epoch.ended_lately.extend(run.messages[first : run.first])
             epoch.tally.finish(finished, sum(run.sizes[first : run.first]))
         return finished
 
@@ -143,6 +164,104 @@ class Unread:
     def entry_of(inbox: Inbox, message: Message) -> Entry | None:
         """Return the entry of a message that the consumer of an inbox has shown; None where it has ended."""
         return next((entry for entry in inbox.log if entry[MESSAGE] is message), None)
+
+    # -- keys that wait --------------------------------------------------------------------------------
+
+    def fail(self, inbox: Inbox, entry: Entry) -> None:
+        """Read the key of a record that has failed, whose consumer waits; its key will wait.
+
+        All keys are read where the consumer has a batch, or read records of that key as well.
+        """
+        if inbox is not self.inbox or isinstance(inbox.head, list):
+            self.end()
+            return
+        self.note()
+        inbox.log.extendleft(self._take_first(inbox, 1))
+        self.ahead = inbox.q[0] if inbox.q else None
+        owners, name_of = entry[EPOCH].owners, self._router.name_of
+        name = _, key = name_of(inbox.log[0])
+        read: Iterator[Any] = islice(deque.__iter__(inbox.log), 1, None)
+        if any(name_of(one) == name for one in read if not isinstance(one, UnreadRun)):
+            self.end()
+        elif (owner := owners.get(key)) is not None and owner[0] is inbox:
+            del owners[key]  # its number may be that of a later record
+
+    def look(self, inbox: Inbox) -> None:
+        """Let some of the first records run: those whose keys do not wait. Their consumer waits, with none.
+
+        What goes again is put in front of them first. If the first may not run, some are read, and go behind
+        the others of their keys.
+        """
+        if inbox is not self.inbox:
+            return
+        self.note()
+        self._router.slow.go_on()
+        again, self.again = self.again, []
+        self._put_first(inbox, again)
+        while not (records := self._first_that_may_run(inbox)) and inbox.q:
+            self._pass_on(inbox)
+        self.ahead = inbox.q[records] if records < len(inbox.q) else None
+
+    def _put_first(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
+        inbox.log.extendleft(reversed(entries))
+        inbox.q.extendleft(reversed(entries))
+        inbox.noted -= len(entries)
+        inbox.ended = min(inbox.ended, inbox.noted)
+        for number, entry in enumerate(entries, inbox.noted + 1):
+            self._router.slow.has_moved(inbox, entry, number)
+
+    def go_again(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
+        """Take read records, which then run before all that is unread: see `look`. Those of a key at once."""
+        self.again += entries
+        for entry in entries:
+            self._router.slow.has_moved(inbox, entry, FOREVER)  # until its number is known
+        self._router.touched.add(inbox)
+        self._append_again()
+
+    def _append_again(self) -> None:
+        """Let what goes again run where nothing waits in front of which it could be put."""
+        inbox, router = self.inbox, self._router
+        if self.again and inbox is not None and not inbox.q:
+            again, self.again = self.again, []
+            for entry in again:
+                router.slow.has_moved(inbox, entry, inbox.append(entry))
+            router.touched.add(inbox)
+
+    def _first_that_may_run(self, inbox: Inbox) -> int:
+        looked = 0
+        for part in deque[Any].__iter__(inbox.log):
+            if not isinstance(part, UnreadRun):
+                looked += 1  # it has waited, or was read below
+                continue
+            messages, owners = part.left()[:LOOK_RECORDS], part.epoch.owners
+            keys = self.read(messages)
+            waits = {key for key in owners.keys() & keys if isinstance(owners[key][0], Held)}
+            looked += next(n for n, key in enumerate(keys) if key in waits) if waits else len(keys)
+            if waits or len(keys) == LOOK_RECORDS or looked >= LOOK_RECORDS:
+                break
+        return looked
+
+    def _pass_on(self, inbox: Inbox) -> None:
+        """Read some of the first records, as many of one key may follow each other; put back what may run."""
+        entries = self._take_first(inbox, READ_RECORDS)
+        for _ in entries:
+            inbox.q.popleft()
+        inbox.noted += len(entries)
+        self._put_first(inbox, self._router.put_behind(entries))
+
+    def _take_first(self, inbox: Inbox, most: int) -> list[Entry]:
+        """Take the first records, if unread, out of the log, so many at most; return them with their keys."""
+        run: Any = inbox.log[0] if inbox.log else None
+        if not isinstance(run, UnreadRun):
+            return []
+        left, sizes, epoch = run.left()[:most], run.sizes[run.first :], run.epoch
+        entries = list(zip(left, self.read(left), sizes, repeat(epoch)))
+        run.first += len(entries)
+        if run.first == len(run.messages):
+            inbox.log.popleft()
+            epoch.runs.popleft()
+        epoch.order.extend(entries)
+        return entries
 
     # -- keys ------------------------------------------------------------------------------------------
 
@@ -152,20 +271,19 @@ class Unread:
             return
         router, entries = self._router, list[Any]()
         self.note()
-        for part in deque.__iter__(inbox.log):
-            if not isinstance(part, UnreadRun):
-                entries.append(part)
-                continue
-            left = part.left()
-            read = list(zip(left, self.read(left), part.sizes[part.first :], repeat(part.epoch)))
-            part.epoch.runs.popleft()
-            part.epoch.order.extend(read)
-            entries += read
+        read = {id(part) for part in deque[Any].__iter__(inbox.log) if not isinstance(part, UnreadRun)}
+        while inbox.log:
+            entries += self._take_first(inbox, FOREVER) or (inbox.log.popleft(),)
         inbox.log, self.inbox = deque(entries), None
         waiting = entries[len(entries) - len(inbox.take_back()) :]
+        self.ahead, again, self.again = None, self.again, []
         router.note(inbox)
         for entry, owner in router.running_keys(inbox):
-            entry[EPOCH].owners[entry[KEY]] = owner
+            if router.held_of(entry) is None:  # else that knows what runs
+                entry[EPOCH].owners[entry[KEY]] = owner
+        # What was read is older, and has gone already where its key starts slowly.
+        router.put_all(inbox, [*again, *(entry for entry in waiting if id(entry) in read)])
+        waiting = router.put_behind(entry for entry in waiting if id(entry) not in read)
         if router.width == 1:
             router.settle(inbox, waiting)
         else:  # all consumers get their part at once

@@ -68,7 +68,7 @@ class WaitingKeys:
         not started, or which are to be handled again.
         """
         router = self.router
-        router.unread.end()
+        router.unread.fail(inbox, failures[0][0])
         failures = [
             (router.unread.keyed(entry), decision, router.unread.with_keys(later))
             for entry, decision, later in failures
@@ -376,7 +376,8 @@ class WaitingKeys:
     # -- commands --------------------------------------------------------------------------------------
 
     def find(self, key: Hashable, epoch: Epoch) -> Held | None:
-        """Return the waiting key of that name in an epoch."""
+        """Return the waiting key of that name in an epoch, with all its records."""
+        self.router.unread.end()
         owner = epoch.owners.get(key)
         return owner[0] if owner is not None and owner[0] in self.held else None
 

@@ -153,6 +153,17 @@ class Hub:
         self.inboxes.waiting.fail(inbox, ((entry, decision, ()),), self.clock())
         inbox.frozen = False
 
+    def look(self, inbox: Inbox) -> None:
+        """Have records of an inbox looked at, as `Unread.look` says. Its consumer has none, and waits."""
+        inbox.head = None
+        inbox.frozen = True
+        self.post(self._look, inbox)
+
+    def _look(self, inbox: Inbox) -> None:
+        self.inboxes.router.unread.look(inbox)
+        self.inboxes.router.touched.add(inbox)
+        inbox.frozen = False
+
     def note_idle(self, inbox: Inbox) -> None:
         """Let the next record of a new key come to an inbox whose consumer has nothing. Its consumer.
 
@@ -162,7 +173,7 @@ class Hub:
         if not inbox.listed:
             inbox.listed = True
             self.inboxes.router.idle.append(inbox)
-        if self.inboxes.router.slow.keys:
+        if self.inboxes.router.slow.keys or self.inboxes.router.unread.again:
             self.post(self.inboxes.router.note, inbox)  # its last record may be what others wait for
         if self.inboxes.balance.queued and self.clock() > self._idle_check_s:
             self.post(self._check_if_due)

@@ -63,13 +63,17 @@ class ThreadWorkers(ThreadPool):
         The hot path: see DESIGN.md before adding a line to it.
         """
         hub, invoke, attempts, q = self._hub, self._invoke, self._router.attempts, inbox.q
-        plain, times = self._plain, hub.call_times
+        plain, times, unread = self._plain, hub.call_times, self._router.unread
         if times is not None:
             invoke, plain = times.timed(invoke), times.timed(plain)
         one: Any
         while hub.call_times is times:
             try:
                 inbox.head = q[0]  # shown before it leaves the queue
+                if unread.ahead is q[0]:
+                    hub.look(inbox)
+                    wait_until_taken(inbox)
+                    return False
                 one = q.popleft()
             except IndexError:
                 return False  # taking back replaces the queue: the caller looks at the new one

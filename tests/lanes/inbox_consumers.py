@@ -81,10 +81,15 @@ class Consumer:
             world.rests(self, has_lock=may_fail)
 
     def _show(self) -> bool:
+        inbox, unread = self.inbox, self.world.core.router.unread
         try:
-            self.inbox.head = self.shown = self.q[0]
+            inbox.head = self.shown = self.q[0]
         except IndexError:
             return self._find_another_queue()
+        if unread.ahead is inbox.head:
+            self.shown = inbox.head = None
+            inbox.frozen = True
+            self.world.looks.append(inbox)
         return True
 
     def note_idle(self) -> None:

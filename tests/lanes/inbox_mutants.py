@@ -231,8 +231,8 @@ Unread.needs_no_keys: unread: begins while a key waits
 Unread.end: unread: what runs owns no key
     entry[EPOCH].owners[entry[KEY]] = owner -> pass
     by keys=1, failing=0
-Unread.end: unread: what is read is not known to the epoch
-    part.epoch.order.extend(read) -> pass
+Unread._take_first: unread: what is read is not known to the epoch
+    epoch.order.extend(entries) -> pass
 Epoch.unfinished: unread: runs are not looked at
     if self.runs else known -> if False else known
 Unread._finish: unread: nothing finishes
@@ -240,8 +240,21 @@ Unread._finish: unread: nothing finishes
 Unread._finish: unread: a result of an ended epoch counts
     if epoch.ended: -> if False:
     by test_what_ends_after_its_epoch_counts_for_nothing
-WaitingKeys.fail: fail: keys stay unread
-    router.unread.end() -> pass
+Unread.fail: unread: records of a key that failed run
+    self.ahead = inbox.q[0] if inbox.q else None -> pass
+Unread.fail: unread: read records of a key that failed stay
+    self.end()\n        elif -> pass\n        elif
+Unread.receive: unread: records of a waiting key run as they are received
+    self.ahead = items[0] -> pass
+Unread.look: unread: what goes again goes behind what is unread
+    self.ahead = inbox.q[records] -> self.ahead = inbox.q[-1]
+Unread._put_first: unread: a number was seen to have ended
+    min(inbox.ended, inbox.noted) -> inbox.ended
+Unread.end: unread: what goes again is lost
+    [*again, *(entry -> [*(entry
+Unread.end: unread: what waits passes its key
+    router.put_behind(entry for entry in waiting if id(entry) not in read)
+    -> [entry for entry in waiting if id(entry) not in read]
 Router.route: receive: records of a waiting key run
     waits = self.held or self.slow.keys -> waits = False
     by is_unread=True, is_narrow=True

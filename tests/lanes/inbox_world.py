@@ -138,7 +138,10 @@ class World(Commands):
             # A batch's other records have ended.
             self.core.end_batch(inbox)
             inbox.frozen = False
-        self.failed = []
+        for inbox in self.looks:
+            self.core.router.unread.look(inbox)
+            inbox.frozen = False
+        self.failed, self.looks = [], []
         self.core.take_touched()
         outbox = self.core.waiting.outbox
         while outbox:

@@ -196,7 +196,7 @@ class InboxTasks:
         """Serve inboxes, and rest between them. The hot path: each look here is paid by every record."""
         hub, invoke, traces, clock = self._hub, self._invoke, self._traces, time.perf_counter
         attempts, deferrals, pace = self._router.attempts, self._options.deferrals, self._hub.pace
-        restores, received = self._restores, None
+        restores, received, unread = self._restores, None, self._router.unread
         task = asyncio.current_task()
         assert task is not None
         decision: Decision | None
@@ -215,6 +215,11 @@ class InboxTasks:
             while not inbox.frozen and (pace is None or pace.take()):
                 try:
                     inbox.head = q[0]  # seen before it leaves the queue
+                    if unread.ahead is q[0]:
+                        if pace is not None:
+                            pace.give_back()
+                        hub.look(inbox)
+                        break
                     entry = q.popleft()
                 except IndexError:
                     if pace is not None:
