@@ -36,9 +36,8 @@ def play() -> None:
 
 
 GUARDS = r"""
-ThreadWorkers._run: a record is shown after it was removed
-    inbox.head = q[0]  # shown before it leaves the queue\n            one = q.popleft()\n
-    -> one = q.popleft()\n            inbox.head = one\n
+ThreadWorkers._run: a record is not shown before it is removed
+    inbox.head = q[0]  # shown before it leaves the queue\n -> \n
 ThreadWorkers._consume: the last record stays shown
     inbox.head = None -> pass
 threads.wait_until_taken: a failed record's consumer goes on
