@@ -62,6 +62,8 @@ class Epoch:
         # The latest records that finished, for commits that look at no more; whether others finished, too.
         self.ended_lately: deque[Message] = deque(maxlen=ENDED_LATELY_MAX)
         self.is_extent_due = True
+        # The highest offset that finished with its key unread, perhaps above a record that waits.
+        self.unread_finished = -1
         # The highest offset that may still start while the partition drains; None while it does not.
         self.drain_limit: int | None = None
         # Results count for nothing any more. Consumers read it without the lock.
@@ -85,6 +87,12 @@ class Epoch:
             else:
                 self.done.add(id(message))
                 self.ended_lately.append(message)
+
+    def note_unread(self, finished: Sequence[Message]) -> None:
+        """Take in what finished with its key unread, perhaps above an older record that is unfinished."""
+        if self.order:
+            self.ended_lately.extend(finished)
+            self.unread_finished = finished[-1].offset()
 
     def pass_finished(self) -> None:
         """Forget what lies below the commit position."""
@@ -157,10 +165,10 @@ class Epoch:
         unstarted = {id(entry[MESSAGE]) for entry in waiting}
         for entry in reversed(self.order):
             if id(entry[MESSAGE]) not in unstarted:
-                return entry[MESSAGE].offset()
+                return max(self.unread_finished, entry[MESSAGE].offset())
         # Nothing is left of what lies below the first record that waits, so all of that has started.
         below = self.order[0][MESSAGE].offset() if self.order else self.received.next_offset
-        return -1 if below is None else below - 1
+        return max(self.unread_finished, -1 if below is None else below - 1)
 
     def may_start(self, entry: Entry) -> bool:
         """Tell whether a record that waits may still start."""

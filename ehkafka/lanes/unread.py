@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     ReadKeys = Callable[[Sequence[Message]], Sequence[Hashable]]
 
-# How many records are looked at together while a key waits, and read where the first one's key does.
-LOOK_RECORDS: Final = 1_000
-READ_RECORDS: Final = 32
 _key_of: Final = itemgetter(KEY)
 
 
@@ -76,6 +73,10 @@ class RunLog(deque[Any]):
 class Unread:
     """The unread records of one handler."""
 
+    # How many records a look covers, and how many it reads where the first one's key waits.
+    look_records = 1_000
+    read_records = 32
+
     def __init__(self, router: Router, read_keys: ReadKeys | None) -> None:
         """`read_keys` runs none of the user's code; None where keys are always read before."""
         self._router = router
@@ -83,10 +84,10 @@ class Unread:
         # Where all records go; None while keys are read. Invariant: while it is set, no other consumer has
         # anything, and of each partition what is unread is newer than all else that is unfinished.
         self.inbox: Inbox | None = None
-        # While a key waits or starts slowly, the first record there that was not looked at; None for none.
-        # Its consumer, which reads it without the lock, must have it looked at before it removes it.
+        # While a key waits or starts slowly: the first record there that no look has covered; None for none.
+        # The consumer reads it without the lock, and asks for a look before it removes that record.
         self.ahead: object = None
-        # Records that go again, or late, and have not been put in front of the others there.
+        # Records of keys that wait no more. The next look puts them in front of all others there.
         self.again: list[Entry] = []
         # Its consumer takes messages in place of entries with an unread key. The driver's, set before it
         # starts.
@@ -155,8 +156,7 @@ class Unread:
             for _ in range(finished):
                 router.ignore(epoch)
         else:
-            if epoch.order:  # one that waits is below, and keeps the commit position
-                epoch.ended_lately.extend(run.messages[first : run.first])
+            epoch.note_unread(run.messages[first : run.first])
             epoch.tally.finish(finished, sum(run.sizes[first : run.first]))
         return finished
 
@@ -168,9 +168,9 @@ class Unread:
     # -- keys that wait --------------------------------------------------------------------------------
 
     def fail(self, inbox: Inbox, entry: Entry) -> None:
-        """Read the key of a record that has failed, whose consumer waits; its key will wait.
+        """Read the key of a record that has failed, whose consumer waits. The caller lets that key wait.
 
-        All keys are read where the consumer has a batch, or read records of that key as well.
+        All keys are read where the consumer has a batch, or has read records of that key as well.
         """
         if inbox is not self.inbox or isinstance(inbox.head, list):
             self.end()
@@ -187,10 +187,10 @@ class Unread:
             del owners[key]  # its number may be that of a later record
 
     def look(self, inbox: Inbox) -> None:
-        """Let some of the first records run: those whose keys do not wait. Their consumer waits, with none.
+        """Let the first records run, as far as their keys do not wait. The consumer waits, and has none.
 
-        What goes again is put in front of them first. If the first may not run, some are read, and go behind
-        the others of their keys.
+        Records that go again are put in front of the others first. If the key of the first record waits, some
+        records are read, and those of keys that wait go behind the others of their keys.
         """
         if inbox is not self.inbox:
             return
@@ -203,6 +203,7 @@ class Unread:
         self.ahead = inbox.q[records] if records < len(inbox.q) else None
 
     def _put_first(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
+        """Put read records in front of all others; the consumer waits."""
         inbox.log.extendleft(reversed(entries))
         inbox.q.extendleft(reversed(entries))
         inbox.noted -= len(entries)
@@ -211,7 +212,7 @@ class Unread:
             self._router.slow.has_moved(inbox, entry, number)
 
     def go_again(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
-        """Take read records, which then run before all that is unread: see `look`. Those of a key at once."""
+        """Let records run before all unread ones, from the next look on. Those of one key come together."""
         self.again += entries
         for entry in entries:
             self._router.slow.has_moved(inbox, entry, FOREVER)  # until its number is known
@@ -219,7 +220,7 @@ class Unread:
         self._append_again()
 
     def _append_again(self) -> None:
-        """Let what goes again run where nothing waits in front of which it could be put."""
+        """Let records go again without a look where no other record waits."""
         inbox, router = self.inbox, self._router
         if self.again and inbox is not None and not inbox.q:
             again, self.again = self.again, []
@@ -228,22 +229,23 @@ class Unread:
             router.touched.add(inbox)
 
     def _first_that_may_run(self, inbox: Inbox) -> int:
+        """Return how many of the first records may run, as far as a look goes."""
         looked = 0
         for part in deque[Any].__iter__(inbox.log):
             if not isinstance(part, UnreadRun):
                 looked += 1  # it has waited, or was read below
                 continue
-            messages, owners = part.left()[:LOOK_RECORDS], part.epoch.owners
+            messages, owners = part.left()[: self.look_records], part.epoch.owners
             keys = self.read(messages)
             waits = {key for key in owners.keys() & keys if isinstance(owners[key][0], Held)}
             looked += next(n for n, key in enumerate(keys) if key in waits) if waits else len(keys)
-            if waits or len(keys) == LOOK_RECORDS or looked >= LOOK_RECORDS:
+            if waits or len(keys) == self.look_records or looked >= self.look_records:
                 break
         return looked
 
     def _pass_on(self, inbox: Inbox) -> None:
-        """Read some of the first records, as many of one key may follow each other; put back what may run."""
-        entries = self._take_first(inbox, READ_RECORDS)
+        """Read some of the first records, of which several may have keys that wait; put back the others."""
+        entries = self._take_first(inbox, self.read_records)
         for _ in entries:
             inbox.q.popleft()
         inbox.noted += len(entries)
@@ -254,7 +256,7 @@ class Unread:
         run: Any = inbox.log[0] if inbox.log else None
         if not isinstance(run, UnreadRun):
             return []
-        left, sizes, epoch = run.left()[:most], run.sizes[run.first :], run.epoch
+        left, sizes, epoch = run.left()[:most], run.sizes[run.first : run.first + most], run.epoch
         entries = list(zip(left, self.read(left), sizes, repeat(epoch)))
         run.first += len(entries)
         if run.first == len(run.messages):

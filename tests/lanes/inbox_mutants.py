@@ -228,6 +228,7 @@ Unread.takes: unread: begins while a partition drains
     epoch.drain_limit is not None -> False
 Unread.needs_no_keys: unread: begins while a key waits
     router.held or ->
+    by is_batch=True
 Unread.end: unread: what runs owns no key
     entry[EPOCH].owners[entry[KEY]] = owner -> pass
     by keys=1, failing=0
@@ -244,12 +245,17 @@ Unread.fail: unread: records of a key that failed run
     self.ahead = inbox.q[0] if inbox.q else None -> pass
 Unread.fail: unread: read records of a key that failed stay
     self.end()\n        elif -> pass\n        elif
+    by test_records_whose_keys_a_look_has_read_wait_too_once_their_key_fails
 Unread.receive: unread: records of a waiting key run as they are received
     self.ahead = items[0] -> pass
 Unread.look: unread: what goes again goes behind what is unread
     self.ahead = inbox.q[records] -> self.ahead = inbox.q[-1]
 Unread._put_first: unread: a number was seen to have ended
     min(inbox.ended, inbox.noted) -> inbox.ended
+    by test_a_record_that_goes_again_is_running_though_its_consumer_was_seen_to_have_ended
+Epoch.note_unread: unread: a drain does not know what finished above a record that goes again
+    self.unread_finished = finished[-1].offset() -> pass
+    by test_a_drain_finishes_a_record_that_goes_again_below_what_finished_unread
 Unread.end: unread: what goes again is lost
     [*again, *(entry -> [*(entry
 Unread.end: unread: what waits passes its key

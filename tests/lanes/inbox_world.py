@@ -46,6 +46,8 @@ class World(Commands):
         self.is_unread = r.random() < 0.6
         self.is_narrow = seed % 3 == 0 if self.is_batch else r.random() < 0.4
         vars(self).update(chosen)
+        # Few commands and rebalances, and mostly one consumer: keys stay unread while others wait.
+        self.is_calm = self.is_unread and not (self.is_batch or self.is_shared) and seed % 2 == 0
         self.is_bare = not self.is_batch and seed % 4 < 3  # a batch consumer takes entries
         super().__init__(self.partitions, is_shared=self.is_shared)
         self.depth = self.steps = 0
@@ -59,7 +61,7 @@ class World(Commands):
         self.awaited: set[int] = set()
         self.numbers = 0
         self.core = Inboxes(
-            r.choice((1, 2, 5, 12)),
+            1 if self.is_calm and seed % 8 else r.choice((1, 2, 5, 12)),
             "handler" if self.is_shared else "partition",
             watched_queue(self.between),
             self.make_inbox,
@@ -67,7 +69,10 @@ class World(Commands):
             cores=r.choice((1, 2)) if self.is_narrow else None,
         )
         self.core.waiting.divert = lambda _attempt, *_reason: AwaitHead("diverted", _begin)
-        self.core.router.unread.is_bare = self.is_bare
+        unread = self.core.router.unread
+        unread.is_bare = self.is_bare
+        if self.is_calm:
+            unread.look_records, unread.read_records = (1, 3, 10, 1_000)[seed // 2 % 4], (1, 2, 32)[seed % 3]
         if self.is_batch:
             self.core.router.deep = r.choice((0, 3, 6))
         self.consume(self.core.inboxes)
@@ -213,7 +218,7 @@ class World(Commands):
         for a, b in self.ranges.get(p, ()):
             self.finished[epoch].update(range(a, b))
         self.epochs[p], self.sent[p] = epoch, start
-        if self.r.random() < 0.2:
+        if self.r.random() < (0.02 if self.is_calm else 0.2):
             self.core.router.piles.hold_back(epoch)
 
     def give_up(self, partitions: list[int], *, drains: bool) -> None:
@@ -337,6 +342,8 @@ class World(Commands):
         elif x < 0.86:
             if self.tickets:
                 self.answer()
+        elif self.is_calm and r.random() < 0.95:
+            self.step()
         elif x < 0.95:
             self.command(r.random())
         else:

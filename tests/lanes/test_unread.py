@@ -63,31 +63,79 @@ def test_what_ends_after_its_epoch_counts_for_nothing() -> None:
     assert (epoch.tally.finished_records, list(inboxes.router.ignored)) == (0, [epoch, epoch])
 
 
-def test_after_a_failure_only_its_key_waits_and_others_keep_their_place() -> None:
-    """The later records of its key go behind it as they are looked at, those received afterwards, too."""
-    inboxes, epoch = unread_inboxes("abcab")
+def fail(inboxes: Inboxes) -> None:
+    """Let the running record fail, to be called again after a second."""
     (inbox,) = inboxes.inboxes
-    run(inbox, 1)
     inbox.frozen = True
     inboxes.waiting.fail(inbox, ((inboxes.running()[0], RetryHead(1.0, "again"), ()),), 0.0)
     inbox.frozen = False
     inboxes.take_touched()
-    inboxes.receive(epoch, messages("da", 5), None, 0.0)
-    inboxes.take_touched()
-    (held,) = inboxes.waiting.held
-    started = []
-    while inbox.q:
+
+
+def work(inboxes: Inboxes, records: int = 100) -> list[int]:
+    """Let the consumer run so many records, with looks at them, and show the last one still."""
+    (inbox,), started = inboxes.inboxes, []
+    while inbox.q and len(started) < records:
         if inboxes.router.unread.ahead is inbox.q[0]:
             inbox.head = None
             inboxes.router.unread.look(inbox)
+            inboxes.take_touched()
         else:
             run(inbox, 1)
-            started.append(inbox.head[MESSAGE].offset())  # type: ignore[index,union-attr]
-    inboxes.take_touched()
+            started.append(inboxes.running()[0][MESSAGE].offset())
+    return started
+
+
+def test_after_a_failure_only_its_key_waits_and_others_keep_their_place() -> None:
+    """A look moves the later records of its key behind it, those received afterwards too."""
+    inboxes, epoch = unread_inboxes("abcab")
+    run(inboxes.inboxes[0], 1)
+    fail(inboxes)
+    inboxes.receive(epoch, messages("da", 5), None, 0.0)
+    assert work(inboxes) == [1, 2, 4, 5]
+    (held,) = inboxes.waiting.held
     assert [entry[MESSAGE].offset() for entry in held.q] == [0, 3, 6]
-    assert started == [1, 2, 4, 5]
     assert epoch.tally.parked_records == 3
     assert [entry[MESSAGE].offset() for entry in epoch.unfinished()] == [0, 3, 6]
+
+
+def test_records_whose_keys_a_look_has_read_wait_too_once_their_key_fails() -> None:
+    """The look at offset 1 has read all of them."""
+    inboxes, _ = unread_inboxes("aabcb")
+    run(inboxes.inboxes[0], 1)
+    fail(inboxes)
+    assert work(inboxes, 1) == [2]
+    fail(inboxes)
+    assert work(inboxes) == [3]
+    assert [[one[MESSAGE].offset() for one in held.q] for held in inboxes.waiting.held] == [[0, 1], [2, 4]]
+
+
+def test_a_record_that_goes_again_is_running_though_its_consumer_was_seen_to_have_ended() -> None:
+    """It goes in front of the others, with a number that one before it had."""
+    inboxes, epoch = unread_inboxes("ab")
+    (inbox,) = inboxes.inboxes
+    run(inbox, 1)
+    fail(inboxes)
+    assert work(inboxes) == [1]
+    inbox.head = None
+    assert not inbox.is_live(inbox.sent)
+    inboxes.receive(epoch, messages("cd", 2), None, 0.0)
+    inboxes.waiting.retry_due(1.0)
+    assert work(inboxes, 1) == [0]
+    assert epoch.tally.finished_records == 1
+
+
+def test_a_drain_finishes_a_record_that_goes_again_below_what_finished_unread() -> None:
+    """So the commit has no hole below offset 2."""
+    inboxes, epoch = unread_inboxes("abcab")
+    run(inboxes.inboxes[0], 1)
+    fail(inboxes)
+    assert work(inboxes, 2) == [1, 2]
+    inboxes.inboxes[0].head = None
+    inboxes.waiting.retry_due(1.0)
+    assert inboxes.drain([epoch], lambda _work: True)
+    assert (epoch.drain_limit, epoch.tally.returned_records) == (2, 2)
+    assert work(inboxes) == [0]
 
 
 def test_behind_a_call_that_takes_long_keys_are_read_and_others_go_on() -> None:
