@@ -256,9 +256,10 @@ class WaitingKeys:
 
     def _waiting_key(self, key: Hashable, epoch: Epoch) -> Held:
         """Return a key that waits, or is to wait from now on, behind what runs of it."""
-        self.router.unread.end()
+        if (held := self.find(key, epoch)) is not None:
+            return held
         self.router.slow.end_key(epoch.owners, key)
-        return self.find(key, epoch) or self._gather(key, epoch)
+        return self._gather(key, epoch)
 
     def divert_key(self, held: Held, reason: str) -> None:
         """Send a waiting key's records, and those to come, to the dead letters, one after another.

@@ -244,7 +244,7 @@ Unread._finish: unread: a result of an ended epoch counts
 Unread.fail: unread: records of a key that failed run
     self.ahead = inbox.q[0] if inbox.q else None -> pass
 Unread.fail: unread: read records of a key that failed stay
-    self.end()\n        elif -> pass\n        elif
+    self.end()\n    elif -> pass\n    elif
     by test_records_whose_keys_a_look_has_read_wait_too_once_their_key_fails
 Unread.receive: unread: records of a waiting key run as they are received
     self.ahead = items[0] -> pass
@@ -264,13 +264,14 @@ Unread.end: unread: what waits passes its key
 Router.route: receive: records of a waiting key run
     waits = self.held or self.slow.keys -> waits = False
     by is_unread=True, is_narrow=True
-WaitingKeys._waiting_key: pause: keys stay unread
+WaitingKeys.find: pause: keys stay unread
     self.router.unread.end() -> pass
+    by test_a_paused_key_waits_with_all_its_unread_records
 Piles.stop: stop: keys stay unread
     router.unread.end() -> pass
 Piles.hold_back: hold back: keys stay unread
     self._router.unread.end() -> pass
-    by failing=0, keys=10
+    by test_records_of_a_partition_that_is_not_open_wait_though_others_are_unread
 Ending.drain: drain: keys stay unread
     self._router.unread.end() -> pass
 Ending.end: end: keys stay unread

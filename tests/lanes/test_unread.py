@@ -110,6 +110,24 @@ def test_records_whose_keys_a_look_has_read_wait_too_once_their_key_fails() -> N
     assert [[one[MESSAGE].offset() for one in held.q] for held in inboxes.waiting.held] == [[0, 1], [2, 4]]
 
 
+def test_records_of_a_partition_that_is_not_open_wait_though_others_are_unread() -> None:
+    """Its user code is not ready for them."""
+    inboxes, _ = unread_inboxes("ab")
+    epoch = inboxes.assign(TopicPartition("t", 1), 2, opened=False)
+    inboxes.receive(epoch, messages("c"), None, 0.0)
+    assert len(inboxes.inboxes[0].q) == 2
+
+
+def test_a_paused_key_waits_with_all_its_unread_records() -> None:
+    """What runs of it ends."""
+    inboxes, epoch = unread_inboxes("abab")
+    run(inboxes.inboxes[0], 1)
+    assert inboxes.waiting.pause_key(READER.keys(messages("a"))[0], epoch)
+    (held,) = inboxes.waiting.held
+    assert [one[MESSAGE].offset() for one in held.q] == [2]
+    assert [one[MESSAGE].offset() for one in inboxes.inboxes[0].q] == [1, 3]
+
+
 def test_a_record_that_goes_again_is_running_though_its_consumer_was_seen_to_have_ended() -> None:
     """It goes in front of the others, with a number that one before it had."""
     inboxes, epoch = unread_inboxes("ab")
