@@ -69,12 +69,12 @@ class ThreadWorkers(ThreadPool):
         one: Any
         while hub.call_times is times:
             try:
-                inbox.head = q[0]  # shown before it leaves the queue
-                if unread.ahead is q[0]:
+                inbox.head = one = q[0]  # shown before it leaves the queue
+                if unread.ahead is one:
                     hub.look(inbox)
                     wait_until_taken(inbox)
                     return False
-                one = q.popleft()
+                q.popleft()
             except IndexError:
                 return False  # taking back replaces the queue: the caller looks at the new one
             try:

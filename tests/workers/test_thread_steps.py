@@ -37,7 +37,7 @@ def play() -> None:
 
 GUARDS = r"""
 ThreadWorkers._run: a record is not shown before it is removed
-    inbox.head = q[0]  # shown before it leaves the queue\n -> \n
+    inbox.head = one = q[0]  # shown before it leaves the queue -> one = q[0]
 ThreadWorkers._consume: the last record stays shown
     inbox.head = None -> pass
 threads.wait_until_taken: a failed record's consumer goes on

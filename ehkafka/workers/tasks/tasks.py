@@ -214,13 +214,13 @@ class InboxTasks:
             # Frozen: a failure of its is not taken over yet.
             while not inbox.frozen and (pace is None or pace.take()):
                 try:
-                    inbox.head = q[0]  # seen before it leaves the queue
-                    if unread.ahead is q[0]:
+                    inbox.head = entry = q[0]  # seen before it leaves the queue
+                    if unread.ahead is entry:
                         if pace is not None:
                             pace.give_back()
                         hub.look(inbox)
                         break
-                    entry = q.popleft()
+                    q.popleft()
                 except IndexError:
                     if pace is not None:
                         pace.give_back()
