@@ -2,8 +2,8 @@
 
 Pure; the caller has the lock. It serves quick handlers, which one consumer runs faster than several, and
 handlers with one consumer. Records are kept in runs: a run costs one list for any number of records, and an
-entry is made only on demand. A call that fails has its key read alone, which waits; later records of that key
-stay where they are. While any key waits, the consumer has records looked at before it removes them: those of
+entry is made only on demand. A call that fails has only its own key read, which waits; later records of that
+key stay where they are. While any key waits, records are inspected before the consumer removes them: those of
 a key that waits go behind the others of that key. All keys are read when a call takes long, a batch fails, a
 command looks for a key, or an assignment begins, drains or ends. Reading keys runs no user code: handlers
 with an `order_by` of their own, or with the engine's messages, never use this module.
@@ -73,8 +73,8 @@ class RunLog(deque[Any]):
 class Unread:
     """The unread records of one handler."""
 
-    # How many records a look covers, and how many it reads where the first one's key waits.
-    look_records = 1_000
+    # How many records one inspection covers, and how many it reads where the first one's key waits.
+    inspected_records = 1_000
     read_records = 32
 
     def __init__(self, router: Router, read_keys: ReadKeys | None) -> None:
@@ -84,10 +84,10 @@ class Unread:
         # Where all records go; None while keys are read. Invariant: while it is set, no other consumer has
         # anything, and of each partition what is unread is newer than all else that is unfinished.
         self.inbox: Inbox | None = None
-        # While a key waits or starts slowly: the first record there that no look has covered; None for none.
-        # The consumer reads it without the lock, and asks for a look before it removes that record.
+        # While a key waits or starts slowly: the first record there that is not inspected; None for none.
+        # The consumer reads it without the lock, and asks for an inspection before it removes that record.
         self.ahead: object = None
-        # Records of keys that wait no more. The next look puts them in front of all others there.
+        # Records of keys that wait no more. The next inspection puts them in front of all others there.
         self.again: list[Entry] = []
         # Its consumer takes messages in place of entries with an unread key. The driver's, set before it
         # starts.
@@ -186,7 +186,7 @@ class Unread:
         elif (owner := owners.get(key)) is not None and owner[0] is inbox:
             del owners[key]  # its number may be that of a later record
 
-    def look(self, inbox: Inbox) -> None:
+    def inspect(self, inbox: Inbox) -> None:
         """Let the first records run, as far as their keys do not wait. The consumer waits, and has none.
 
         Records that go again are put in front of the others first. If the key of the first record waits, some
@@ -212,7 +212,7 @@ class Unread:
             self._router.slow.has_moved(inbox, entry, number)
 
     def go_again(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
-        """Let records run before all unread ones, from the next look on. Those of one key come together."""
+        """Let records run before all unread ones, from the next inspection on; those of one key at once."""
         self.again += entries
         for entry in entries:
             self._router.slow.has_moved(inbox, entry, FOREVER)  # until its number is known
@@ -220,7 +220,7 @@ class Unread:
         self._append_again()
 
     def _append_again(self) -> None:
-        """Let records go again without a look where no other record waits."""
+        """Let records go again without an inspection where no other record waits."""
         inbox, router = self.inbox, self._router
         if self.again and inbox is not None and not inbox.q:
             again, self.again = self.again, []
@@ -229,17 +229,17 @@ class Unread:
             router.touched.add(inbox)
 
     def _first_that_may_run(self, inbox: Inbox) -> int:
-        """Return how many of the first records may run, as far as a look goes."""
+        """Return how many of the first records may run, as far as one inspection goes."""
         looked = 0
         for part in deque[Any].__iter__(inbox.log):
             if not isinstance(part, UnreadRun):
                 looked += 1  # it has waited, or was read below
                 continue
-            messages, owners = part.left()[: self.look_records], part.epoch.owners
+            messages, owners = part.left()[: self.inspected_records], part.epoch.owners
             keys = self.read(messages)
             waits = {key for key in owners.keys() & keys if isinstance(owners[key][0], Held)}
             looked += next(n for n, key in enumerate(keys) if key in waits) if waits else len(keys)
-            if waits or len(keys) == self.look_records or looked >= self.look_records:
+            if waits or len(keys) == self.inspected_records or looked >= self.inspected_records:
                 break
         return looked
 

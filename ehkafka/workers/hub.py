@@ -153,14 +153,14 @@ class Hub:
         self.inboxes.waiting.fail(inbox, ((entry, decision, ()),), self.clock())
         inbox.frozen = False
 
-    def look(self, inbox: Inbox) -> None:
-        """Have records of an inbox looked at, as `Unread.look` says. Its consumer has none, and waits."""
+    def inspect(self, inbox: Inbox) -> None:
+        """Have records of an inbox inspected: see `Unread.inspect`. Its consumer has none, and waits."""
         inbox.head = None
         inbox.frozen = True
-        self.post(self._look, inbox)
+        self.post(self._inspect, inbox)
 
-    def _look(self, inbox: Inbox) -> None:
-        self.inboxes.router.unread.look(inbox)
+    def _inspect(self, inbox: Inbox) -> None:
+        self.inboxes.router.unread.inspect(inbox)
         self.inboxes.router.touched.add(inbox)
         inbox.frozen = False
 

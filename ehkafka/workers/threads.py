@@ -71,7 +71,7 @@ class ThreadWorkers(ThreadPool):
             try:
                 inbox.head = one = q[0]  # shown before it leaves the queue
                 if unread.ahead is one:
-                    hub.look(inbox)
+                    hub.inspect(inbox)
                     wait_until_taken(inbox)
                     return False
                 q.popleft()

@@ -89,7 +89,7 @@ class Consumer:
         if unread.ahead is inbox.head:
             self.shown = inbox.head = None
             inbox.frozen = True
-            self.world.looks.append(inbox)
+            self.world.inspections.append(inbox)
         return True
 
     def note_idle(self) -> None:

@@ -245,10 +245,10 @@ Unread.fail: unread: records of a key that failed run
     self.ahead = inbox.q[0] if inbox.q else None -> pass
 Unread.fail: unread: read records of a key that failed stay
     self.end()\n    elif -> pass\n    elif
-    by test_records_whose_keys_a_look_has_read_wait_too_once_their_key_fails
+    by test_records_whose_keys_an_inspection_has_read_wait_too_once_their_key_fails
 Unread.receive: unread: records of a waiting key run as they are received
     self.ahead = items[0] -> pass
-Unread.look: unread: what goes again goes behind what is unread
+Unread.inspect: unread: what goes again goes behind what is unread
     self.ahead = inbox.q[records] -> self.ahead = inbox.q[-1]
 Unread._put_first: unread: a number was seen to have ended
     min(inbox.ended, inbox.noted) -> inbox.ended

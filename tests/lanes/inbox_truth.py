@@ -22,8 +22,8 @@ class Truth:
         self.consumers: list[Any] = []
         # What consumers have posted: inboxes, failed records and the later ones of their keys.
         self.failed: list[tuple[Inbox, list[tuple[Entry, Any]]]] = []
-        # Inboxes whose first records are to be looked at, because a key waits.
-        self.looks: list[Inbox] = []
+        # Inboxes whose first records are to be inspected, because a key waits.
+        self.inspections: list[Inbox] = []
         self.inside = False  # whether the core is at work, and consumers may run between two of its steps
         self.calls = 0
         self.done: dict[int, set[int]] = {p: set() for p in partitions}

@@ -72,7 +72,10 @@ class World(Commands):
         unread = self.core.router.unread
         unread.is_bare = self.is_bare
         if self.is_calm:
-            unread.look_records, unread.read_records = (1, 3, 10, 1_000)[seed // 2 % 4], (1, 2, 32)[seed % 3]
+            unread.inspected_records, unread.read_records = (
+                (1, 3, 10, 1_000)[seed // 2 % 4],
+                (1, 2, 32)[seed % 3],
+            )
         if self.is_batch:
             self.core.router.deep = r.choice((0, 3, 6))
         self.consume(self.core.inboxes)
@@ -143,10 +146,10 @@ class World(Commands):
             # A batch's other records have ended.
             self.core.end_batch(inbox)
             inbox.frozen = False
-        for inbox in self.looks:
-            self.core.router.unread.look(inbox)
+        for inbox in self.inspections:
+            self.core.router.unread.inspect(inbox)
             inbox.frozen = False
-        self.failed, self.looks = [], []
+        self.failed, self.inspections = [], []
         self.core.take_touched()
         outbox = self.core.waiting.outbox
         while outbox:

@@ -73,12 +73,12 @@ def fail(inboxes: Inboxes) -> None:
 
 
 def work(inboxes: Inboxes, records: int = 100) -> list[int]:
-    """Let the consumer run so many records, with looks at them, and show the last one still."""
+    """Let the consumer run so many records, with inspections, and show the last one still."""
     (inbox,), started = inboxes.inboxes, []
     while inbox.q and len(started) < records:
         if inboxes.router.unread.ahead is inbox.q[0]:
             inbox.head = None
-            inboxes.router.unread.look(inbox)
+            inboxes.router.unread.inspect(inbox)
             inboxes.take_touched()
         else:
             run(inbox, 1)
@@ -87,7 +87,7 @@ def work(inboxes: Inboxes, records: int = 100) -> list[int]:
 
 
 def test_after_a_failure_only_its_key_waits_and_others_keep_their_place() -> None:
-    """A look moves the later records of its key behind it, those received afterwards too."""
+    """An inspection moves the later records of its key behind it, those received afterwards too."""
     inboxes, epoch = unread_inboxes("abcab")
     run(inboxes.inboxes[0], 1)
     fail(inboxes)
@@ -99,8 +99,8 @@ def test_after_a_failure_only_its_key_waits_and_others_keep_their_place() -> Non
     assert [entry[MESSAGE].offset() for entry in epoch.unfinished()] == [0, 3, 6]
 
 
-def test_records_whose_keys_a_look_has_read_wait_too_once_their_key_fails() -> None:
-    """The look at offset 1 has read all of them."""
+def test_records_whose_keys_an_inspection_has_read_wait_too_once_their_key_fails() -> None:
+    """The inspection at offset 1 has read all of them."""
     inboxes, _ = unread_inboxes("aabcb")
     run(inboxes.inboxes[0], 1)
     fail(inboxes)

@@ -218,7 +218,7 @@ class InboxTasks:
                     if unread.ahead is entry:
                         if pace is not None:
                             pace.give_back()
-                        hub.look(inbox)
+                        hub.inspect(inbox)
                         break
                     q.popleft()
                 except IndexError:
