@@ -39,7 +39,7 @@ FETCHED_S: Final = 5.0
 AGAIN_S: Final = 2.0
 # A partition that could be fetched for longer has been: a fetch waits half a second for records.
 _FETCH_S: Final = 1.0
-# One of so many looks, twice a second, is for each partition that has no record to come.
+# One of so many looks is for each partition that has no record to come.
 _TURNS: Final = 4
 # Statistics say so often, or more often, when a leader answered last.
 SILENT_S: Final = 7.0
@@ -120,7 +120,7 @@ class LogEnds:
         ]
 
     def keep(self, epochs: Iterable[Epoch]) -> None:
-        """Bring the book up to date: twice a second, after `check`. Raises nothing, waits for nothing."""
+        """Bring the book up to date after `check`. Raises nothing, waits for nothing."""
         context = self._context
         now_s, throttled = context.brokers.contact.now_s, context.brokers.throttle.is_recent
         self._drained_s = self._drained_s if self.has_drained and not throttled else now_s

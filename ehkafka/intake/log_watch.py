@@ -150,8 +150,9 @@ class LogWatch:
         self._again_s = _AGAIN_S
 
     def check(self, *, is_at_rest: bool = False) -> dict[TopicPartition, str]:
-        """Return which partitions have another log, as far as answers have come, and why. Twice a second.
+        """Return which partitions have another log, as far as answers have come, and why.
 
+        The poll thread calls it twice a second, and every two seconds in an app at rest.
         `is_at_rest`: nothing was received since a look before this one, nor has ended.
         """
         now_s = self._clock()

@@ -2,7 +2,7 @@
 
 The client reports nothing of batches that it cannot parse, nor of a log whose last records compaction has
 taken away. So if a partition does not move, another client reads on from its position, on the asker's thread.
-Its statistics tell the two apart, and both from an open transaction. On the poll thread, twice a second.
+Its statistics tell the two apart, and both from an open transaction. On the poll thread.
 """
 
 from __future__ import annotations
