@@ -233,7 +233,7 @@ class OutputSender:
         """Let outputs wait for their partitions' turns, go alone, or aside; return what could not go."""
         if not flat:
             return flat
-        sources, topics = flat[SOURCE::PARTS], set(flat[2::PARTS])
+        sources, topics = flat[SOURCE::PARTS], dict.fromkeys(flat[2::PARTS])
         if len(topics) > 1:
             # Each topic's outputs by themselves: outputs of two topics have no order.
             by_topic: dict[str, list[Any]] = {topic: [] for topic in topics}

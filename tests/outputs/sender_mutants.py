@@ -201,6 +201,7 @@ Aside._answered: consequences are judged
     elif error.code() in CONSEQUENCES or ( -> elif (
 Aside._answered: a topic that was made anew is judged
     error.code() == ClientCode.UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION -> False
+    by seeds=500
 Aside._answered: a throttled try counts
     elif error.code() in self._busy: -> elif False:
     by seeds=500

@@ -22,6 +22,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.outputs import known_keys, one_producer, sender, unacknowledged
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.output import BatchSource, OutputRefusedError
+from ehkafka.outputs.replacement import MAX_S
 from ehkafka.outputs.unacknowledged import NotSentError, Unacknowledged
 from tests.outputs.pretended_broker import Broker, Clock
 from tests.outputs.pretended_client import Client
@@ -327,6 +328,8 @@ class World:
         self.is_calm = True
         self.broker.throttles = self.broker.forgets = self.broker.loses = 0.0
         self.broker.stands.clear()
+        # A client that failed to open is opened again within a minute.
+        self.clock.now_s += MAX_S
         while self.answers:
             self.act()
         self.sender._turn()
