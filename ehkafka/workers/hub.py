@@ -12,7 +12,6 @@ bus's; never two hubs' at once.
 from __future__ import annotations
 
 import heapq
-import math
 import threading
 import time
 from collections import deque
@@ -214,7 +213,7 @@ class Hub:
         self.settle()
         now_s = self.clock()
         due_s = self.inboxes.waiting.earliest_s
-        if now_s >= self._next_check_s or (self._next_check_s == math.inf and self._has_received()):
+        if now_s >= self._next_check_s:
             with self.locked(noted=False):
                 self._check()
         elif due_s is not None and due_s <= now_s:
@@ -226,12 +225,10 @@ class Hub:
         if (due_s := self.own_due_s()) is not None and due_s <= now_s:
             self.wake(self.inboxes.all_inboxes())  # it sleeps by another clock than a test's
         # While nothing waits behind what runs, that ends without this thread.
-        waits = self.inboxes.balance.queued or self._has_received() or self.inboxes.router.slow.keys
+        balance = self.inboxes.balance
+        has_received = self.tally.received_records > balance.received_records
+        waits = balance.queued or has_received or self.inboxes.router.slow.keys
         return bool(waits) and self.next_due_s() is None
-
-    def _has_received(self) -> bool:
-        """Tell whether anything has come since the last check."""
-        return self.tally.received_records > self.inboxes.balance.received_records
 
     def _check_if_due(self) -> None:
         """Check once, however many consumers ask for it while the lock is taken."""
@@ -245,10 +242,7 @@ class Hub:
         self.inboxes.check(now_s, self.count_waits() if self.inboxes.balance.width.counts_waits else None)
         share = MOVING_SHARE if self.inboxes.balance.has_moved else CHECK_SHARE
         rest_s = share * (self._own_s() - own_s)
-        router = self.inboxes.router
-        # Where nothing is unfinished there is nothing to look for before the next record.
-        is_at_rest = not (self.tally.unfinished_records or router.moving() or router.slow.keys)
-        self._next_check_s = math.inf if is_at_rest else now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
+        self._next_check_s = now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
         self._idle_check_s = now_s + min(CHECK_S_MAX, max(IDLE_CHECK_S, rest_s))
 
     def _wake_waiting(self, tokens: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -101,25 +100,7 @@ def test_to_count_what_has_finished_delays_no_check(monkeypatch: pytest.MonkeyPa
         check(*how)
 
     monkeypatch.setattr(hub.inboxes, "check", note_check)
-    hub.tally.receive(1, 1)
     for _ in range(30):
         now_s += 1e-3
         hub.watch()
     assert len(checks) >= 5
-
-
-def test_where_nothing_is_unfinished_a_check_waits_for_the_next_record(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An idle handler costs the poll thread next to nothing, and its next record no time."""
-    now_s = 1.0
-    hub = Hub(Inboxes(4), lambda: now_s)
-    check = Mock(side_effect=hub.inboxes.check)
-    monkeypatch.setattr(hub.inboxes, "check", check)
-    for _ in range(20):
-        hub.watch()
-        now_s += 0.05
-    assert check.call_count == 1
-    hub.tally.receive(1, 1)
-    hub.watch()
-    assert check.call_count == 2
