@@ -57,8 +57,11 @@ class Width:
         """Let all consumers take new keys: some call takes long."""
         if self.consumers is not None:
             self.consumers, self.counts_waits = None, False
-            self._next_trial_s = now_s + self._trial_s
-            self._trial_s = min(TRIAL_MAX_S, 2 * self._trial_s)
+            self._delay_trial(now_s)
+
+    def _delay_trial(self, now_s: float) -> None:
+        self._next_trial_s = now_s + self._trial_s
+        self._trial_s = min(TRIAL_MAX_S, 2 * self._trial_s)
 
     def note_call(self, records: int, spent_s: float, cpu_s: float) -> None:
         """Take in what a call for so many records took, and how long of it its thread ran. Any thread."""
@@ -83,12 +86,17 @@ class Width:
             if mean_s < trial_s and now_s >= self._next_trial_s:
                 self.consumers, self.counts_waits = 1, True
         elif call_s is None:
-            pass  # it rested: that says nothing
+            # The first consumer rested, which does not show how long its calls take. But if each of several
+            # rests and the mean is low, calls are too quick to be seen at work.
+            if self.consumers > 1 and mean_s < quick_s and now_s >= self._next_trial_s:
+                self.consumers = 1
         elif call_s < quick_s:
             self.consumers, self.counts_waits, self._trial_s = 1, False, TRIAL_S
         elif not self.counts_waits:
             self.counts_waits = True  # it was quick until now: the next check tells
         elif waits is not None and waits < (COMPUTES_WAITS if self.consumers == 1 else CEASES_WAITS):
+            if self.consumers == 1:
+                self._delay_trial(now_s)
             self.consumers = self.cores
         else:
             self.widen(now_s)

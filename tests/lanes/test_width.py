@@ -53,6 +53,13 @@ def test_a_handler_that_computed_and_waits_now_gets_all() -> None:
     assert checked((160e-6, COMPUTES), (1e-3, SLEEPS)).consumers is None
 
 
+@pytest.mark.parametrize(("mean_s", "consumers"), [(0.0, 1), (160e-6, 2)])
+def test_calls_that_keep_no_consumer_busy_go_to_one_again(mean_s: float, consumers: int) -> None:
+    """A quick handler that looked slow once would be given too few records for ever: those of two rest."""
+    rests = itertools.repeat((None, None), 30)
+    assert checked((160e-6, COMPUTES), *rests, mean_s=mean_s).consumers == consumers
+
+
 def test_trials_of_short_calls_become_rare_and_of_long_ones_never_come() -> None:
     """Each trial leaves all consumers but one without new keys for a moment."""
     width, trials = Width(2), []
