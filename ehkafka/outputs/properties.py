@@ -104,15 +104,7 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     Raises `ConfigurationError` for a property that would break a promise or that the service refuses.
     """
     asked = in_one_spelling(settings.producer, ORIGIN)
-    for name, reason in _TAKEN.items():
-        if name in asked:
-            raise setting_checks.invalid(name, asked[name], reason, "Leave it out")
-    setting_checks.check_owned(asked, _OWNED)
-    if "partitioner" in asked and asked["partitioner"] not in PARTITIONERS:
-        known = ", ".join(PARTITIONERS)
-        raise setting_checks.invalid(
-            "partitioner", asked["partitioner"], "it is unknown", f"Choose one of {known}"
-        )
+    refuse_owned(asked)
     if _TIMEOUT in asked and whole_number(_TIMEOUT, asked[_TIMEOUT]) <= 0:
         raise setting_checks.invalid(
             _TIMEOUT,
@@ -122,6 +114,22 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
         )
     producer_properties(endpoint, asked, ORIGIN)
     return asked
+
+
+def refuse_owned(asked: Mapping[str, object]) -> None:
+    """Refuse what the engine decides for each producer, and an unknown partitioner.
+
+    Raises `ConfigurationError`.
+    """
+    for name, reason in _TAKEN.items():
+        if name in asked:
+            raise setting_checks.invalid(name, asked[name], reason, "Leave it out")
+    setting_checks.check_owned(asked, _OWNED)
+    if "partitioner" in asked and asked["partitioner"] not in PARTITIONERS:
+        known = ", ".join(PARTITIONERS)
+        raise setting_checks.invalid(
+            "partitioner", asked["partitioner"], "it is unknown", f"Choose one of {known}"
+        )
 
 
 def output_properties(endpoint: Endpoint, settings: Settings, *, at_once: bool = False) -> dict[str, Any]:

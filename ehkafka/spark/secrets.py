@@ -80,8 +80,13 @@ _JAVA_NAMES: Mapping[str, str | None] = {
     "request.timeout.ms": "socket.timeout.ms",
     "max.poll.records": None,
     "default.api.timeout.ms": None,
+    "max.request.size": "message.max.bytes",
+    "max.block.ms": None,
+    "partitioner.class": "partitioner",
     "key.deserializer": None,
     "value.deserializer": None,
+    "key.serializer": None,
+    "value.serializer": None,
     "interceptor.classes": None,
     "sasl.login.callback.handler.class": None,
     "sasl.client.callback.handler.class": None,
@@ -261,7 +266,7 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
             ours = _JAVA_NAMES[name]
             fix = f"write {CLIENT_PREFIX}{ours}" if ours else "leave it out"
             raise ConfigurationError(
-                f"Option {option} is the Java client's; this source uses librdkafka: {ended(fix)}"
+                f"Option {option} is the Java client's; ehkafka uses librdkafka: {ended(fix)}"
             )
         if name in _OF_CODE:
             raise ConfigurationError(

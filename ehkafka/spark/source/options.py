@@ -7,13 +7,13 @@ result is frozen, picklable and holds no secret; it travels to every task. Calle
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import TopicPartition  # noqa: TC001 - dataclasses resolve it when asked
 from ehkafka.spark import secrets
+from ehkafka.spark.option_names import OptionNames
 from ehkafka.spark.secrets import NamedEndpoint  # noqa: TC001 - likewise
 from ehkafka.spark.source import option_text, schema
 from ehkafka.spark.source.loss import OF_A_QUERY, GapAdvice
@@ -74,6 +74,7 @@ _MEANT: Mapping[str, str] = {
     "group.id": "did you mean groupId?",
     "auto.offset.reset": "did you mean startingOffsets?",
 }
+NAMES = OptionNames(_OPTIONS, _REFUSED, _MEANT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +103,7 @@ class SourceOptions:
 
 def options_from(mapping: Mapping[str, str]) -> SourceOptions:
     """Return the options of a query. Raises `ConfigurationError` that names the option and the next step."""
-    secrets.refuse_secrets(mapping)
-    options = _in_our_spelling(mapping)
+    options = NAMES.in_our_spelling(mapping)
     group = _group(options)
     topics = option_text.topics("subscribe", options["subscribe"]) if "subscribe" in options else ()
     assigned = option_text.partitions("assign", options["assign"]) if "assign" in options else ()
@@ -129,34 +129,6 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
         split=split,
         timeout_s=(_count(options, "kafkaConsumer.pollTimeoutMs") or TIMEOUT_S * 1000) / 1000,
     )
-
-
-def _in_our_spelling(mapping: Mapping[str, str]) -> dict[str, str]:
-    by_lower = {name.lower(): name for name in _OPTIONS}
-    refused = {name.lower(): name for name in _REFUSED}
-    found: dict[str, str] = {}
-    for given, value in mapping.items():
-        lower = given.lower()
-        if lower in refused:
-            raise ConfigurationError(f"Option {refused[lower]} is not taken: {_REFUSED[refused[lower]]}.")
-        name = by_lower.get(lower)
-        if name is None and lower.startswith(secrets.CLIENT_PREFIX):
-            name = lower  # librdkafka's names are in small letters
-        if name is None:
-            _refuse_unknown(given, by_lower)
-        if not value.strip():
-            raise ConfigurationError(f"Option {name} is empty: give a value, or leave it out.")
-        found[name] = value.strip()
-    return found
-
-
-def _refuse_unknown(given: str, by_lower: Mapping[str, str]) -> NoReturn:
-    meant = _MEANT.get(given.lower())
-    close = difflib.get_close_matches(given.lower(), by_lower, n=1, cutoff=0.6)
-    if meant is None:
-        meant = f"did you mean {by_lower[close[0]]}?" if close else f"there are {', '.join(_OPTIONS)}"
-    stop = "" if meant.endswith("?") else "."
-    raise ConfigurationError(f"There is no option {given[:80]!r}; {meant}{stop}")
 
 
 def _group(options: dict[str, str]) -> str | None:

@@ -1,0 +1,64 @@
+"""The names of a format's options: what it takes, in any case of letters, and what it refuses by name. Pure.
+
+Spark gives names in small letters; errors show them as the documentation does, and never repeat a value.
+Called on the driver, by the options of `source/` and of `writer/`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark import secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class OptionNames:
+    """What one format knows of. The reasons and advice have no full stop."""
+
+    taken: tuple[str, ...]
+    # Options that are known and refused, with the reason.
+    refused: Mapping[str, str]
+    # In small letters: what a user may have meant, or the advice for an option of another format.
+    meant: Mapping[str, str]
+    # In small letters: what Spark itself puts there.
+    of_spark: frozenset[str] = frozenset()
+
+    def in_our_spelling(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the options under our names; those of librdkafka (`kafka.…`) in small letters.
+
+        Raises `ConfigurationError` for a secret, a name that is refused or unknown, and for no value.
+        """
+        secrets.refuse_secrets(given)
+        by_lower = {name.lower(): name for name in self.taken}
+        refused = {name.lower(): name for name in self.refused}
+        found: dict[str, str] = {}
+        for option, value in given.items():
+            lower = option.lower()
+            if lower in self.of_spark:
+                continue
+            if lower in refused:
+                name = refused[lower]
+                raise ConfigurationError(f"Option {name} is not taken: {self.refused[name]}.")
+            known = by_lower.get(lower)
+            if known is None and lower.startswith(secrets.CLIENT_PREFIX):
+                known = lower  # librdkafka's names are in small letters
+            if known is None:
+                self._refuse_unknown(option, by_lower)
+            if not value.strip():
+                raise ConfigurationError(f"Option {known} is empty: give a value, or leave it out.")
+            found[known] = value.strip()
+        return found
+
+    def _refuse_unknown(self, given: str, by_lower: Mapping[str, str]) -> NoReturn:
+        meant = self.meant.get(given.lower())
+        close = difflib.get_close_matches(given.lower(), by_lower, n=1, cutoff=0.6)
+        if meant is None:
+            meant = f"did you mean {by_lower[close[0]]}?" if close else f"there are {', '.join(self.taken)}"
+        stop = "" if meant.endswith("?") else "."
+        raise ConfigurationError(f"There is no option {given[:80]!r}; {meant}{stop}")
