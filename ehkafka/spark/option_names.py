@@ -1,6 +1,6 @@
-"""The names of a format's options: what it takes, in any case of letters, and what it refuses by name. Pure.
+"""The names of a format's options: what it supports, in upper or lower case, and what it refuses by name. Pure.
 
-Spark gives names in small letters; errors show them as the documentation does, and never repeat a value.
+Spark gives names in lower case; errors show them as the documentation does, and never repeat a value.
 Called on the driver, by the options of `source/` and of `writer/`.
 """
 
@@ -24,13 +24,13 @@ class OptionNames:
     taken: tuple[str, ...]
     # Options that are known and refused, with the reason.
     refused: Mapping[str, str]
-    # In small letters: what a user may have meant, or the advice for an option of another format.
+    # In lower case: what a user may have meant, or the advice for an option of another format.
     meant: Mapping[str, str]
-    # In small letters: what Spark itself puts there.
+    # In lower case: what Spark itself puts there.
     of_spark: frozenset[str] = frozenset()
 
     def in_our_spelling(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the options under our names; those of librdkafka (`kafka.…`) in small letters.
+        """Return the options under our names; those of librdkafka (`kafka.…`) in lower case.
 
         Raises `ConfigurationError` for a secret, a name that is refused or unknown, and for no value.
         """
@@ -44,10 +44,10 @@ class OptionNames:
                 continue
             if lower in refused:
                 name = refused[lower]
-                raise ConfigurationError(f"Option {name} is not taken: {self.refused[name]}.")
+                raise ConfigurationError(f"Option {name} is not supported: {self.refused[name]}.")
             known = by_lower.get(lower)
             if known is None and lower.startswith(secrets.CLIENT_PREFIX):
-                known = lower  # librdkafka's names are in small letters
+                known = lower  # librdkafka's names are in lower case
             if known is None:
                 self._refuse_unknown(option, by_lower)
             if not value.strip():

@@ -1,6 +1,6 @@
 """The source's options, read and checked together. Pure.
 
-The names are the JVM connector's where it has one, in any case of letters, as Spark gives them. What is
+The names are the JVM connector's where it has one, in upper or lower case, as Spark gives them. What is
 unknown, conflicting or unsafe is refused by name with the next step, before anything is opened. The
 result is frozen, picklable and holds no secret; it travels to every task. Called on the driver.
 """

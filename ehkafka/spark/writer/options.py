@@ -1,6 +1,6 @@
 """The writer's options, read and checked together. Pure.
 
-The names are the JVM connector's where it has one, and those of the source for the way to the broker. The
+The names are the JVM connector's where it has one, and those of the source that name the broker. The
 result is frozen, picklable and holds no secret; it travels to every task. Called on the driver.
 """
 
@@ -60,7 +60,7 @@ def writer_options(given: Mapping[str, str]) -> WriterOptions:
     asked = in_one_spelling(dict(endpoint.properties), "Options kafka.…")
     if _TIMEOUT in asked:
         raise ConfigurationError(
-            "Option kafka.message.timeout.ms is not taken: how long a task waits for the broker is"
+            "Option kafka.message.timeout.ms is not supported: how long a task waits for the broker is"
             " deliveryTimeoutMs."
         )
     refuse_owned(asked)
