@@ -3,10 +3,10 @@
 `source/` is the data source of `spark.readStream.format("ehkafka")` and `spark.read.format("ehkafka")`,
 `writer/` is what writes to topics, `sink/` writes streams into Blob Storage, `engine/` runs an app's handlers
 in tasks; `formats` makes them known to a session, by the modules of `register/` where Spark looks for them.
-`secrets` names how the broker is reached, so that no secret is in a plan, a checkpoint or a log, `option_names`
-refuses options by name; `jvm_options` makes the options of the JVM's connector. `versions` checks which
-PySpark is there, `java_home` which Java, `workers_python` whether Spark's Python has this package; `shipped`
-lets planning processes import what `--py-files` ships.
+`secrets` names how the broker is reached, so that no secret is in a plan, a checkpoint or a log, while
+`option_names` refuses options by name; `jvm_options` makes the options of the JVM's connector. `versions`
+checks which PySpark is there, `java_home` which Java, `workers_python` whether Spark's Python has this
+package; `shipped` lets planning processes import what `--py-files` ships.
 Importing this room needs no PySpark; using it does.
 
 The driver plans (Spark's planning process, one thread); each task reads its pieces in a worker process. The

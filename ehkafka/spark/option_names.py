@@ -1,4 +1,4 @@
-"""The names of a format's options: what it supports, in upper or lower case, and what it refuses by name. Pure.
+"""The names of a format's options: what it supports, in any spelling, and what it refuses. Pure.
 
 Spark gives names in lower case; errors show them as the documentation does, and never repeat a value.
 Called on the driver, by the options of `source/` and of `writer/`.
