@@ -5,6 +5,7 @@ Called on the driver before a query is built, and by a program that starts a ses
 
 from __future__ import annotations
 
+import importlib.util
 import re
 
 from ehkafka.errors import ConfigurationError, MissingExtraError
@@ -13,9 +14,6 @@ from ehkafka.wording.extras import install
 SOURCES_SINCE = (4, 0)
 """Python data sources."""
 
-LIMITS_SINCE = (4, 2)
-"""Limits and Trigger.AvailableNow for them."""
-
 
 def check_pyspark() -> tuple[int, int]:
     """Return PySpark's version. Raises `MissingExtraError`, `ConfigurationError` for one that is too old."""
@@ -23,15 +21,21 @@ def check_pyspark() -> tuple[int, int]:
     if version < SOURCES_SINCE:
         found = ".".join(map(str, version))
         raise ConfigurationError(
-            f"PySpark {found} has no data sources in Python; ehkafka's need 4.2, or 4.0 with less. Upgrade,"
-            " or use the JVM connector with ehkafka.spark.kafka_options(endpoint), which makes its options."
+            f"PySpark {found} has no data sources in Python; ehkafka needs 4.0 or newer. Upgrade, or"
+            " use the JVM connector with ehkafka.spark.kafka_options(endpoint), which makes its options."
         )
     return version
 
 
 def gives_limits() -> bool:
-    """Tell whether Spark gives a source the limit of a batch (from 4.2 on)."""
-    return check_pyspark() >= LIMITS_SINCE
+    """Tell whether Spark gives a source the start and the limit of a batch: PySpark from 4.2 on.
+
+    By what is there, since platforms add parts of newer releases to their own.
+    """
+    try:
+        return importlib.util.find_spec("pyspark.sql.streaming.datasource") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def pyspark_version() -> tuple[int, int]:

@@ -2,7 +2,8 @@
 
 The start is remembered from what Spark plans; at a restart it plans an empty range first, which tells it.
 The limit is our own. Trigger.AvailableNow asks for the end once and reads up to it in one batch: with a limit
-it ends there, with records left, and nothing tells a source which trigger it runs under.
+it ends there, with records left, and nothing tells a source which trigger it runs under. A batch that the
+limit has cut carries where the logs ended, because the query's progress has no other place for it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class EarlyStreamReader(StreamReaderParts):
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
         """Return the end of the next batch, by the option maxOffsetsPerTrigger."""
         start = self.initialOffset() if self._planned_end is None else self._planned_end
-        return self._stream.latest(start, self.options.limit_records)
+        end = self.batch_end(start, self.options.limit_records)
+        # An idle query's offset stays the very text that Spark has: another one would be a batch.
+        return end if end == start else self._stream.with_ends(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a batch, and remember its end: the next one begins there."""

@@ -7,13 +7,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.source.offsets import decode
+from ehkafka.spark.source.offsets import read
 from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.records import TopicPartition
+    from ehkafka.spark.source.offsets import StreamOffset
 
 
 def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -> dict[TopicPartition, int]:
@@ -21,16 +22,17 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
 
     `progress` is a listener's or `query.lastProgress`. What the batch itself read counts as done. The end is
     that of now, asked of the broker, where `options` are given: those of the stream. Without them it is that
-    of the moment when the batch was planned, which PySpark reports from 4.2 on; where it does not, raises
-    `ConfigurationError`, as for a progress without a position. Sources of other kinds are left out, but for
-    the JVM Kafka connector, whose offsets look the same. A log with holes has fewer records than offsets.
+    of the moment when the batch was planned. Raises `ConfigurationError` for a progress without a position,
+    or without these ends. Sources of other kinds are left out, except the JVM Kafka connector, whose offsets
+    look the same. A log with holes has fewer records than offsets.
     """
     found: dict[TopicPartition, int] = {}
     ends = None if options is None else _ends(options)
     for source in progress["sources"]:
-        done = _done(source)
-        if done is None:
+        at = _offset(source.get("endOffset"))
+        if at is None:
             continue
+        done = at.positions
         topics = {one.topic for one in done}
         there = _reported(source) if ends is None else ends
         found |= {one: max(0, end - done.get(one, 0)) for one, end in there.items() if one.topic in topics}
@@ -43,14 +45,14 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
 
 
 def _reported(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    try:
-        return decode(source.get("latestOffset") or "")
-    except ConfigurationError:
-        # Before 4.2 this is the end of the batch, as Python writes it.
+    # Before 4.2 this is the end of the batch, which carries the logs' ends where they differ.
+    reported = _offset(source.get("latestOffset"))
+    if reported is None:
         raise ConfigurationError(
-            "The progress does not contain where the logs end, which PySpark reports from 4.2 on. Give the "
-            "stream's options, so that the broker is asked: lag(query.lastProgress, options)."
-        ) from None
+            "The progress does not contain where the logs end. Give the stream's options, so that the broker "
+            "is asked: lag(query.lastProgress, options)."
+        )
+    return dict(reported.log_ends)
 
 
 def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
@@ -60,10 +62,10 @@ def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
         return log.ends(log.partitions())
 
 
-def _done(source: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
-    text = source.get("endOffset") or ""
+def _offset(reported: str | None) -> StreamOffset | None:
+    text = reported or ""
     try:
-        # Before 4.2 a progress has the offset as Python writes it, not as JSON.
-        return decode(json.dumps(ast.literal_eval(text)) if text.startswith("{'") else text)
+        # Before 4.2 a progress has an offset as Python writes it, not as JSON.
+        return read(json.dumps(ast.literal_eval(text)) if text.startswith("{'") else text)
     except (ConfigurationError, SyntaxError, ValueError):
         return None

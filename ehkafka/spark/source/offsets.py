@@ -10,7 +10,8 @@ query's progress.
 constant that names no position, and the end of batch 0 carries where it really began. `#anew` does the same
 for a batch before which a topic was found to be recreated under its name: it reads from there, whatever its
 start says. `#topics` are the ids by which that is noticed, and where the broker has none, `#witness` has one
-record of each partition; offsets of earlier versions have neither.
+record of each partition; offsets of earlier versions have neither. `#ends` is where the logs ended of
+partitions that the batch's limit has cut: PySpark before 4.2 reports the end of a batch alone.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _GROUP = "#group"
 _TOPICS = "#topics"
 _ANEW = "#anew"
 _WITNESS = "#witness"
+_ENDS = "#ends"
 _UNRESOLVED = "unresolved"
 _TIMESTAMP_BYTES: Final = 6
 _FIELD_MAX: Final = 2**63 - 1
@@ -45,7 +47,8 @@ class StreamOffset:
 
     `topic_ids` are the broker's names of the topics that the positions belong to, where it has named them.
     `anew` is where the batch that ends here began to read topics that were recreated. `witnesses` are records
-    below the positions, as (offset, timestamp in ms), of topics without ids; see `is_sayable`.
+    below the positions, as (offset, timestamp in ms), of topics without ids; see `is_sayable`. `ends` are
+    where logs ended that have more: two offsets that differ in these alone are equal.
     """
 
     positions: Positions = field(default_factory=dict)
@@ -55,6 +58,7 @@ class StreamOffset:
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     anew: Positions = field(default_factory=dict)
     witnesses: Witnesses = field(default_factory=dict)
+    ends: Positions = field(default_factory=dict, compare=False)
 
     @classmethod
     def initial(cls) -> Self:
@@ -79,6 +83,7 @@ class StreamOffset:
             topic_ids=_topic_ids(value.get(_TOPICS, {}), value),
             anew=_positions(value.get(_ANEW, {}), value),
             witnesses=_witnesses(value.get(_WITNESS, {}), value),
+            ends=_positions(value.get(_ENDS, {}), value),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +101,14 @@ class StreamOffset:
             value[_ANEW] = _by_topic(self.anew)
         if self.witnesses:
             value[_WITNESS] = _packed(self.witnesses)
+        if self.ends:
+            value[_ENDS] = _by_topic(self.ends)
         return value | _by_topic(self.positions)
+
+    @property
+    def log_ends(self) -> Positions:
+        """Where the logs ended when the batch was planned that ends here, as far as the offset tells."""
+        return {**self.positions, **self.ends}
 
 
 def is_sayable(witness: WitnessRecord) -> bool:

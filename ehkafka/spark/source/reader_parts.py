@@ -76,6 +76,13 @@ class StreamReaderParts(DataSourceStreamReader):
         """Return the constant before batch 0; `Stream` says why it names no position."""
         return self._stream.initial()
 
+    def batch_end(self, start: dict[str, Any], limit_records: int | None) -> dict[str, Any]:
+        """Return the end of the next batch, `start` itself when there is nothing new.
+
+        What `latestOffset` of every PySpark comes to; the engine's reader adds when there is no next batch.
+        """
+        return self._stream.latest(start, limit_records)
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a batch."""
         pieces = self._stream.pieces(start, end)

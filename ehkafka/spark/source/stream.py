@@ -7,6 +7,7 @@ the offset that Spark writes down. Owned by one reader in Spark's planning proce
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import ConfigurationError
@@ -138,6 +139,12 @@ class Stream:
     def prepare_available_now(self) -> None:
         """Note the logs' ends: the query goes so far and then ends."""
         self._target = self._log.ends(self._log.partitions())
+
+    def with_ends(self, end_json: Any) -> dict[str, Any]:
+        """Return the end of a batch, with the logs' ends as last seen of the partitions that have more."""
+        end = StreamOffset.from_json(end_json)
+        more = {one: at for one, at in self._seen.items() if at > end.positions.get(one, at)}
+        return replace(end, ends=more).to_json()
 
     def seen(self) -> dict[str, Any] | None:
         """Return the logs' ends as last seen, for the query's progress; None before the first look."""

@@ -18,11 +18,11 @@ from ehkafka.spark.source.reader_parts import StreamReaderParts
 
 
 class SourceStreamReader(StreamReaderParts, SupportsTriggerAvailableNow):
-    """Reads a stream. The engine's reader overrides `read` and keeps the rest."""
+    """Reads a stream, by the start and the limit that Spark gives."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next batch, `start` itself when there is nothing new."""
-        return self._stream.latest(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        return self.batch_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the option maxOffsetsPerTrigger; Spark leaves it out where a trigger takes all at once."""

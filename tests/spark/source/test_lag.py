@@ -12,8 +12,11 @@ from ehkafka.spark import lag
 from ehkafka.testing import EmbeddedBroker
 
 DONE = '{"readings": {"0": 3, "1": 0}}'
-# What 4.0.5 reports as the end of a batch, and as `latestOffset` the same.
-PYTHONS = "{'#start': {'readings': {'0': 0, '1': 0}}, 'readings': {'0': 3, '1': 0}}"
+# What 4.0.5 reports as the end of a batch that the limit has cut, and as `latestOffset` the same.
+CUT = (
+    "{'#start': {'readings': {'0': 0, '1': 0}}, '#ends': {'readings': {'0': 5}}, "
+    "'readings': {'0': 3, '1': 0}}"
+)
 RATE = {"description": "RateStreamV2", "startOffset": "10", "endOffset": "11", "latestOffset": "11"}
 
 
@@ -27,15 +30,11 @@ def ours(end: str | None, **latest: str | None) -> dict[str, Any]:
     return {"description": "PythonMicroBatchStream", "startOffset": "null", "endOffset": end, **latest}
 
 
-@pytest.mark.parametrize(
-    ("end", "latest"),
-    [(PYTHONS, {"latestOffset": PYTHONS}), (DONE, {}), (DONE, {"latestOffset": "null"})],
-    ids=["4.0.5", "missing", "null"],
-)
-def test_ends_that_pyspark_does_not_report_are_asked_of_the_broker(end: str, latest: dict[str, Any]) -> None:
+@pytest.mark.parametrize("latest", [{}, {"latestOffset": "null"}], ids=["missing", "null"])
+def test_ends_that_are_not_reported_are_asked_of_the_broker(latest: dict[str, Any]) -> None:
     """With the stream's options, as they are now: a partition that was added counts, too."""
-    old = progress(ours(end, **latest), RATE)
-    with pytest.raises(ConfigurationError, match=r"from 4\.2 on\. Give the stream's options"):
+    old = progress(ours(DONE, **latest), RATE)
+    with pytest.raises(ConfigurationError, match=r"where the logs end\. Give the stream's options"):
         lag(old)
     with EmbeddedBroker({"readings": 3, "other": 1}) as broker:
         for partition, count in enumerate((5, 4, 2)):
@@ -48,6 +47,13 @@ def test_what_is_reported_is_of_the_moment_when_the_batch_was_planned() -> None:
     """Without options nothing is asked; a source of another kind does not count."""
     reported = progress(ours(DONE, latestOffset='{"readings": {"0": 7, "1": 1}}'), RATE)
     assert lag(reported) == {TopicPartition("readings", 0): 4, TopicPartition("readings", 1): 1}
+
+
+@pytest.mark.parametrize("end", [CUT, CUT.replace("'", '"')], ids=["4.0.5", "4.1.4"])
+def test_before_4_2_the_ends_are_in_the_end_of_the_batch(end: str) -> None:
+    """A partition that the limit has not cut has no lag."""
+    reported = progress(ours(end, latestOffset=end), RATE)
+    assert lag(reported) == {TopicPartition("readings", 0): 2, TopicPartition("readings", 1): 0}
 
 
 @pytest.mark.parametrize(

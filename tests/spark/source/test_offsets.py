@@ -38,7 +38,7 @@ WITNESSES = st.dictionaries(
 )
 
 
-@given(POSITIONS, st.none() | POSITIONS, st.none() | st.text(), IDS, POSITIONS, WITNESSES)
+@given(POSITIONS, st.none() | POSITIONS, st.none() | st.text(), IDS, POSITIONS, WITNESSES, POSITIONS)
 def test_an_offset_is_read_as_it_was_written(
     positions: dict[TopicPartition, int],
     start: dict[TopicPartition, int] | None,
@@ -46,11 +46,13 @@ def test_an_offset_is_read_as_it_was_written(
     ids: dict[str, bytes],
     anew: dict[TopicPartition, int],
     witnesses: dict[TopicPartition, tuple[int, int]],
+    ends: dict[TopicPartition, int],
 ) -> None:
-    """Positions, the first batch's start, the group, and what tells its logs come back through JSON."""
-    offset = StreamOffset(positions, start, group, topic_ids=ids, anew=anew, witnesses=witnesses)
+    """Positions, the first batch's start, the group, what tells its logs and their ends come back by JSON."""
+    offset = StreamOffset(positions, start, group, topic_ids=ids, anew=anew, witnesses=witnesses, ends=ends)
     text = json.dumps(offset.to_json())
     assert read(text) == offset
+    assert read(text).log_ends == {**positions, **ends}
     assert decode(text) == positions
     assert json.dumps(read(text).to_json()) == text
 

@@ -172,15 +172,20 @@ def test_a_worker_loads_little_of_the_package() -> None:
 def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(
     broker: EmbeddedBroker, reader: Callable[..., Any]
 ) -> None:
-    """`latestOffset()` without arguments: the start is remembered; an empty plan names it at a restart."""
-    _produce(broker, 10, 0)
-    one = reader(EarlyStreamReader, maxOffsetsPerTrigger="4")
-    start, read = one.initialOffset(), []
+    """`latestOffset()` without arguments: the start is remembered; an empty plan names it at a restart.
+
+    A batch that the limit has cut says where the logs ended; an idle query's offset never changes.
+    """
+    _produce(broker, 10, 3)
+    one = reader(EarlyStreamReader, maxOffsetsPerTrigger="5")
+    start, read, ends = one.initialOffset(), [], []
     for _ in range(4):
         end = json.loads(json.dumps(one.latestOffset()))
         read.append(_rows(one, one.partitions(start, end)))
+        ends.append(end.get("#ends"))
         start = end
-    assert [len(rows) for rows in read] == [4, 4, 2, 0]
+    assert [len(rows) for rows in read] == [5, 5, 3, 0]
+    assert ends == [{"readings": {"0": 10, "1": 3}}, {"readings": {"0": 10, "1": 3}}, None, None]
     _produce(broker, 3, 0)
     again = reader(EarlyStreamReader, maxOffsetsPerTrigger="2")
     assert list(again.partitions(start, start)) == []
