@@ -14,7 +14,6 @@ import pytest
 
 from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.spark import register_formats, versions
-from ehkafka.spark.engine.app_checks import check_version
 
 
 def _with_pyspark(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
@@ -37,16 +36,6 @@ def test_a_pyspark_without_sources_names_the_other_way(monkeypatch: pytest.Monke
         versions.check_pyspark()
     with pytest.raises(ConfigurationError, match=r"PySpark 3\.5.*kafka_options"):
         register_formats(None)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"PySpark 3\.5.*kafka_options"):
-        check_version()
-
-
-@pytest.mark.parametrize("version", ["4.0.5", "4.1.4"])
-def test_the_engine_names_the_pyspark_that_it_needs(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    """What 4.0 and 4.1 can do is reported as well."""
-    _with_pyspark(monkeypatch, version)
-    with pytest.raises(ConfigurationError, match=r"PySpark 4\.[01] gives .*pyspark>=4\.2.*reads from 4\.0"):
-        check_version()
 
 
 def test_limits_are_found_by_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.output_types import check_output_types
 from ehkafka.recovery.policy import DeadLetter, Hold
 from ehkafka.recovery.retry import Retry
-from ehkafka.spark import versions
 from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
 _PROGRESS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 # Batches that may finish while the run waits for the broker.
 PROGRESS_KEPT_MIN = 50
-
-
-def check_version() -> None:
-    """Refuse a PySpark without limits, or none. Raises `ConfigurationError`, `MissingExtraError`."""
-    found = versions.check_pyspark()
-    if found < versions.LIMITS_SINCE:
-        raise ConfigurationError(
-            f"PySpark {found[0]}.{found[1]} gives a source no limits, and the engine needs them: "
-            "pip install 'pyspark>=4.2'. Where Spark is older, format('ehkafka') reads from 4.0 on."
-        )
 
 
 def check_app(app: AppOptions) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
 from ehkafka.run.spark_options import SparkOptions
-from ehkafka.spark.engine.app_checks import check_app, check_version
+from ehkafka.spark import versions
+from ehkafka.spark.engine.app_checks import check_app
 from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, reach_options
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.java_home import find_java_home
@@ -78,7 +79,7 @@ def run_until_stopped(
 
 def _check(app: _App, source_options: Mapping[str, str]) -> None:
     """Report what is wrong before Spark has started, which takes seconds."""
-    check_version()
+    versions.check_pyspark()
     given = app._options()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
     check_app(given)
     reach_options(given.endpoint, source_options, consumer=given.settings.consumer, advice=ADVICE_FOR_COMMAND)
@@ -91,7 +92,7 @@ def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSessio
 
     Raises `ConfigurationError` where Spark does not start, `MissingExtraError` without PySpark or Java.
     """
-    check_version()
+    versions.check_pyspark()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started the driver's Java
         os.environ["JAVA_HOME"] = str(find_java_home())
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra

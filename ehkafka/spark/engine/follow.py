@@ -22,13 +22,13 @@ from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ehkafka.events import Event
     from ehkafka.spark.engine.batches import Batches
     from ehkafka.spark.engine.group.group import Group
+    from ehkafka.spark.engine.signs import Signs
 
 # Between two looks at the query's progress; in between, the client's callbacks are let through.
 CHECK_S = 0.1
@@ -54,14 +54,14 @@ class Follower:
         batches: Batches,
         group: Group,
         *,
-        stop_file: Path,
+        signs: Signs,
         is_session_over: Callable[[], bool],
         stop_s: float,
         emit: Callable[[Event], None],
         on_stop: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
-        """`stop_file` tells the source to plan no further batch.
+        """`signs` tell the source to plan no further batch, and the run that there is none.
 
         `on_stop` calls the user's functions and `on_end` closes the rest, both at the end, on the thread.
 
@@ -69,7 +69,7 @@ class Follower:
         """
         self._batches = batches
         self._group = group
-        self._stop_file = stop_file
+        self._signs = signs
         self._is_session_over = is_session_over
         self.stop_s = stop_s
         self._emit = emit
@@ -169,6 +169,8 @@ class Follower:
             self._check()
             if not is_active and not self._begins_again():
                 return
+            if self._signs.over.exists():
+                self.request_stop("all that was there is handled")
             self._serve(CHECK_S)
             if self._is_session_over():
                 self.fail(_driver_ended("the session was stopped"))
@@ -205,7 +207,7 @@ class Follower:
             self._group.commits.note(end, None if result is None else result.lasts)
             if result is not None:
                 took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
-                latest = offset_of(source.get("latestOffset")).positions
+                latest = offset_of(source.get("latestOffset")).log_ends
                 self._batch_lines.add(result.counts["received"], took_ms / 1000, end.positions, latest)
         self._report(REPORT_S)
 
@@ -217,7 +219,7 @@ class Follower:
     def _stop_between_batches(self) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
         self._emit(AppStopping(self._reason, drain="started", deadline_s=round(self._stop_left_s(), 1)))
-        self._stop_file.touch()
+        self._signs.stop.touch()
         while self.query.isActive and self._stop_left_s():
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
             if not self._is_busy():

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, cast
 from ehkafka.events import AppStarted
 from ehkafka.run.at_least_once import check_producer
 from ehkafka.run.spark_options import INTERVAL_S
-from ehkafka.spark.engine.app_checks import check_app, check_session, check_source, check_version
+from ehkafka.spark import versions
+from ehkafka.spark.engine.app_checks import check_app, check_session, check_source
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.follow import Follower
@@ -30,6 +31,7 @@ from ehkafka.spark.engine.group.group import Group, give_back, reserve
 from ehkafka.spark.engine.group.hand_over import check_hand_over
 from ehkafka.spark.engine.group.reach import reach_options
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
+from ehkafka.spark.engine.signs import Signs
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
@@ -58,7 +60,7 @@ _WAIT_S = 0.1
 
 def start_on_spark(app: AppOptions, spark: SparkSession, choices: SparkOptions) -> SparkRun:
     """Start the query and return at once. Raises what is wrong; then nothing runs."""
-    check_version()
+    versions.check_pyspark()
     check_app(app)
     check_session(spark)
     given = dict(choices.source_options or {})
@@ -95,7 +97,7 @@ class _Start:
         # Set by the thread: whether there is a query.
         self._started: Future[None] = Future()
         self._start_query: Callable[[], StreamingQuery]
-        # What the query needs while it runs: the driver's stop file, and a checkpoint if none was given.
+        # What the query needs while it runs: the run's signs, and a checkpoint if none was given.
         self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
         self._undo_later(partial(shutil.rmtree, self._folder, ignore_errors=True))
         self._on_stop = ExitStack()
@@ -107,7 +109,7 @@ class _Start:
         self._follower = Follower(
             self._batches,
             self._group,
-            stop_file=self._folder / "stop",
+            signs=Signs(self._folder),
             is_session_over=partial(_is_over, spark.sparkContext),
             stop_s=app.settings.stop_s,
             emit=self._bus.emit,
@@ -207,7 +209,8 @@ class _Start:
 
         name = f"ehkafka-engine-{uuid.uuid4().hex[:12]}"
         let_planners_import(self._spark)
-        self._spark.dataSource.register(engine_source(EngineJob(name, packed, str(self._folder / "stop"))))
+        job = EngineJob(name, packed, Signs(self._folder), ends_here=self._choices.available_now)
+        self._spark.dataSource.register(engine_source(job))
         frame = self._spark.readStream.format(name).options(**options).load()
         writer = frame.writeStream.foreachBatch(self._batches).queryName(name)
         writer = self._triggered(writer.option("checkpointLocation", checkpoint))
@@ -216,9 +219,7 @@ class _Start:
         return cast("Callable[[], StreamingQuery]", inheriting(writer.start))
 
     def _triggered(self, writer: DataStreamWriter) -> DataStreamWriter:
-        if self._choices.available_now:
-            return writer.trigger(availableNow=True)
-        interval_s = self._choices.interval_s
+        interval_s = 0.0 if self._choices.available_now else self._choices.interval_s
         wait_ms = round(1000 * (INTERVAL_S if interval_s is None else interval_s))
         return writer.trigger(processingTime=f"{wait_ms} milliseconds")
 

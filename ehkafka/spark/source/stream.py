@@ -137,8 +137,9 @@ class Stream:
         return pieces
 
     def prepare_available_now(self) -> None:
-        """Note the logs' ends: the query goes so far and then ends."""
-        self._target = self._log.ends(self._log.partitions())
+        """Note the logs' ends, once: the query goes so far and then ends."""
+        if self._target is None:
+            self._target = self._log.ends(self._log.partitions())
 
     def with_ends(self, end_json: Any) -> dict[str, Any]:
         """Return the end of a batch, with the logs' ends as last seen of the partitions that have more."""

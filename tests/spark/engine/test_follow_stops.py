@@ -31,7 +31,7 @@ def test_a_stop_waits_for_the_running_batch(scene: SimpleNamespace, lab: Any) ->
     scene.query.is_busy = True
     scene.start()
     scene.run.request_stop("SIGTERM")
-    lab.wait_until(scene.stop_file.exists)
+    lab.wait_until(scene.signs.stop.exists)
     assert scene.query.isActive
     scene.query.add(0, 10, received=10)
     scene.query.is_busy = False
@@ -46,7 +46,7 @@ def test_a_run_that_stops_still_watches_its_group(scene: SimpleNamespace, lab: A
     scene.query.is_busy = True
     scene.start()
     scene.run.request_stop("SIGTERM")
-    lab.wait_until(scene.stop_file.exists)
+    lab.wait_until(scene.signs.stop.exists)
     served = scene.group.served
     lab.wait_until(lambda: scene.group.served > served, 10)
     scene.group.taken = GroupInUseError("another run")
@@ -72,7 +72,7 @@ def test_a_second_request_may_cut_the_batch_off_at_once(scene: SimpleNamespace, 
     scene.query.is_busy = True
     scene.start()
     scene.run.request_stop("SIGINT")
-    lab.wait_until(scene.stop_file.exists)
+    lab.wait_until(scene.signs.stop.exists)
     assert not scene.run.wait(0.05)
     scene.run.exit_now()
     with pytest.raises(UnfinishedError, match="cut off"):
@@ -85,7 +85,7 @@ def test_a_stop_waits_for_a_query_that_begins(scene: SimpleNamespace, lab: Any) 
     scene.query.says = "Initializing sources"
     scene.start()
     scene.run.request_stop("SIGTERM")
-    lab.wait_until(scene.stop_file.exists)
+    lab.wait_until(scene.signs.stop.exists)
     assert not scene.run.wait(0.1)
     scene.query.is_busy, scene.query.says = True, "Processing new data"
     assert not scene.run.wait(0.1)

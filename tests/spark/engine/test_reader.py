@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 import time
 from types import SimpleNamespace
@@ -12,6 +13,8 @@ import pytest
 
 from ehkafka.errors import EndpointError, HandlerFailedError, OffsetGapError
 from ehkafka.records import TopicPartition
+from ehkafka.spark import versions
+from ehkafka.spark.engine.signs import Signs
 from ehkafka.spark.engine.tasks import reader
 from ehkafka.spark.engine.tasks.results import batch_result, failure_in
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
     import ehkafka
 
 pytest.importorskip("pyspark")
+
+
+def job_of(folder: Path, packed: bytes = b"", *, ends_here: bool = False) -> reader.EngineJob:
+    """Return the job of a run that has this folder."""
+    return reader.EngineJob(f"job-of-{folder.name}", packed, Signs(folder), ends_here)
 
 
 @pytest.fixture
@@ -53,7 +61,7 @@ def rows_of(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
         shipment = Shipment.of(lab.parts_of(app))
         if not is_packed:  # it refers to what cannot be sent
             monkeypatch.setattr(reader, "_shipment", lambda _job: shipment)
-        job = reader.EngineJob(f"job-of-{tmp_path.name}", pack(shipment) if is_packed else b"", "stop")
+        job = job_of(tmp_path, pack(shipment) if is_packed else b"")
         options = options_from({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
         task = SourcePartition((lab.piece_of(log),))
         return [row for batch in reader.EngineReader(options, job).read(task) for row in batch.to_pylist()]
@@ -130,9 +138,9 @@ def test_what_the_log_has_no_more_is_a_row(lab: Any, rows_of: Any) -> None:
     assert type(failure) is OffsetGapError
 
 
-def test_a_gap_is_reported_with_what_an_app_can_do_about_it() -> None:
+def test_a_gap_is_reported_with_what_an_app_can_do_about_it(tmp_path: Path) -> None:
     """The options of a query mean nothing to an app: `failOnDataLoss` follows from `on_out_of_range`."""
-    source = reader.engine_source(reader.EngineJob("job", b"", "stop"))(
+    source = reader.engine_source(job_of(tmp_path))(
         {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
     )
     advice = source.streamReader(schema=None).options.gap_advice  # type: ignore[arg-type]
@@ -187,7 +195,7 @@ def test_a_process_that_cannot_end_behind_its_task_fails_it(lab: Any, rows_of: A
 
 
 def test_a_failed_task_lets_go_of_its_consumer_at_once(
-    lab: Any, rows_of: Any, monkeypatch: pytest.MonkeyPatch
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What reads is closed with the task, not when Python's collector finds it: it would go on fetching."""
     app, closed = lab.make_app(), []
@@ -208,34 +216,71 @@ def test_a_failed_task_lets_go_of_its_consumer_at_once(
     options = options_from({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
     gc.disable()
     try:
-        job = reader.EngineJob("job", b"", "stop")
-        rows = list(reader.EngineReader(options, job).read(SourcePartition((Piece("t", 0, 0, 9),))))
+        partition = SourcePartition((Piece("t", 0, 0, 9),))
+        rows = list(reader.EngineReader(options, job_of(tmp_path)).read(partition))
         assert len(rows) == 1
         assert closed == [True]
     finally:
         gc.enable()
 
 
+class Planner:
+    """An engine's reader as Spark's planning process has it, over a log of one partition."""
+
+    def __init__(self, folder: Path, *, ends_here: bool) -> None:
+        self.end = 9
+        self.signs = Signs(folder)
+        log = SimpleNamespace(
+            topics=lambda: ("t",),
+            partitions=lambda: (TopicPartition("t", 0),),
+            starts=lambda asked: dict.fromkeys(asked, 0),
+            ends=lambda asked: dict.fromkeys(asked, self.end),
+            begin_ids=lambda: None,
+            first_ids=dict,
+            is_check_due=lambda: True,
+            records=lambda _first, _then: ({}, {}),
+        )
+        given = {"subscribe": "t", "startingOffsets": '{"t": {"0": 5}}', "maxOffsetsPerTrigger": "3"}
+        options = options_from({**given, "kafka.bootstrap.servers": "127.0.0.1:1"})
+        self._reader = reader.EngineReader(options, job_of(folder, ends_here=ends_here))
+        self._reader._stream = Stream(options, log)  # type: ignore[arg-type]
+        self.at = self._reader.initialOffset()
+
+    def batch(self) -> list[tuple[int, int]]:
+        """Plan the next batch as Spark does; return the offsets that it reads. None of the next: no batch."""
+        asked = (self.at, self._reader.getDefaultReadLimit()) if versions.gives_limits() else ()
+        start, self.at = self.at, json.loads(json.dumps(self._reader.latestOffset(*asked)))
+        tasks = self._reader.partitions(start, self.at)
+        return [(piece.start, piece.end) for task in tasks for piece in task.pieces]
+
+
 def test_a_stop_before_the_first_batch_leaves_a_checkpoint_that_goes_on(tmp_path: Path) -> None:
     """Spark plans batch 0 whatever it hears: its end says where the stream begins, and reads nothing."""
-    stop_file, partition = tmp_path / "stop", TopicPartition("t", 0)
-    given = {"subscribe": "t", "startingOffsets": '{"t": {"0": 5}}', "kafka.bootstrap.servers": "127.0.0.1:1"}
-    log = SimpleNamespace(
-        topics=lambda: ("t",),
-        partitions=lambda: (partition,),
-        starts=lambda asked: dict.fromkeys(asked, 0),
-        ends=lambda asked: dict.fromkeys(asked, 9),
-        begin_ids=lambda: None,
-        first_ids=dict,
-        is_check_due=lambda: True,
-        records=lambda _first, _then: ({}, {}),
-    )
-    engine = reader.EngineReader(options_from(given), reader.EngineJob("job", b"", str(stop_file)))
-    stream = engine._stream = Stream(engine.options, log)  # type: ignore[arg-type]
-    stop_file.touch()
-    start, limit = engine.initialOffset(), engine.getDefaultReadLimit()
-    end = engine.latestOffset(start, limit)
-    assert stream.pieces(start, end) == []
-    assert engine.latestOffset(end, limit) == end
-    stop_file.unlink()
-    assert stream.pieces(end, engine.latestOffset(end, limit)) == [Piece("t", 0, 5, 9)]
+    planner = Planner(tmp_path, ends_here=False)
+    planner.signs.stop.touch()
+    assert [planner.batch(), planner.batch()] == [[], []]
+    planner.signs.stop.unlink()
+    assert planner.batch() == [(5, 8)]
+
+
+def test_a_run_of_what_is_there_is_over_when_that_is_handled(tmp_path: Path) -> None:
+    """By batches of the limit, up to where the log ended at the first look; the sign comes after the last.
+
+    Spark's own trigger for it would be one batch before PySpark 4.2, with records left.
+    """
+    planner = Planner(tmp_path, ends_here=True)
+    assert planner.batch() == [(5, 8)]
+    planner.end = 20
+    assert planner.batch() == [(8, 9)]
+    assert not planner.signs.over.exists()
+    assert planner.batch() == []
+    assert planner.signs.over.exists()
+
+
+def test_a_run_without_an_end_is_never_over(tmp_path: Path) -> None:
+    """All that is there has been handled, and more may come."""
+    planner = Planner(tmp_path, ends_here=False)
+    assert [planner.batch() for _ in range(3)] == [[(5, 8)], [(8, 9)], []]
+    assert not planner.signs.over.exists()
+    planner.end = 10
+    assert planner.batch() == [(9, 10)]

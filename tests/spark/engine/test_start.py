@@ -45,7 +45,7 @@ def app(app_at: Callable[..., ehkafka.App]) -> ehkafka.App:
 @pytest.fixture
 def begin(monkeypatch: pytest.MonkeyPatch, lab: Any) -> Iterator[Begin]:
     """Return what runs an app with a query of the test's own, without Spark. Nothing may be left of it."""
-    for name in ("check_version", "check_session", "check_workers_python"):
+    for name in ("check_session", "check_workers_python"):
         monkeypatch.setattr(start, name, lambda *_: None)
 
     def go(app: ehkafka.App, start_query: Callable[[], Any]) -> SparkRun:

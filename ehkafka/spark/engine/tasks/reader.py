@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource
 
 from ehkafka.errors import EhkafkaError, OffsetGapError
+from ehkafka.spark import versions
 from ehkafka.spark.engine.failures import as_reported
 from ehkafka.spark.engine.tasks.leaving import end_process_after_task
 from ehkafka.spark.engine.tasks.results import SCHEMA, as_arrow, failed_task
@@ -24,16 +24,20 @@ from ehkafka.spark.source.loss import GapAdvice
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.reader_parts import SourcePartition
 from ehkafka.spark.source.reading import messages
-from ehkafka.spark.source.stream_reader import SourceStreamReader
+
+if TYPE_CHECKING or versions.gives_limits():
+    from ehkafka.spark.source.stream_reader import SourceStreamReader as SourceReader
+else:
+    from ehkafka.spark.source.early_stream_reader import EarlyStreamReader as SourceReader
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from pyarrow import RecordBatch
     from pyspark.sql.datasource import InputPartition
-    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
+    from ehkafka.spark.engine.signs import Signs
     from ehkafka.spark.engine.tasks.results import PartitionResult
     from ehkafka.spark.engine.tasks.shipment import Shipment
     from ehkafka.spark.engine.tasks.work import Batches
@@ -52,11 +56,15 @@ LINES = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 @dataclass(frozen=True, slots=True)
 class EngineJob:
-    """What one query's source carries: its format's name, the packed app, and the driver's stop file."""
+    """What one query's source carries: its format's name, the packed app, and the run's signs.
+
+    `ends_here`: what is there when the query begins is all that it handles.
+    """
 
     name: str
     packed: bytes
-    stop_file: str
+    signs: Signs
+    ends_here: bool
 
 
 class EngineSource(DataSource):
@@ -79,8 +87,11 @@ class EngineSource(DataSource):
         return EngineReader(replace(options, gap_advice=_GAP_ADVICE, grows=True), self.job)
 
 
-class EngineReader(SourceStreamReader):
-    """Plans as the source does, until a stop is asked for; handles what it reads."""
+class EngineReader(SourceReader):
+    """Plans as the source does, until a stop is asked for; handles what it reads.
+
+    The run's end is our own on every PySpark: before 4.2 Spark's Trigger.AvailableNow is one batch.
+    """
 
     def __init__(self, options: SourceOptions, job: EngineJob) -> None:
         super().__init__(options)
@@ -93,11 +104,18 @@ class EngineReader(SourceStreamReader):
         super().__setstate__(state)
         self._job = state["job"]
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's
-        """Return the end of the next batch; nothing new once a stop is asked for."""
-        if Path(self._job.stop_file).exists():
+    def batch_end(self, start: dict[str, Any], limit_records: int | None) -> dict[str, Any]:
+        """Return the end of the next batch; nothing new once a stop is asked for, or all is handled."""
+        signs = self._job.signs
+        if signs.stop.exists():
             return self._stream.empty(start)
-        return super().latestOffset(start, limit)
+        if self._job.ends_here:
+            self._stream.prepare_available_now()
+        end = super().batch_end(start, limit_records)
+        if self._job.ends_here and end == start:
+            # Spark asks between two batches only, so the one before counts.
+            signs.over.touch()
+        return end
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         """Handle one task's pieces. Raises `EhkafkaError` in one line for what Spark may try again.
