@@ -74,7 +74,7 @@ def test_a_run_ends_when_all_that_was_there_is_handled(scene: SimpleNamespace, l
     assert (scene.query.stopped_while_busy, scene.group.ends) == (False, [10])
 
 
-def test_what_is_left_is_told_before_pyspark_4_2_as_well(scene: SimpleNamespace) -> None:
+def test_what_is_left_is_reported_before_pyspark_4_2_as_well(scene: SimpleNamespace) -> None:
     """A batch's end is reported twice there, and carries where the logs ended."""
     scene.query.add(0, 10, received=10)
     (source,) = scene.query.progress[0]["sources"]
