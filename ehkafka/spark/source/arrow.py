@@ -33,6 +33,9 @@ TYPES: Mapping[str, pa.DataType] = {
     "timestampType": pa.int32(),
     "headers": pa.list_(pa.field("element", _HEADER)),
 }
+# Spark's cost of a batch is spread over so many rows; the bytes bound a task's memory.
+BATCH_RECORDS = 20_000
+BATCH_BYTES = 16 * 1024 * 1024
 # Offsets into a column's bytes are 32 bits wide.
 _COLUMN_BYTES_MAX = 2**31 - 1
 # A producer may write any number; so many milliseconds are still microseconds in 64 bits.
@@ -42,11 +45,31 @@ _MILLISECONDS_MAX = (2**63 - 1) // 1000
 def record_batches(
     columns: Sequence[str], messages: Iterable[tuple[Piece, list[Message]]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a batch of these columns for each list of messages that has any."""
+    """Yield the messages in their order as batches of `BATCH_RECORDS` rows or `BATCH_BYTES` at most.
+
+    One list is not cut: it may have more. Its messages are read and dropped at once, its columns wait.
+    """
     schema = arrow_schema(columns)
+    kept: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
     for piece, records in messages:
-        if records:
-            yield record_batch(schema, piece, records)
+        if not records:
+            continue
+        batch = record_batch(schema, piece, records)
+        rows += len(records)
+        size_bytes += batch.nbytes
+        if kept and (rows > BATCH_RECORDS or size_bytes > BATCH_BYTES):
+            yield _joined(kept)
+            kept, rows, size_bytes = [], len(records), batch.nbytes
+        kept.append(batch)
+    if kept:
+        yield _joined(kept)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    # `concat_batches` is younger than the oldest pyarrow that is taken.
+    joined: pa.RecordBatch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    return joined
 
 
 def arrow_schema(columns: Sequence[str]) -> pa.Schema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from confluent_kafka import Message
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from ehkafka.spark.source.arrow import arrow_schema, record_batch, record_batches  # noqa: E402 - after the skip
+from ehkafka.spark.source import arrow  # noqa: E402 - after the skip
+from ehkafka.spark.source.arrow import arrow_schema, record_batch, record_batches  # noqa: E402
 from ehkafka.spark.source.planning import Piece  # noqa: E402
 from ehkafka.spark.source.schema import COLUMNS  # noqa: E402
 
@@ -61,6 +63,39 @@ def test_lists_without_records_make_no_batch() -> None:
     lists = [(PIECE, []), (PIECE, [_message(0)]), (PIECE, [])]
     (batch,) = record_batches(tuple(COLUMNS), lists)
     assert batch.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("value_bytes", "lists", "expected"),
+    [
+        (1, [4, 4, 4], [8, 4]),
+        (1, [3, 0, 3, 3, 1], [10]),
+        (1, [10, 1], [10, 1]),
+        (1, [1, 15, 1], [1, 15, 1]),
+        (100, [2, 2, 1], [4, 1]),
+        (1000, [1, 1], [1, 1]),
+    ],
+)
+def test_lists_are_joined_up_to_a_number_of_rows_and_bytes(
+    monkeypatch: pytest.MonkeyPatch, value_bytes: int, lists: list[int], expected: list[int]
+) -> None:
+    """In the order in which they came, whatever their pieces are; one list is never cut."""
+    monkeypatch.setattr(arrow, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(arrow, "BATCH_BYTES", 500)
+    pieces = cycle([PIECE, Piece("readings", 4, 0, 1000)])
+    numbers = iter(range(sum(lists)))
+    given = [
+        (piece, [_message(next(numbers), value=b"v" * value_bytes) for _ in range(count)])
+        for piece, count in zip(pieces, lists, strict=False)
+    ]
+    batches = list(record_batches(("value", "partition", "offset"), given))
+    assert [batch.num_rows for batch in batches] == expected
+    for batch in batches:
+        batch.validate(full=True)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    assert [row["offset"] for row in rows] == list(range(sum(lists)))
+    assert [row["partition"] for row in rows] == [piece.partition for piece, of in given for _ in of]
+    assert {len(row["value"]) for row in rows} == {value_bytes}
 
 
 def test_offsets_with_holes_are_kept() -> None:

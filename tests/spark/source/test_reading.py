@@ -243,8 +243,8 @@ def test_large_records_come_in_small_batches(
     broker: EmbeddedBroker, options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory is bounded in bytes: after the first look a batch has fewer records when they are large."""
-    monkeypatch.setattr(reading, "BATCH_RECORDS_FIRST", 20)
-    monkeypatch.setattr(reading, "BATCH_BYTES", 100_000)
+    monkeypatch.setattr(reading, "CONSUME_RECORDS", 20)
+    monkeypatch.setattr(reading, "CONSUME_BYTES", 100_000)
     _produce(broker, 200, size_bytes=10_000)
     sizes = [len(got) for _, got in messages(options(), [Piece("readings", 0, 0, 200)]) if got]
     assert sum(sizes) == 200
