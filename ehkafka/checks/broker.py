@@ -1,4 +1,4 @@
-"""What answers there: the steps `kafka`, `topic` and `partitions`."""
+"""What the cluster has: the steps `topic` and `partitions`."""
 
 from __future__ import annotations
 
@@ -8,48 +8,14 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.hello import Speaks, who_answers
 from ehkafka.checks.inspection import problem
-from ehkafka.checks.network import dial, dial_secured
 from ehkafka.checks.result import Finding, NotMeasured, Problem
-from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
 
-_FIXES = {
-    Speaks.TLS: "Set security.protocol to SSL or SASL_SSL, or use the broker's plain-text port.",
-    Speaks.HTTP: "A web server or a proxy: correct the port (Event Hubs: 9093, not 443).",
-    Speaks.AMQP: "The port of AMQP: correct it (Event Hubs speaks Kafka on 9093).",
-}
-_OTHER_FIX = "Check that host and port are a Kafka broker's, and that no proxy stands in between."
 LEADERLESS_FIX = "Start the brokers that hold them, and look at the cluster's health."
 _TOPICS_SHOWN = 8
-
-
-def kafka(inspection: Inspection, subject: str | None) -> Finding:
-    """Say hello, encrypted where the client would."""
-    assert subject is not None
-    address = inspection.addresses[subject]
-    is_secured = inspection.protocol.endswith("SSL")
-    try:
-        connection = dial_secured(inspection, address) if is_secured else dial(inspection, address)
-    except OSError as error:
-        raise Problem(f"the second connection failed: {error.strerror or error}", _OTHER_FIX) from None
-    with connection:
-        connection.settimeout(inspection.remaining_s)
-        speaks = who_answers(connection)
-    if speaks is Speaks.KAFKA:
-        inspection.is_kafka_there = True
-        return Finding("a Kafka broker answers")
-    if speaks is Speaks.SILENT:
-        raise Problem(
-            f"it takes connections but did not answer within {seconds(inspection.timeout_s)}", _OTHER_FIX
-        )
-    text = speaks.value
-    if speaks is Speaks.TLS:
-        text += f", but security.protocol is {inspection.protocol}"
-    raise Problem(text, _FIXES.get(speaks, _OTHER_FIX))
 
 
 def topic(inspection: Inspection, subject: str | None) -> Finding:

@@ -17,7 +17,7 @@ from ehkafka.checks.result import Problem
 from ehkafka.endpoint.bootstrap import bootstrap_addresses
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.client import open_consumer
-from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.silent import SILENT
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOSE_S = 3.0
+# A probe keeps its time by itself and says what it waited for; what hangs beyond that is cut off.
+GRACE_S = 1.0
 # So much of a step's time is left for its answer to come back.
 LEAST_S = 0.05
 
@@ -128,9 +130,7 @@ class Inspection:
 
     def open(self, properties: dict[str, Any], **callbacks: object) -> Consumer:
         """Open a client that notes the errors it hears of and logs nothing."""
-        return open_consumer(
-            properties, error_cb=self.client_errors.append, logger=ClientLog(lambda _event: None), **callbacks
-        )
+        return open_consumer(properties, error_cb=self.client_errors.append, logger=SILENT, **callbacks)
 
     def give_up_client(self) -> None:
         """Never touch the client again: a thread that was given up may still be in it."""

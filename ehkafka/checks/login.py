@@ -6,6 +6,7 @@ import base64
 import binascii
 import time
 from datetime import UTC, datetime
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
@@ -39,6 +40,8 @@ _REFUSED_FIX = (
     "The broker did not take the token: check that it is for this namespace (audience), not expired, this"
     " machine's clock right, and the identity's role Azure Event Hubs Data Receiver."
 )
+# librdkafka's text for ECONNREFUSED; its code is that of all broken connections.
+_REFUSED = "Connection refused"
 # What a stamp may be ahead without a word: clocks are kept to this, and tokens are cut to whole seconds.
 TOLERANCE_S = 2.0
 # The last record of so many partitions is read; one by the newest is enough, and which that is, is unknown.
@@ -143,14 +146,18 @@ def _moment(seconds: object) -> datetime | None:
         return None
 
 
-def auth(inspection: Inspection, _subject: str | None) -> Finding:
-    """Open the client and ask for the cluster's metadata."""
+def auth(inspection: Inspection, _subject: str | None, *, refused_s: float = inf) -> Finding:
+    """Open the client and ask for the cluster's metadata.
+
+    After `refused_s` seconds in which every address refused the connection, it fails before the step's time
+    is over; a broker that starts may refuse connections for some seconds.
+    """
     try:
         consumer = inspection.consumer()
     except ConfigurationError as error:
         raise Problem(str(error), "Correct it; the app would not start.", exit_code=SETTINGS_CODE) from None
     began_s = time.monotonic()
-    inspection.cluster = cluster = _metadata(inspection, consumer)
+    inspection.cluster = cluster = _metadata(inspection, consumer, began_s + refused_s)
     took_s = time.monotonic() - began_s
     how = f"{inspection.mechanism} accepted" if inspection.mechanism else "the broker asks for none"
     brokers, topics = len(cluster.brokers), len(cluster.topics)
@@ -165,7 +172,7 @@ def auth(inspection: Inspection, _subject: str | None) -> Finding:
     )
 
 
-def _metadata(inspection: Inspection, consumer: Consumer) -> ClusterMetadata:
+def _metadata(inspection: Inspection, consumer: Consumer, refused_until_s: float) -> ClusterMetadata:
     """Ask until the step's time is up, or a reason is heard that waiting does not fix."""
     slice_s = FIRST_SLICE_S
     while True:
@@ -178,13 +185,24 @@ def _metadata(inspection: Inspection, consumer: Consumer) -> ClusterMetadata:
         inspection.listen(consumer, 0.0)
         reason = _reason(inspection.client_errors)
         # With several addresses another one may still do.
-        if inspection.is_over or (reason is not None and len(inspection.addresses) == 1):
+        is_known = reason is not None and len(inspection.addresses) == 1
+        is_refused = time.monotonic() >= refused_until_s and _all_refuse(inspection)
+        if inspection.is_over or is_known or is_refused:
             raise _refused(inspection, reason, refusal)
         slice_s *= 2
 
 
 def _reason(errors: list[KafkaError]) -> KafkaError | None:
     return next((error for error in errors if error.code() in EXPLAINING), None)
+
+
+def _all_refuse(inspection: Inspection) -> bool:
+    """Tell whether nothing was heard but that each address refused a connection."""
+    broken = [error for error in inspection.client_errors if error.code() != ClientCode.ALL_BROKERS_DOWN]
+    refused = [error.str() for error in broken if _REFUSED in error.str()]
+    # `host:port/bootstrap: Connect to … failed: Connection refused (…)`, each address once in half a minute.
+    addresses = {text.partition("/bootstrap")[0] for text in refused}
+    return len(refused) == len(broken) and len(addresses) >= len(inspection.addresses)
 
 
 def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaError) -> Problem:

@@ -5,12 +5,12 @@ Called on the main thread; the work runs on one of its own, so that Ctrl-C is he
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from ehkafka.checks import broker, login
-from ehkafka.checks.inspection import Overdue, bounded
+from ehkafka.checks.inspection import GRACE_S, Overdue, bounded
 from ehkafka.checks.result import SETTINGS_CODE, NotMeasured, Problem
-from ehkafka.checks.run import GRACE_S
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
 from ehkafka.wording import ended
 
@@ -42,8 +42,8 @@ def enter(inspection: Inspection, connect: Callable[[], None]) -> None:
         raise
 
 
-def reach_topic(inspection: Inspection, name: str) -> Consumer:
-    """Return the client once it may use the topic.
+def reach_topic(inspection: Inspection, name: str, *, refused_s: float = inf) -> Consumer:
+    """Return the client once it may use the topic; `refused_s` is how long all addresses may refuse it.
 
     Raises `EndpointError`, `ConfigurationError`, `TopicNotFoundError`, without a secret.
     """
@@ -52,7 +52,7 @@ def reach_topic(inspection: Inspection, name: str) -> Consumer:
         if inspection.mechanism == "OAUTHBEARER":
             _check_token(inspection)
         inspection.begin_step()
-        login.auth(inspection, name)
+        login.auth(inspection, name, refused_s=refused_s)
         about = f", topic {name}"
         inspection.begin_step()
         broker.topic(inspection, name)

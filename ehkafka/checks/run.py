@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaException
 
-from ehkafka.checks import broker, group, login, mirror, network
-from ehkafka.checks.inspection import Inspection, Overdue, bounded
+from ehkafka.checks import broker, group, kafka, login, mirror, network
+from ehkafka.checks.inspection import GRACE_S, Inspection, Overdue, bounded
 from ehkafka.checks.result import CheckResult, Finding, NotMeasured, Problem, Report, Status
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EngineError, describe
@@ -103,7 +103,7 @@ PROBES: Mapping[str, Probe] = {
     "dns": network.dns,
     "tcp": network.tcp,
     "tls": network.tls,
-    "kafka": broker.kafka,
+    "kafka": kafka.kafka,
     "token": login.token,
     "auth": login.auth,
     "topic": broker.topic,
@@ -114,8 +114,6 @@ PROBES: Mapping[str, Probe] = {
     "commit": group.commit,
     "mirror": mirror.mirror,
 }
-# A probe keeps its time by itself and says what it waited for; what hangs beyond that is cut off.
-GRACE_S = 1.0
 
 
 def run_checks(

@@ -13,7 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ehkafka.checks import Status, run_checks
+from ehkafka.checks.result import Status
+from ehkafka.checks.run import run_checks
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.options import Config, Endpoint, Json, OfMirror, Timeout, topic_names
 from ehkafka.cli.output import PipedConsole, put_json
@@ -23,7 +24,7 @@ from ehkafka.wording import counted, ended
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ehkafka.checks import CheckResult, Report
+    from ehkafka.checks.result import CheckResult, Report
 
 MARKS: Final = {Status.OK: "✓", Status.FAILED: "✗", Status.SKIPPED: "–", Status.NOT_MEASURED: "–"}
 # For a terminal or a pipe that has no such signs.

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ehkafka.checks import TopicReader
+from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import INTERRUPTED
 from ehkafka.cli.lag import age_of

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ehkafka.checks import TopicReader
+from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.options import OfEndpoint, Partition, Topic
 from ehkafka.cli.output import in_json, notice, quiet_pipe, shown

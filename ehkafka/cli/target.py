@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from ehkafka import Endpoint
-from ehkafka.checks import LastRecords, Target
+from ehkafka.checks.target import Target
+from ehkafka.checks.topic_reader import LastRecords
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.settings.given import Given
 from ehkafka.cli.settings.text import start_position

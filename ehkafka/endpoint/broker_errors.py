@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
-from ehkafka.events.partition import cannot_read
 from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import ended, seconds
+from ehkafka.wording.line import cannot_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -72,7 +72,7 @@ class FailedFetch(NamedTuple):
     def text(self) -> str:
         """Say what and where, without what to do."""
         reason = describe_error(self.error)
-        return cannot_read(self.partition, self.offset, reason, is_batch=self.is_batch)
+        return cannot_read(f"{self.partition}@{self.offset}", reason, is_batch=self.is_batch)
 
 
 def failed_fetch(message: Message) -> FailedFetch | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events.event import Event
 from ehkafka.wording import seconds
-from ehkafka.wording.line import ending, plain, records
+from ehkafka.wording.line import cannot_read, ending, plain, records
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -19,13 +19,6 @@ def way_past(partition: TopicPartition, offset: int, group: str = "…") -> str:
     """Return the command that moves a group past a record, or a batch that cannot be read."""
     where = f"{plain(partition.topic)}/{partition.partition}@{offset}"
     return f"ehkafka offsets skip {where} --group {plain(group)} (a preview; then with --yes)"
-
-
-def cannot_read(partition: TopicPartition, offset: int, reason: str, *, is_batch: bool) -> str:
-    """Say what cannot be read and why: a batch; else what the broker refuses."""
-    where = f"{partition}@{offset}"
-    what = f"The batch at {where} cannot be read" if is_batch else f"The broker does not let {where} be read"
-    return f"{what}: {ending(reason)}"
 
 
 class PartitionPaused(Event, level=DEBUG):
@@ -69,7 +62,7 @@ class PartitionUnreadable(Event, level=ERROR, subject=("partition", "offset", "c
     is_batch: bool
 
     def sentence(self) -> str:
-        what = cannot_read(self.partition, self.offset, self.error, is_batch=self.is_batch)
+        what = cannot_read(f"{self.partition}@{self.offset}", self.error, is_batch=self.is_batch)
         if not self.is_batch:
             return f"{what} The client keeps retrying."
         return (

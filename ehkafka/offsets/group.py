@@ -18,8 +18,8 @@ from ehkafka.checks.inspection import CLOSE_S, Inspection, Overdue, close_within
 from ehkafka.checks.reach import enter, reach_topic, reported
 from ehkafka.checks.result import Problem
 from ehkafka.endpoint.client import check_client_version, describe_error, open_admin
-from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties
+from ehkafka.endpoint.silent import SILENT
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
 from ehkafka.offsets.apart import next_readable_apart
 from ehkafka.offsets.blocking import READ_S, blocking_records, reading_properties
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 # For a hint.
 LISTING_S = 3.0
-_SILENT = ClientLog(lambda _event: None)
 # How a broker answers a commit from outside to a group that has members.
 LIVE = {
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -168,7 +167,7 @@ class GroupOffsets:
         if not checkpoints:
             return {}
         named = {TopicPartition(self.topic, n): one for n, one in checkpoints.items()}
-        ids = TopicIds(partial(open_admin, admin_properties(self.target.endpoint), logger=_SILENT))
+        ids = TopicIds(partial(open_admin, admin_properties(self.target.endpoint), logger=SILENT))
         found = Recognised({one: known.facts for one, known in named.items()})
         found.ids = ids.ask(found.named())
         reader = partial(self._reader, witness_properties, "whether the log is the mirror's")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties
+from ehkafka.endpoint.silent import SILENT
 
 if TYPE_CHECKING:
     from ehkafka.checks.target import Target
@@ -41,7 +41,7 @@ class GroupMember:
 
 def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list[GroupMember] | None:
     """Return the members; None when the broker does not say."""
-    admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
+    admin = AdminClient(admin_properties(target.endpoint), logger=SILENT)
     try:
         found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
     except KafkaException as error:
@@ -60,7 +60,7 @@ def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list
 
 def similar_groups(target: Target, group: str, timeout_s: float) -> list[str]:
     """Return groups of a similar name; none where the broker does not list them."""
-    admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
+    admin = AdminClient(admin_properties(target.endpoint), logger=SILENT)
     try:
         found = admin.list_consumer_groups(request_timeout=timeout_s).result()
     except KafkaException:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
-from ehkafka.events import LogReplaced, OffsetGap
 from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ehkafka.events import CounterName, Event
+    from ehkafka.events import CounterName, Event, LogReplaced, OffsetGap
     from ehkafka.records import TopicPartition
     from ehkafka.settings import OutOfRange
 
@@ -64,6 +63,8 @@ class Gap(NamedTuple):
 
     def event(self, action: OutOfRange) -> OffsetGap:
         """Return its event."""
+        from ehkafka.events import OffsetGap  # noqa: PLC0415 - who only asks for a log's bounds has no events
+
         return OffsetGap(
             self.partition,
             self.wanted_offset,
@@ -123,6 +124,8 @@ class AnotherLog(NamedTuple):
 
     def event(self, action: OutOfRange) -> LogReplaced:
         """Return its event."""
+        from ehkafka.events import LogReplaced  # noqa: PLC0415 - likewise
+
         return LogReplaced(
             self.partition,
             self.next_offset,

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint.client import describe_error, open_consumer
-from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.silent import SILENT
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.inbox import MESSAGE
@@ -131,7 +131,7 @@ class Redrive:
         """
         homes = (planned or self.plan()).to
         properties = self.own_target.client_properties()
-        consumer = open_consumer(properties, logger=ClientLog(lambda _event: None))
+        consumer = open_consumer(properties, logger=SILENT)
         try:
             self._check_homes(homes, consumer.list_topics(timeout=self.timeout_s).topics)
             # Before joining, which would end the other redrive, too; where the broker says who is there.

@@ -9,9 +9,9 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.client import open_consumer, open_producer
-from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.names import in_one_spelling
+from ehkafka.endpoint.silent import SILENT
 from ehkafka.errors import ConfigurationError, HandlerFailedError
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import with_limit
@@ -171,7 +171,7 @@ class ExactlyOnce(Delivery):
         """Return a consumer that joins no group, but may ask for what one has committed."""
         properties = {**self._app.consumer_properties(), "group.id": group, "log_level": 0}
         properties.pop("group.instance.id", None)
-        return open_consumer(properties, logger=ClientLog(lambda _event: None))
+        return open_consumer(properties, logger=SILENT)
 
     def _read(self, partitions: Sequence[KafkaPartition]) -> Sequence[KafkaPartition]:
         """Return the group's commits; wait for the end of a transaction that is being committed."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.client import open_admin, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties, consumer_properties
+from ehkafka.endpoint.silent import SILENT
 from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import witness_properties
@@ -47,7 +48,7 @@ class LogIdentity:
     def _open_admin(self) -> AdminClient:
         # Whatever is wrong with the connection the run's consumer tells, too.
         properties = {**admin_properties(self._endpoint), "log_level": 0}
-        return open_admin(properties, logger=ClientLog(lambda _event: None))
+        return open_admin(properties, logger=SILENT)
 
     def open_consumer(self, own: Mapping[str, object] = MappingProxyType({})) -> Consumer:
         """Open a consumer that joins no group: it is given partitions, and its group commits nothing.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ehkafka.events.partition import cannot_read, way_past
+from ehkafka.events.partition import way_past
 from ehkafka.telemetry.snapshot import Health
 from ehkafka.wording import clock_time, counted, ended
-from ehkafka.wording.line import names, records
+from ehkafka.wording.line import cannot_read, names, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -203,7 +203,7 @@ def _oldest_reason(
 
 
 def _unreadable_reason(partition: TopicPartition, unreadable: Unreadable, group: str) -> str:
-    what = cannot_read(partition, unreadable.offset, unreadable.reason, is_batch=unreadable.is_batch)
+    what = cannot_read(f"{partition}@{unreadable.offset}", unreadable.reason, is_batch=unreadable.is_batch)
     lasts = f"{what} For {unreadable.lasts_s:.0f} s nothing behind it is received."
     if not unreadable.is_batch:
         return f"{lasts} See the log of the partition's leader."

@@ -36,6 +36,12 @@ def ending(text: str) -> str:
     return ended(plain(text.strip()))
 
 
+def cannot_read(where: str, reason: str, *, is_batch: bool) -> str:
+    """Name what cannot be read and why: the batch at a record's place; else what the broker refuses."""
+    what = f"The batch at {where} cannot be read" if is_batch else f"The broker does not let {where} be read"
+    return f"{what}: {ending(reason)}"
+
+
 def names(items: Iterable[object]) -> str:
     """List the first few, and say how many more there are."""
     shown = [plain(str(item)) for item in items]

@@ -20,8 +20,8 @@ from ehkafka.checks.cleaning import Cleaner
 from ehkafka.checks.inspection import CLOSE_S, Overdue, bounded
 from ehkafka.embedded import topics
 from ehkafka.endpoint.client import open_admin, open_consumer, open_producer
-from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties, consumer_properties, producer_properties
+from ehkafka.endpoint.silent import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -173,7 +173,7 @@ def quiet_admin(endpoint: ehkafka.Endpoint) -> AdminClient:
 
 def _quiet(callbacks: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return callbacks that keep librdkafka from writing to the terminal."""
-    return {"logger": ClientLog(lambda _event: None), "error_cb": _ignored, **(callbacks or {})}
+    return {"logger": SILENT, "error_cb": _ignored, **(callbacks or {})}
 
 
 def _ignored(_error: KafkaError) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import ehkafka
-from ehkafka.checks import Target
+from ehkafka.checks.target import Target
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint import Endpoint
 from ehkafka.recovery.letters.letter import LetterFilter

@@ -13,11 +13,14 @@ import pytest
 import trustme
 
 import ehkafka
-from ehkafka.checks import CheckResult, Target, run_checks
+from ehkafka.checks.run import run_checks
+from ehkafka.checks.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from ehkafka.checks.result import CheckResult
 
 DAY = timedelta(days=1)
 NOW = datetime.now(UTC)

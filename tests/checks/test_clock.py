@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import ehkafka
-from ehkafka.checks import Target, login
+from ehkafka.checks import login
 from ehkafka.checks.inspection import Inspection
 from ehkafka.checks.result import NotMeasured, Problem
+from ehkafka.checks.target import Target
 
 
 def inspection(token_age_s: float | None) -> Inspection:

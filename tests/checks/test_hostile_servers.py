@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ehkafka
-from ehkafka.checks import CheckResult, Report, Status, Target, run_checks
+from ehkafka.checks.result import CheckResult, Report, Status
+from ehkafka.checks.run import run_checks
+from ehkafka.checks.target import Target
 from ehkafka.embedded.broker import EmbeddedBroker
 
 if TYPE_CHECKING:

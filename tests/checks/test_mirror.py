@@ -9,9 +9,10 @@ import pytest
 import ehkafka
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
-from ehkafka.checks import Target, mirror
+from ehkafka.checks import mirror
 from ehkafka.checks.inspection import Inspection
 from ehkafka.checks.result import NotMeasured, Problem
+from ehkafka.checks.target import Target
 from tests.kit.bad_store import BadStore
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka import Endpoint
-from ehkafka.checks import Target
+from ehkafka.checks.target import Target
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.errors import EndpointError

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from rich.console import Console
 from typer.testing import CliRunner
 
-from ehkafka.checks import CheckResult, Report, Status
+from ehkafka.checks.result import CheckResult, Report, Status
 from ehkafka.cli.check import show_end, show_line, show_row
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from typer.testing import CliRunner
 
 from ehkafka import Endpoint
-from ehkafka.checks import Target
+from ehkafka.checks.target import Target
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey

@@ -164,7 +164,7 @@ def test_a_record_that_does_not_come_in_time_is_said_so(
     broker.move_leader("t", 1, None)
     began_s = time.monotonic()
     views = {n: PartitionView(n, LogBounds(0, 10), 0) for n in range(2)}
-    from ehkafka.checks import Target  # noqa: PLC0415 - this test alone asks without the command
+    from ehkafka.checks.target import Target  # noqa: PLC0415 - this test alone asks without the command
     from ehkafka.offsets import GroupOffsets  # noqa: PLC0415 - as above
 
     target = Target(endpoint=ehkafka.Endpoint.kafka(broker.bootstrap), group="g")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.checks import Target
+from ehkafka.checks.target import Target
 from ehkafka.events import SettingAdvice
 from ehkafka.settings import Settings, options_of
 from tests.kit.waiting import wait_until

@@ -20,7 +20,9 @@ from confluent_kafka.admin import (
 from typer.testing import CliRunner
 
 import ehkafka
-from ehkafka.checks import Report, Status, Target, run_checks
+from ehkafka.checks.result import Report, Status
+from ehkafka.checks.run import run_checks
+from ehkafka.checks.target import Target
 from ehkafka.cli.commands import cli
 from ehkafka.embedded.topics import produce
 from tests.kit.brokers import KEY, WRONG_KEY, connection_string, server_identity
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ehkafka.checks import CheckResult
+    from ehkafka.checks.result import CheckResult
     from ehkafka.testing.kafka.broker import KafkaBroker
 
 pytestmark = pytest.mark.broker

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka import Endpoint
-from ehkafka.checks import Target
+from ehkafka.checks.target import Target
 from ehkafka.headers.size import size_of
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.output import PARTS, SOURCE

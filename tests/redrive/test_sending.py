@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka import Endpoint
-from ehkafka.checks import Target
+from ehkafka.checks.target import Target
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError, EndpointError

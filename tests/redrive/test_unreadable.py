@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ehkafka import Endpoint
-from ehkafka.checks import Target
+from ehkafka.checks.target import Target
 from ehkafka.cli.commands import cli
 from ehkafka.errors import EndpointError
 from ehkafka.redrive.order import RedriveCount

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ehkafka import TopicPartition
-from ehkafka.checks import LastRecords
+from ehkafka.checks.topic_reader import LastRecords
 from ehkafka.cli.lag import record_text
 from ehkafka.cli.offsets.plans import Applying, Moving, carry_out, cli
 from ehkafka.cli.options import OfGroup, Topic

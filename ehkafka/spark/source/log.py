@@ -7,6 +7,7 @@ the first batch. Joins no group, commits nothing. Used by one thread at a time, 
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 # What one question of the driver may take.
 TIMEOUT_S = 30.0
+# A wrong address is an error soon, but only at a run's first opening: a broker that restarts ends no query.
+REFUSED_S = 3.0
 # An idle query asks a hundred times a second. A new partition is read from its beginning, however late.
 REFRESH_S = 10.0
 # The wait before a question is asked again while a leader moves, doubled each time up to the second.
@@ -60,6 +63,7 @@ class Log:
         self._options = options
         self._timeout_s = min(TIMEOUT_S, options.timeout_s)
         self._inspection: Inspection | None = None
+        self._was_reached = False
         self._ids = LogIds(options)
         self._known: tuple[TopicPartition, ...] = ()
         self._refresh_at_s = 0.0
@@ -206,9 +210,10 @@ class Log:
 
         def connect() -> None:
             for topic in topics:
-                reach_topic(inspection, topic)
+                reach_topic(inspection, topic, refused_s=inf if self._was_reached else REFUSED_S)
 
         enter(inspection, connect)
+        self._was_reached = True
         return inspection
 
     def _asked(self, question: Callable[[Consumer], _Answer]) -> _Answer:

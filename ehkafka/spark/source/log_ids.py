@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaException
 
 from ehkafka.endpoint.client import describe_error, open_admin, open_consumer
-from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.silent import SILENT
 from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import ASK_S, TopicIds
 from ehkafka.positions.witness import READ_S, witness_properties
@@ -117,10 +117,10 @@ class LogIds:
         return self._asker.ask(facts, reads=False)
 
     def _open_admin(self) -> AdminClient:
-        return open_admin(self._quiet(), logger=ClientLog(lambda _event: None))
+        return open_admin(self._quiet(), logger=SILENT)
 
     def _open_consumer(self) -> Consumer:
-        return open_consumer(witness_properties(self._quiet()), logger=ClientLog(lambda _event: None))
+        return open_consumer(witness_properties(self._quiet()), logger=SILENT)
 
     def _quiet(self) -> dict[str, Any]:
         # Whatever is wrong with the connection the driver's consumer tells, too.

@@ -8,13 +8,14 @@ import time
 from typing import TYPE_CHECKING
 
 from _live.probe import CLIENT_SETTINGS, DOCS, NotTried, Observed, Probe, differs, ok
-from ehkafka.checks import Status as Checked
-from ehkafka.checks import Target, run_checks
+from ehkafka.checks.result import Status as Checked
+from ehkafka.checks.run import run_checks
+from ehkafka.checks.target import Target
 
 if TYPE_CHECKING:
     from _live.site import Site
     from ehkafka import Endpoint
-    from ehkafka.checks import CheckResult
+    from ehkafka.checks.result import CheckResult
 
 STEP_S = 15.0
 WRONG_KEY = base64.b64encode(b"this is not the key of the policy").decode()

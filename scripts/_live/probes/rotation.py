@@ -10,8 +10,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from _live.probe import DOCS, NotTried, Observed, Probe, differs, ok
-from ehkafka.checks import Status as Checked
-from ehkafka.checks import Target, run_checks
+from ehkafka.checks.result import Status as Checked
+from ehkafka.checks.run import run_checks
+from ehkafka.checks.target import Target
 from ehkafka.events import ConnectionProblem, CredentialRotated
 
 if TYPE_CHECKING:
