@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ehkafka.spark.engine.tasks import outputs
 from ehkafka.spark.source import consumers
+from ehkafka.spark.writer import producers
 
 
 def close_kept() -> None:
@@ -15,7 +16,6 @@ def close_kept() -> None:
 
 
 def close_idle() -> None:
-    """Close the consumers."""
-    while consumers._IDLE:
-        _, kept = consumers._IDLE.popitem()
-        kept.consumer.close()
+    """Close the consumers and producers."""
+    consumers.KEPT.close()
+    producers.KEPT.close()

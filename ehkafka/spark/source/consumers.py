@@ -1,17 +1,15 @@
 """One consumer for each worker process and configuration, kept between tasks.
 
-Spark uses its Python workers again, one task at a time; to connect anew for each task would cost more than
-to read. A consumer is taken out of the cache while it is used, so a task that was given up in the middle
-cannot spoil the next task's. Never shared over a fork. Called by `reading`, on the task's thread.
+Called by `reading`, on the task's thread.
 """
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ehkafka.spark.kept import KeptClients
 from ehkafka.spark.source.client import open_source_consumer
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
 
     from ehkafka.endpoint import Endpoint
-    from ehkafka.spark.secrets import NamedEndpoint
     from ehkafka.spark.source.options import SourceOptions
 
 # What librdkafka reported apart from the records; only the last of it explains a time-out.
@@ -29,7 +26,7 @@ _ERRORS_MAX = 20
 
 @dataclass(slots=True)
 class SourceConsumer:
-    """A consumer, and what it has heard since it was lent."""
+    """A consumer, and what it has heard since it was handed out."""
 
     consumer: Consumer
     errors: list[KafkaError] = field(default_factory=list)
@@ -41,35 +38,24 @@ class SourceConsumer:
         return endpoint.credential is None or self._opened_with == _key(endpoint)
 
 
-_IDLE: dict[tuple[int, NamedEndpoint, str | None], SourceConsumer] = {}
+KEPT: Final[KeptClients[SourceConsumer]] = KeptClients(lambda one: one.consumer.close())
 
 
 @contextmanager
 def borrowed(options: SourceOptions) -> Iterator[SourceConsumer]:
-    """Lend this process's consumer; it comes back unassigned, or is closed if the task failed.
+    """Hand out this process's consumer; it comes back unassigned, or is closed if the task failed.
 
     Raises `ConfigurationError` where the endpoint cannot be made or opened here.
     """
-    key = (os.getpid(), options.endpoint, options.group)
     endpoint = options.endpoint.endpoint()
-    lent = _IDLE.pop(key, None)
-    if lent is not None and not lent.is_current(endpoint):
-        lent.consumer.close()
-        lent = None
-    if lent is None:
-        lent = _opened(endpoint, options.group)
-    try:
+    with KEPT.used(
+        (options.endpoint, options.group),
+        lambda: _opened(endpoint, options.group),
+        is_current=lambda one: one.is_current(endpoint),
+    ) as lent:
         yield lent
         lent.consumer.unassign()
-    except BaseException:
-        # Whatever state it is in: the next task gets a new one.
-        lent.consumer.close()
-        raise
-    del lent.errors[:-_ERRORS_MAX]
-    if key in _IDLE:
-        lent.consumer.close()
-    else:
-        _IDLE[key] = lent
+        del lent.errors[:-_ERRORS_MAX]
 
 
 def _opened(endpoint: Endpoint, group: str | None) -> SourceConsumer:

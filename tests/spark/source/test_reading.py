@@ -210,7 +210,7 @@ def test_pythons_collector_is_set_while_a_task_reads(
 def test_a_task_without_work_opens_nothing(options: Callable[..., SourceOptions]) -> None:
     """An empty share is no reason to connect."""
     assert list(messages(options(), [])) == []
-    assert not consumers._IDLE
+    assert not consumers.KEPT._idle
 
 
 def test_a_worker_keeps_its_consumer_for_the_next_task(
@@ -219,9 +219,9 @@ def test_a_worker_keeps_its_consumer_for_the_next_task(
     """Workers are used again: one consumer for each worker and configuration, assigned for each task."""
     _produce(broker, 20)
     _read(options(), [Piece("readings", 0, 0, 10)])
-    (kept,) = consumers._IDLE.values()
+    (kept,) = consumers.KEPT._idle.values()
     _read(options(columns="value"), [Piece("readings", 0, 5, 20)])
-    assert [kept.consumer] == [one.consumer for one in consumers._IDLE.values()]
+    assert [kept.consumer] == [one.consumer for one in consumers.KEPT._idle.values()]
     assert kept.consumer.assignment() == []
 
 
@@ -235,7 +235,7 @@ def test_a_task_that_was_given_up_spoils_no_other(
     inner = _read(options(), [Piece("readings", 0, 0, 50)])
     assert inner == {(0, 0): list(range(50))}
     begun.close()  # type: ignore[attr-defined]
-    assert len(consumers._IDLE) == 1
+    assert len(consumers.KEPT._idle) == 1
     assert _read(options(), [Piece("readings", 0, 40, 60)]) == {(0, 40): list(range(40, 60))}
 
 
@@ -301,7 +301,7 @@ def test_a_broker_that_is_gone_ends_the_task_after_its_time(
     broker.take_down()
     with pytest.raises(EndpointError, match=r"No record came within.*readings\[0\] from 0 to 10"):
         _read(quick, [Piece("readings", 0, 0, 10)])
-    assert not consumers._IDLE
+    assert not consumers.KEPT._idle
 
 
 def test_a_topic_that_may_not_be_read_ends_the_task(

@@ -1,0 +1,137 @@
+"""Rows become messages, and the first that cannot be one is named before any is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
+from ehkafka.spark.writer import rows
+from ehkafka.spark.writer.rows import portions
+from tests.spark.writer.frames import TYPES, frame, rules
+
+
+def sent(batch: pa.RecordBatch, topic: str | None = "readings") -> list[tuple[Any, ...]]:
+    """Return the messages of a batch, in the order of its portions."""
+    return [one for portion in portions(batch, 0, rules(topic)) for one in portion.messages()]
+
+
+def test_a_row_is_a_message_with_its_key_partition_and_headers() -> None:
+    """What is null is left out; a null value is a tombstone."""
+    batch = frame(
+        key=[b"a", None],
+        value=[None, b"1"],
+        partition=[None, 2],
+        headers=[[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None],
+    )
+    assert sent(batch) == [
+        ("readings", None, b"a", -1, [("h", b"x"), ("h", None)]),
+        ("readings", b"1", None, 2, []),
+    ]
+
+
+def test_the_option_counts_more_than_the_column() -> None:
+    """As with the JVM connector; without the option, each row has its own topic."""
+    batch = frame(value=[b"1", b"2"], topic=["readings", None])
+    assert [one[0] for one in sent(batch, "readings")] == ["readings", "readings"]
+    assert [one[0] for one in sent(batch.slice(0, 1), None)] == ["readings"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.none() | st.binary(max_size=40), st.binary(max_size=40), st.none() | st.integers(0, 3)),
+        max_size=40,
+    ),
+    st.integers(1, 7),
+    st.integers(20, 200),
+)
+def test_portions_have_all_rows_in_their_order(
+    given_rows: list[tuple[bytes | None, bytes, int | None]], rows_max: int, bytes_max: int
+) -> None:
+    """Whatever a portion may have at the most; each knows the number of its first row."""
+    columns = dict(zip(("key", "value", "partition"), zip(*given_rows, strict=True), strict=False))
+    batch = frame(**columns) if columns else frame(value=[])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "PORTION_ROWS", rows_max)
+        patch.setattr(rows, "PORTION_BYTES", bytes_max)
+        found = list(portions(batch, 7, rules()))
+    assert [
+        (key, value, None if at < 0 else at) for one in found for _, value, key, at, _ in one.messages()
+    ] == (given_rows)
+    starts = [one.first for one in found]
+    assert starts == [7 + sum(one.batch.num_rows for one in found[:number]) for number in range(len(found))]
+    assert all(1 <= one.batch.num_rows <= rows_max for one in found)
+
+
+@pytest.mark.parametrize(
+    ("batch", "topic", "kind", "says"),
+    [
+        (frame(value=[b"", b""], topic=["readings", None]), None, ConfigurationError, "has no topic"),
+        (
+            frame(value=[b"", b""], topic=["readings", "reading"]),
+            None,
+            TopicNotFoundError,
+            "names topic 'reading', which is not there",
+        ),
+        (
+            frame(value=[b"", b""], partition=[None, 4]),
+            "readings",
+            ConfigurationError,
+            "names partition 4 of 'readings', whose partitions are 0 to 3",
+        ),
+        (frame(value=[b"", b""], partition=[3, -1]), "readings", ConfigurationError, "names partition -1"),
+        (
+            frame(value=[b"", b"x" * 500], key=[None, b"y" * 373]),
+            "readings",
+            EndpointError,
+            "has 873 bytes with key and headers; the limit is 872",
+        ),
+        (
+            frame(value=[b"x" * 872, b""], headers=[None, [{"key": "n" * 10, "value": b"v" * 863}]]),
+            "readings",
+            EndpointError,
+            "has 873 bytes",
+        ),
+        (
+            frame(value=[b"", b""], headers=[[], [{"key": "a\0b", "value": None}]]),
+            "readings",
+            ConfigurationError,
+            "has a header without a name, or with a NUL",
+        ),
+        (
+            frame(value=[b"", b""], headers=[[], [None]]),
+            "readings",
+            ConfigurationError,
+            "has a header without",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_sent_is_named(
+    batch: pa.RecordBatch, topic: str | None, kind: type[EhkafkaError], says: str
+) -> None:
+    """With its number in the frame's partition, from 1, and before the first portion is there."""
+    with pytest.raises(kind) as refused:
+        next(portions(batch, 10, rules(topic)))
+    assert str(refused.value).startswith(f"Row 12 of the frame's partition 3 {says}")
+
+
+def test_text_counts_in_bytes_and_long_types_are_taken() -> None:
+    """Spark sends text as text, and with `useLargeVarTypes` as the types with long offsets."""
+    names, types = ("key", "value"), (pa.large_string(), pa.large_binary())
+    batch = pa.record_batch([pa.array(["é"], types[0]), pa.array([b"x" * 870], types[1])], names=names)
+    assert sent(batch) == [("readings", b"x" * 870, "é", -1, [])]
+    with pytest.raises(EndpointError, match="has 873 bytes"):
+        sent(pa.record_batch([pa.array(["é"]), pa.array([b"x" * 871])], names=names))
+
+
+def test_headers_of_a_slice_belong_to_its_rows() -> None:
+    """Spark's batches may be parts of longer ones."""
+    headers = [[{"key": "a", "value": b"x" * 900}], [], [{"key": "b", "value": None}]]
+    batch = pa.record_batch(
+        [pa.array([b"1", b"2", b"3"]), pa.array(headers, TYPES["headers"])], ["value", "headers"]
+    )
+    assert [one[4] for one in sent(batch.slice(1))] == [[], [("b", None)]]

@@ -1,0 +1,179 @@
+"""A task's rows reach the broker, in their order, whatever it answers, or a sentence says why not."""
+
+from __future__ import annotations
+
+import logging
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.errors import EndpointError
+from ehkafka.spark.writer import rows, sending
+from ehkafka.spark.writer.options import writer_options
+from ehkafka.spark.writer.producers import KEPT
+from ehkafka.spark.writer.task import write_rows
+from ehkafka.testing import ApiKey, EmbeddedBroker
+from tests.kit.topic_read import read_messages
+from tests.spark.kept import close_idle
+from tests.spark.writer.frames import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+POLICY_VIOLATION = 44
+THROTTLED = 89
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """A broker with the topic `readings`, and an end to what a worker process keeps."""
+    with EmbeddedBroker({"readings": 4}) as running:
+        yield running
+        close_idle()
+
+
+def write(
+    broker: EmbeddedBroker, *batches: pa.RecordBatch, topic: str | None = "readings", **more: str
+) -> tuple[int, str | None]:
+    """Run a task that writes these batches as partition 3 of a frame."""
+    options = writer_options({"kafka.bootstrap.servers": broker.bootstrap, **more})
+    return write_rows(options, topic, iter(batches), partition=3, attempt=0)
+
+
+def numbers(count: int, *, keys: int = 7, start: int = 0) -> pa.RecordBatch:
+    """Return rows with these numbers as values, each with one of so many keys."""
+    values = [b"%d" % number for number in range(start, start + count)]
+    return frame(key=[b"k%d" % (int(value) % keys) for value in values], value=values)
+
+
+def values_by_key(broker: EmbeddedBroker, topic: str = "readings") -> dict[bytes, list[int]]:
+    """Return the numbers of each key, in the order of its partition."""
+    found = sorted(read_messages(broker.bootstrap, topic), key=lambda one: one.key())
+    return {key: [int(one.value()) for one in group] for key, group in groupby(found, lambda one: one.key())}
+
+
+def first_seen(values: list[int]) -> list[int]:
+    """Return each number once, where it came first."""
+    return list(dict.fromkeys(values))
+
+
+def test_all_rows_are_written_in_order_by_one_client(broker: EmbeddedBroker) -> None:
+    """Keys, headers and null values as given; the next task has the same client."""
+    assert write(broker, numbers(2_500), numbers(10, start=2_500)) == (2_510, None)
+    found = values_by_key(broker)
+    assert found == {b"k%d" % key: list(range(key, 2_510, 7)) for key in range(7)}
+    (kept,) = KEPT._idle.values()
+    client = kept.one.client
+    headers = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}]]
+    broker.create_topic("other", 2)
+    batch = frame(key=[None], value=[None], topic=["other"], partition=[1], headers=headers)
+    assert write(broker, batch, topic=None) == (1, None)
+    assert kept.one.client is client
+    (message,) = read_messages(broker.bootstrap, "other")
+    assert (message.partition(), message.key(), message.value()) == (1, None, None)
+    assert message.headers() == [("a", b"1"), ("b", None)]
+
+
+@pytest.mark.parametrize("code", [THROTTLED, KafkaError.NOT_LEADER_FOR_PARTITION])
+def test_what_a_broker_refuses_for_now_is_sent_again_with_all_behind_it(
+    broker: EmbeddedBroker, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost, the order of a key stands, and its last value stays the last one."""
+    monkeypatch.setattr(rows, "PORTION_ROWS", 100)
+    monkeypatch.setattr(sending, "WINDOW_ROWS", 1_000)
+    broker.fail_next(ApiKey.PRODUCE, code)
+    assert write(broker, numbers(3_000)) == (3_000, None)
+    for key, found in values_by_key(broker).items():
+        expected = list(range(int(key[1:]), 3_000, 7))
+        assert first_seen(found) == expected
+        assert found[-1] == expected[-1]
+
+
+def test_a_batch_that_is_too_large_goes_in_smaller_ones(broker: EmbeddedBroker) -> None:
+    """The topic's limit may be lower than the client's."""
+    broker.fail_next(ApiKey.PRODUCE, KafkaError.MSG_SIZE_TOO_LARGE)
+    assert write(broker, numbers(500)) == (500, None)
+    assert {key: first_seen(found) for key, found in values_by_key(broker).items()} == {
+        b"k%d" % key: list(range(key, 500, 7)) for key in range(7)
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            "cannot be written to topic 'readings': TOPIC_AUTHORIZATION_FAILED",
+        ),
+        (KafkaError.INVALID_RECORD, "cannot be written to topic 'readings': INVALID_RECORD"),
+        (POLICY_VIOLATION, "cannot be written to topic 'readings': POLICY_VIOLATION"),
+    ],
+)
+def test_what_a_broker_refuses_for_good_names_the_row(broker: EmbeddedBroker, code: int, says: str) -> None:
+    """The driver reports it; another attempt would be refused the same. The client is closed."""
+    broker.fail_next(ApiKey.PRODUCE, code)
+    written, refusal = write(broker, frame(key=[b"a"], value=[b"1"]))
+    assert written == 0
+    assert refusal is not None
+    assert refusal.startswith(f"ehkafka.errors.EndpointError: Row 1 of the frame's partition 3 {says}")
+    assert not KEPT._idle
+
+
+def test_a_row_that_is_too_large_for_the_broker_alone_is_named(broker: EmbeddedBroker) -> None:
+    """When each message goes alone, the refused one is known by its value."""
+    broker.fail_next(ApiKey.PRODUCE, *[KafkaError.MSG_SIZE_TOO_LARGE] * 6)
+    _, refusal = write(broker, numbers(3, keys=1))
+    assert refusal is not None
+    assert "Row 1 of the frame's partition 3 cannot be written to topic 'readings': MSG_SIZE" in refusal
+
+
+def test_a_row_that_cannot_be_sent_leaves_its_topic_unchanged(broker: EmbeddedBroker) -> None:
+    """All rows of an Arrow batch are checked before the first one is sent."""
+    written, refusal = write(
+        broker, frame(value=[b"1", b"2", b"3"], topic=["readings", "readings", "reeding"]), topic=None
+    )
+    assert written == 0
+    assert refusal is not None
+    assert (
+        "TopicNotFoundError: Row 3 of the frame's partition 3 names topic 'reeding', which is not" in refusal
+    )
+    assert read_messages(broker.bootstrap, "readings") == []
+
+
+def test_an_outage_is_waited_for_and_said(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task ends with an error that Spark may try again once the broker wrote nothing for the time given."""
+    monkeypatch.setattr("ehkafka.spark.writer.patience.TOLD_S", 0.2)
+    assert write(broker, numbers(1)) == (1, None)
+    broker.take_down()
+    with (
+        caplog.at_level(logging.WARNING, "ehkafka.spark.writer"),
+        pytest.raises(
+            EndpointError, match=r"1 row of the frame's partition 3 waits for the broker, which has"
+        ),
+    ):
+        write(broker, numbers(1), deliveryTimeoutMs="1500")
+    said = [one.getMessage() for one in caplog.records]
+    assert any("which has written nothing for" in one and "_TRANSPORT" in one for one in said), said
+
+
+def test_a_second_attempt_says_that_rows_may_be_there_twice(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At least once: Spark repeats a failed task."""
+    options = writer_options({"kafka.bootstrap.servers": broker.bootstrap})
+    write_rows(options, "readings", iter([numbers(1)]), partition=3, attempt=1)
+    assert "Attempt 2 for the frame's partition 3" in caplog.text
+
+
+def test_an_endpoint_that_cannot_be_made_on_an_executor_is_no_reason_to_try_again() -> None:
+    """The driver's sentence names the variable."""
+    options: Any = writer_options({"connectionStringEnv": "NOT_HERE"})
+    _, refusal = write_rows(options, "readings", iter([numbers(1)]), partition=0, attempt=0)
+    assert refusal is not None
+    assert "the variable NOT_HERE is not set" in refusal
