@@ -1,7 +1,7 @@
 """How long a task waits for a broker that writes nothing, and what its log shows meanwhile.
 
 The reasons come from the client, inside of its `poll` on the task's thread, and from the thread that follows
-a rotated key. A line for each of them would be one a second: a line every `TOLD_S` names the last one.
+a rotated key. A line for each of them would be one a second: a line every `LINE_S` names the last one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
 
-TOLD_S: Final = 10.0
+LINE_S: Final = 10.0
 # A refused credential is reported by the way; librdkafka goes on trying, a task need not for minutes.
 REFUSED_S: Final = 10.0
 OF: Final = "rows"
@@ -40,7 +40,7 @@ class Patience:
         # Since when the credential has been refused.
         self._refused_since_s: float | None = None
         # When the broker last wrote something, and when a line last said that it does not.
-        self._moved_s = self._told_s = clock()
+        self._moved_s = self._logged_s = clock()
 
     def take(self, event: Event) -> None:
         """Take an event of the client."""
@@ -55,13 +55,13 @@ class Patience:
 
     def moved(self) -> None:
         """Begin to wait anew: the broker writes, or nothing waits for it."""
-        self._moved_s = self._told_s = self._clock()
+        self._moved_s = self._logged_s = self._clock()
         self.reason = self._refused_since_s = None
 
     def check(self, what: str, problem: str | None = None) -> None:
         """Log what waits, in words such as `3 rows wait`, at times; end it when that takes too long.
 
-        `problem` explains more than what the client told by the way. Raises `TooLateError`, and
+        `problem` explains more than what the client reported. Raises `TooLateError`, and
         `EndpointError` for a credential that is refused.
         """
         now_s = self._clock()
@@ -76,6 +76,6 @@ class Patience:
                 f"{standing}: {why} Spark tries the task again, and sends its rows once more;"
                 " deliveryTimeoutMs is how long a task waits."
             )
-        if now_s - self._told_s >= TOLD_S:
-            self._told_s = now_s
+        if now_s - self._logged_s >= LINE_S:
+            self._logged_s = now_s
             LOG.warning("%s: %s", standing, why)

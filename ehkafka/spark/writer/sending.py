@@ -31,7 +31,7 @@ WINDOW_BYTES: Final = 64 * 1_048_576
 POLL_S: Final = 0.05
 
 
-class Sending:
+class RowSender:
     """Sends the rows of one task."""
 
     def __init__(self, producer: WriterProducer, rules: Rules) -> None:

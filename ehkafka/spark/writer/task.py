@@ -2,7 +2,7 @@
 
 Runs on an executor, in Spark's Python worker, on the thread that runs the task. May run more than once for
 the same rows: what an attempt before has written stays written. What another attempt would be refused again
-is told to the driver, which ends the query with it: a failed task would be tried three more times.
+is reported to the driver, which ends the query with it: a failed task would be tried three more times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ehkafka.spark.engine.failures import as_reported, as_text
 from ehkafka.spark.writer.patience import LOG, TooLateError
 from ehkafka.spark.writer.producers import KEPT, SETTINGS, WriterProducer
 from ehkafka.spark.writer.rows import Rules, portions
-from ehkafka.spark.writer.sending import Sending
+from ehkafka.spark.writer.sending import RowSender
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def _written(
     with KEPT.used(options.endpoint, lambda: WriterProducer(endpoint, **_OF_TASKS)) as producer:
         producer.begin(options.timeout_s)
         rules = Rules(topic, output_bytes_max(endpoint, SETTINGS), partition, producer.partitions_of)
-        sending = Sending(producer, rules)
+        sending = RowSender(producer, rules)
         rows = 0
         for batch in batches:
             for portion in portions(batch, rows, rules):

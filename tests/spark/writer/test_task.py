@@ -148,7 +148,7 @@ def test_an_outage_is_waited_for_and_said(
     broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task ends with an error that Spark may try again once the broker wrote nothing for the time given."""
-    monkeypatch.setattr("ehkafka.spark.writer.patience.TOLD_S", 0.2)
+    monkeypatch.setattr("ehkafka.spark.writer.patience.LINE_S", 0.2)
     assert write(broker, numbers(1)) == (1, None)
     broker.take_down()
     with (
