@@ -189,6 +189,20 @@ import json, sys
 before = set(sys.modules)
 import ehkafka.spark.source.log, ehkafka.spark.source.options, ehkafka.spark.source.stream
 """
+# A task's records: keys, headers and a timestamp that is too large among them.
+READING = """
+import json, sys
+from confluent_kafka import Message
+from ehkafka.spark.source.arrow import TYPES, record_batches
+from ehkafka.spark.source.planning import Piece
+before = set()
+def message(offset, milliseconds, headers):
+    given = dict(topic="t", partition=0, key=b"k", value=b"v", headers=headers)
+    return Message(offset=offset, timestamp=(1, milliseconds), **given)
+records = [message(0, 1, None), message(2, 2**63 - 1, [("a", b"1")])]
+(batch,) = record_batches(tuple(TYPES), [(Piece("t", 0, 0, 3), records)])
+batch.validate(full=True)
+"""
 NOT_TO_PLAN = "checkpoints checks.network checks.run events intake offsets run telemetry workers.hub"
 PLANNING_MODULES_MAX = 105
 
@@ -198,3 +212,9 @@ def test_planning_loads_what_asks_the_broker() -> None:
     modules = ran(PLANNING + LIST_MODULES)
     assert loaded(modules, tuple(f"ehkafka.{one}" for one in NOT_TO_PLAN.split())) == []
     assert len(loaded(modules, ("ehkafka",))) <= PLANNING_MODULES_MAX, modules
+
+
+def test_a_task_that_reads_loads_no_pandas() -> None:
+    """Neither does Spark's worker: it would take a third of a second of each one's first task."""
+    pytest.importorskip("pyarrow")
+    assert loaded(ran(READING + LIST_MODULES), ("pandas",)) == []

@@ -1,8 +1,9 @@
 """Records as Arrow columns of the source's schema.
 
 The hot path of a task: whole columns are built from what the messages give, with as little work for each
-record as can be. Types and field names match what Spark makes of `schema.COLUMNS`, because it compares
-them. Called in tasks, on one thread.
+record as can be, and out of buffers: for the first Python value that pyarrow converts it loads pandas, which
+takes a worker a third of a second. Types and field names match what Spark makes of `schema.COLUMNS`, because
+it compares them. Called in tasks, on one thread.
 """
 
 from __future__ import annotations
@@ -124,23 +125,23 @@ def _offsets(batch: _Batch) -> pa.Array:
     first, last = records[0].offset() or 0, records[-1].offset() or 0
     # In offset order: without a gap between the two ends there is none at all.
     if last - first == count - 1:
-        return pa.array(np.arange(first, last + 1, dtype=np.int64))
-    return pa.array(np.fromiter(map(Message.offset, records), np.int64, count))
+        return _numbers(np.arange(first, last + 1, dtype=np.int64), pa.int64())
+    return _numbers(np.fromiter(map(Message.offset, records), np.int64, count), pa.int64())
 
 
 def _timestamps(batch: _Batch) -> pa.Array:
     milliseconds = batch.times[:, 1]
     is_too_far = (milliseconds > _MILLISECONDS_MAX) | (milliseconds < -_MILLISECONDS_MAX)
     # What microseconds cannot say is null: a record of a hostile producer must not end the query.
-    mask = is_too_far if is_too_far.any() else None
-    if mask is not None:
+    nulls = is_too_far if is_too_far.any() else None
+    if nulls is not None:
         milliseconds = np.where(is_too_far, 0, milliseconds)
-    return pa.array(milliseconds * 1000, mask=mask).view(TYPES["timestamp"])
+    return _numbers(milliseconds * 1000, TYPES["timestamp"], nulls)
 
 
 def _timestamp_types(batch: _Batch) -> pa.Array:
     # librdkafka counts from 0 (not available), the JVM from -1.
-    return pa.array((batch.times[:, 0] - 1).astype(np.int32))
+    return _numbers((batch.times[:, 0] - 1).astype(np.int32), pa.int32())
 
 
 def _headers(batch: _Batch) -> pa.Array:
@@ -152,26 +153,38 @@ def _headers(batch: _Batch) -> pa.Array:
     ends = np.zeros(len(lists) + 1, np.int32)
     np.cumsum(sizes, out=ends[1:])
     # A record without headers has null, not an empty list, as in the JVM connector.
-    mask = np.append(sizes == 0, False)
-    entries = pa.StructArray.from_arrays(
-        [pa.array([name for name, _ in pairs], pa.string()), _binary([value for _, value in pairs])],
-        fields=list(_HEADER),
-    )
-    offsets = pa.array(ends, pa.int32(), mask=mask)
-    return pa.ListArray.from_arrays(offsets, entries, type=TYPES["headers"])
+    validity = _validity(sizes == 0)
+    names = _binary([name.encode() for name, _ in pairs], pa.string())
+    values = _binary([value for _, value in pairs])
+    entries = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
+    buffers = [validity, pa.py_buffer(ends)]
+    return pa.Array.from_buffers(TYPES["headers"], len(lists), buffers, children=[entries])
 
 
-def _binary(values: list[bytes | None]) -> pa.Array:
-    """Return a column of bytes; without a null by one copy of all."""
+def _binary(values: list[bytes | None], kind: pa.DataType = TYPES["value"]) -> pa.Array:
+    """Return a column of bytes, or of UTF-8, by one copy of all."""
     try:
         joined = b"".join(values)  # type: ignore[arg-type]
     except TypeError:  # a null among them
-        return pa.array(values, pa.binary())
+        is_empty = values.count(None) == len(values)
+        return pa.nulls(len(values), kind) if is_empty else pa.array(values, kind)
     if len(joined) > _COLUMN_BYTES_MAX:
         raise OverflowError(f"{len(joined)} bytes in one batch of {len(values)} records")
     ends = np.zeros(len(values) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])  # type: ignore[arg-type]
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(joined)])
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(joined)])
+
+
+def _numbers(
+    values: np.ndarray[Any, Any], kind: pa.DataType, nulls: np.ndarray[Any, Any] | None = None
+) -> pa.Array:
+    """Return a column of numbers of the type's own width."""
+    validity = None if nulls is None else _validity(nulls)
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
+
+
+def _validity(nulls: np.ndarray[Any, Any]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(~nulls, bitorder="little"))
 
 
 def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
@@ -182,7 +195,9 @@ def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
 
 @lru_cache(maxsize=256)
 def _constant(value: str | int, kind: pa.DataType, size: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), size)
+    if isinstance(value, int):
+        return _numbers(np.full(size, value, np.int32), kind)
+    return _binary([value.encode()] * size, kind)
 
 
 _COLUMNS: Mapping[str, Callable[[_Batch], pa.Array]] = {
