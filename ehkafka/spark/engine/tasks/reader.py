@@ -93,6 +93,8 @@ class EngineReader(SourceReader):
     The run's end is our own on every PySpark: before 4.2 Spark's Trigger.AvailableNow is one batch.
     """
 
+    is_plain = False
+
     def __init__(self, options: SourceOptions, job: EngineJob) -> None:
         super().__init__(options)
         self._job = job
