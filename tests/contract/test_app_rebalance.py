@@ -98,7 +98,13 @@ def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, scope: str) -> Non
     pytest.fail("in none of five tries did the broker take every commit of a revoke")
 
 
-def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, metadata_room: Any) -> None:
+@pytest.mark.parametrize(
+    ("drain_s", "poll_ms"),
+    [pytest.param(0.4, 300_000, id="drain_s"), pytest.param(60.0, 3_200, id="half of the poll interval")],
+)
+def test_a_handler_longer_than_the_drain_budget_is_returned(
+    lab: Any, metadata_room: Any, drain_s: float, poll_ms: int
+) -> None:
     """The revoke returns in time, the late result is dropped and counted, the next owner repeats it."""
     first, second, keeper = lab.recorder(), lab.recorder(), Events()
     gate = first.block(b"slow")
@@ -106,7 +112,7 @@ def test_a_handler_longer_than_the_drain_budget_is_returned(lab: Any, metadata_r
         lab.produce("slow a b", topic="t4", partition=partition)
     # Without metadata: this broker may refuse it while the group moves.
     metadata_room(0)
-    one = lab.app(first, "t4", drain_s=0.4, consumer=UNHURRIED)
+    one = lab.app(first, "t4", drain_s=drain_s, consumer=UNHURRIED | {"max.poll.interval.ms": poll_ms})
     one.add_hook(keeper)
     two = lab.app(second, "t4", consumer=UNHURRIED)
     one.start()

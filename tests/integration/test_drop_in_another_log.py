@@ -10,6 +10,9 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
+from ehkafka.checkpoints.mirror.body import read_checkpoint
+from ehkafka.checkpoints.store_mirror import StoreMirror
+from ehkafka.checkpoints.stores.memory import MemoryStore
 from ehkafka.progress.metadata import facts_of
 from tests.integration.logs import commit_of, fill, make_anew, put_commit
 from tests.kit.waiting import wait_until
@@ -84,8 +87,8 @@ def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if IN_ANOTHER_LOG in record.getMessage()]
 
 
-def work_off_old(stand: Stand, consumer: Any) -> Any:
-    """Read and commit an old log until its commit names the topic; return that commit."""
+def work_off_old(stand: Stand, consumer: Any, store: MemoryStore | None = None) -> Any:
+    """Read and commit an old log until its commit, or the mirror, names the topic; return the commit."""
     fill(stand.stage, "old", OLD)
     read(consumer, lambda values: len(values) == OLD, "the old log")
 
@@ -94,11 +97,12 @@ def work_off_old(stand: Stand, consumer: Any) -> Any:
         read(consumer, lambda values: len(values) == 1, "the old log")
         consumer.poll(0.6)
         at = commit_of(stand.stage)
-        return at if facts_of(at.offset, at.metadata).topic_id is not None else None
+        facts = facts_of(at.offset, at.metadata)
+        if store and (blob := store.read(f"ns/{stand.stage.topic}/{stand.stage.group}/checkpoint/0")):
+            facts = getattr(read_checkpoint(blob.body), "facts", facts)
+        return at if facts.topic_id is not None else None
 
-    return wait_until(
-        named, lambda: f"FACT: the commit says {commit_of(stand.stage).metadata!r} of its log", LIMIT_S
-    )
+    return wait_until(named, lambda: f"FACT: the id is not in {commit_of(stand.stage).metadata!r}", LIMIT_S)
 
 
 def has_all(values: list[bytes]) -> bool:
@@ -133,15 +137,25 @@ def test_with_the_guard_a_running_one_begins_anew(stand: Stand) -> None:
     assert commit_of(stand.stage).offset == NEW
 
 
-@pytest.mark.parametrize("reset", ["earliest", "error"])
-def test_with_the_guard_a_commit_of_the_old_log_does_not_decide(stand: Stand, reset: str) -> None:
-    """A start at a surviving commit: `auto.offset.reset` decides, as where there is none."""
-    first = stand.open(choices={"contiguous": True})
-    at = work_off_old(stand, first)
+@pytest.mark.parametrize(
+    ("guard", "reset"), [("contiguous", "earliest"), ("contiguous", "error"), ("mirror", "earliest")]
+)
+def test_with_the_guard_a_commit_of_the_old_log_does_not_decide(stand: Stand, guard: str, reset: str) -> None:
+    """A start at a surviving commit: `auto.offset.reset` decides, as where there is none.
+
+    A commit without metadata is recognised by the topic's id in the mirror.
+    """
+    store = MemoryStore() if guard == "mirror" else None
+    choices = {guard: StoreMirror(store=store, interval_s=0.1, namespace="ns") if store else True}
+    first = stand.open(choices=choices)
+    if store:
+        # As if the broker had found the metadata too long.
+        first._internals.log_guard.facts.refused()
+    at = work_off_old(stand, first, store)
     first.close()
     make_anew(stand.stage, NEW)
     put_commit(stand.stage, at.offset, at.metadata)
-    second = stand.open(choices={"contiguous": True}, **{"auto.offset.reset": reset})
+    second = stand.open(choices=choices, **{"auto.offset.reset": reset})
     if reset == "earliest":
         read(second, has_all, "the old commit decided")
         return

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
+from ehkafka.cli.commands import cli
+from ehkafka.offsets.owners import LATE_S
 from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.broker
 
@@ -22,13 +30,20 @@ LIFE_S = (0.0, 1.0)
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("membership", ["dynamic", "static"])
-def test_kills_under_load_lose_nothing(stage: Any, membership: str) -> None:
-    """Kill -9 and restart again and again: all is finished, nothing committed early, repeats are bounded."""
+def test_kills_under_load_lose_nothing(
+    stage: Any, membership: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kill -9 and restart again and again: all is finished, nothing committed early, repeats are bounded.
+
+    `ehkafka owners` names each partition's process, and as gone the killed one that has no successor.
+    """
     dice = random.Random(20)
     load = stage.load(RATE)
     load.start()
     members = [
-        stage.member(f"member-{number}", *arguments(number, membership), consumer=session(membership))
+        stage.member(
+            f"member-{number}", *arguments(number, membership, tmp_path), consumer=session(membership)
+        )
         for number in range(2)
     ]
     for member in members:
@@ -41,7 +56,14 @@ def test_kills_under_load_lose_nothing(stage: Any, membership: str) -> None:
         victim.start()
     load.stop()
     stage.wait_until_committed(load.ends)
-    stage.stop_members()
+    pids = [str(member.pid) for member in members]
+    wait_until(lambda: owners(stage, tmp_path) == {("owned", pid) for pid in pids}, stage.logs)
+    stage.stop_members(members[0])
+    wait_until(lambda: owners(stage, tmp_path) == {("owned", pids[1])}, stage.logs)
+    members[1].kill()
+    time_then_s = time.time() + LATE_S + 5.0
+    monkeypatch.setattr("ehkafka.cli.owners.time", SimpleNamespace(time=lambda: time_then_s))
+    wait_until(lambda: owners(stage, tmp_path) == {("gone", pids[1])}, stage.logs)
     verdict = stage.judged()
     assert verdict.produced == load.count
     # One that was killed before its first record is not in the history.
@@ -50,10 +72,22 @@ def test_kills_under_load_lose_nothing(stage: Any, membership: str) -> None:
     assert verdict.commits_acknowledged > KILLS, verdict.summary()
 
 
-def arguments(number: int, membership: str) -> list[str]:
+def owners(stage: Any, folder: Path) -> set[tuple[str, str]]:
+    """Return the states of partitions and the processes of their owners, as `ehkafka owners` shows them."""
+    place = ["--group", stage.group, "--endpoint", stage.broker.bootstrap]
+    mirror = ["--mirror", str(folder), "--namespace", "ns"]
+    ended = CliRunner().invoke(cli, ["owners", stage.topic, *place, *mirror, "--json"])
+    assert ended.exit_code == 0, ended.stderr
+    # Host, process, random digits.
+    rows = json.loads(ended.stdout)["partitions"]
+    return {(row["state"], f"-{row['owner']}".rsplit("-", 2)[1]) for row in rows}
+
+
+def arguments(number: int, membership: str, folder: Path) -> list[str]:
     """Return a member's command line."""
     settings = (f"commit_interval_s={COMMIT_S}", "drain_s=2", "backlog_records_max=2000")
     pace = ["--handler-ms", "0-5", *(part for setting in settings for part in ("--setting", setting))]
+    pace += ["--mirror", str(folder)]
     return [*pace, "--instance-id", f"member-{number}"] if membership == "static" else pace
 
 

@@ -5,12 +5,15 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaException
 
 from tests.kit.checker import history_event as events
 from tests.kit.checker.history_file import read_history
+from tests.kit.stage import QUICK_GROUP
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
 
@@ -72,6 +75,43 @@ def test_a_static_member_restarts_without_a_rebalance(stage: Any) -> None:
     assert other.count(events.Assigned, events.Revoked) == epochs
     stage.stop_members(timeout_s=DRAIN_S + 1.0)
     stage.judged(repeats=False)
+
+
+def test_a_plain_client_takes_over_from_an_app_and_back_without_repeats(stage: Any) -> None:
+    """Both in one group: a rebalance and a close in each direction lose nothing and repeat nothing."""
+    load = stage.load(1000.0)
+    load.start()
+    app = stage.app(lambda _record: time.sleep(0.002), consumer=QUICK_GROUP, commit_interval_s=0.5)
+    app.start()
+    wait_until(lambda: len(app.snapshot().partitions) == 8, "the app has all")
+    properties = {"enable.auto.commit": False, "auto.offset.reset": "earliest", **QUICK_GROUP}
+    place = {"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group, "log_level": 0}
+    plain = Consumer(properties | place)
+    handled: list[tuple[Any, Any]] = []
+
+    def commit(consumer: Consumer, _partitions: object) -> None:
+        with suppress(KafkaException):  # nothing is new
+            consumer.commit(asynchronous=False)
+
+    def handle() -> None:
+        if (message := plain.poll(0.1)) is not None:
+            assert message.error() is None
+            handled.append((message.partition(), message.offset()))
+
+    plain.subscribe([stage.topic], on_revoke=commit)
+    wait_until(lambda: len(handled) > 500, "the plain client has records", meanwhile=handle)
+    app.stop()
+    wait_until(lambda: len({partition for partition, _ in handled}) == 8, "it has all", meanwhile=handle)
+    again = stage.app(consumer=QUICK_GROUP, commit_interval_s=0.5)
+    again.start()
+    wait_until(lambda: again.snapshot().partitions, "an app joins", meanwhile=handle)
+    plain.close()
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    stage.stop_apps()
+    finished = [e for memory in stage.memories for e in memory.events if isinstance(e, events.Finished)]
+    handled += [(one.partition.partition, one.offset) for one in finished]
+    assert sorted(handled) == [(partition, n) for partition in range(8) for n in range(load.ends[partition])]
 
 
 @pytest.mark.timeout(600)

@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 import time
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ehkafka.spark.engine.tasks.work import TaskWork
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 QUICK = ehkafka.Retry(attempts=3, first_s=0.001, max_s=0.01)
 
@@ -44,31 +45,43 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
 
 
 def test_per_key_order_is_kept_with_retries(lab: Any) -> None:
-    """Per key, starts follow offsets and no two overlap, retries included."""
+    """Per key, starts follow offsets and no two overlap, retries included: threads on `t`, tasks on `u`."""
     app, chance = lab.make_app(backlog_records_max=200, consume_records_max=50), random.Random(7)
     lock = threading.Lock()
-    done: list[tuple[bytes | None, int]] = []
-    running: set[bytes | None] = set()
+    done: list[tuple[Any, int]] = []
+    running: set[Any] = set()
     # An assertion in a handler would be one more failure to be tried again.
     side_by_side: list[int] = []
+    options = {"workers": 8, "retry": ehkafka.Retry(attempts=50, first_s=0.001, max_s=0.002)}
 
-    @app.handler("t", workers=8, retry=ehkafka.Retry(attempts=50, first_s=0.001, max_s=0.002))
-    def handle(record: ehkafka.Record) -> None:
+    @contextmanager
+    def noted(record: ehkafka.Record) -> Iterator[float]:
+        key = record.topic(), record.key()
         with lock:
-            if record.key() in running:
+            if key in running:
                 side_by_side.append(record.offset())
-            running.add(record.key())
+            running.add(key)
             luck = chance.random()
-        time.sleep(luck * 1e-3)
+        yield luck * 1e-3
         with lock:
-            running.discard(record.key())
+            running.discard(key)
             if luck <= 0.1:
                 raise ValueError
-            done.append((record.key(), record.offset()))
+            done.append((key, record.offset()))
 
-    results = lab.run_task(app, lab.log_of(1000))
-    assert results[0].finished == 1000
-    assert results[0].retried > 10
+    @app.handler("t", **options)
+    def handle(record: ehkafka.Record) -> None:
+        with noted(record) as pause_s:
+            time.sleep(pause_s)
+
+    @app.handler("u", **options)
+    async def handle_async(record: ehkafka.Record) -> None:
+        with noted(record) as pause_s:
+            await asyncio.sleep(pause_s)
+
+    results = lab.run_task(app, lab.log_of(500), lab.log_of(500, topic="u"))
+    assert [one.finished for one in results] == [500, 500]
+    assert results[0].retried > 20
     assert len(done) == 1000
     assert side_by_side == [], "FACT: two handlers of one key at once"
     lab.assert_key_order(done)
