@@ -92,7 +92,7 @@ class ActionRefusedError(EhkafkaError):
     """An action on a key, a partition or a handler was refused, and nothing changed; the message says why.
 
     `reason` is one word for programs: `invalid`, `unknown`, `ambiguous`, `elsewhere`, `moved`, `running`,
-    `queued`, `sending`, `paused`, `no_dead_letter`, `busy` or `stopped`. `names` are what was meant, perhaps.
+    `queued`, `waiting`, `paused`, `no_dead_letter`, `busy` or `stopped`. `names` are what was meant, perhaps.
     """
 
     exit_code: ClassVar[int] = 7

@@ -191,7 +191,7 @@ PANELS: Final = (
             "Handled/s": "rate",
             "Lag": "number",
             "Backlog": "number",
-            "Parked": "number",
+            "Waiting": "number",
             "Oldest unfinished": "span",
             "Committed": "number",
             "State": "text",

@@ -36,8 +36,8 @@ STOPPED: Final = HoldHead("its handler is stopped")
 class RecordSeen(NamedTuple):
     """An unfinished record.
 
-    `status` is `queued`, `running`, `deferred`, `waiting` (for its next attempt), `sending` (its dead letter
-    is on its way), `held`, `paused` or `behind` (a call of an ended epoch).
+    `status` is `queued`, `running`, or `waiting: ` and for what: `retry` (its next attempt), `on hold`,
+    `paused`, `your answer`, `broker` (to acknowledge its dead letter) or `earlier call` (of an ended epoch).
     """
 
     entry: Entry
@@ -190,8 +190,8 @@ class InboxesSeen:
         if inbox in self._router.held and inbox.q and inbox.q[0][MESSAGE] is entry[MESSAGE]:
             return _waits(inbox), inbox.decision, call
         if inbox is self._router.piles.stopped:
-            return "paused", STOPPED, call
-        return "queued" if call is None else "behind", None, call
+            return "waiting: paused", STOPPED, call
+        return "queued" if call is None else "waiting: earlier call", None, call
 
     def _keys_of(self, epoch: Epoch) -> UnfinishedKeys:
         router = self._router
@@ -215,12 +215,12 @@ _epoch_of = itemgetter(EPOCH)
 
 
 def _waits(held: Held) -> str:
-    """Return what a waiting key's first record does, in one word."""
+    """Return the status of a waiting key's first record."""
     if held.ticket is not None:
-        return "sending" if held.is_parked else "deferred"
+        return "waiting: broker" if held.is_parked else "waiting: your answer"
     if isinstance(held.decision, RetryHead):
-        return "waiting"
-    return "paused" if held.decision is PAUSED else "held"
+        return "waiting: retry"
+    return "waiting: paused" if held.decision is PAUSED else "waiting: on hold"
 
 
 def _is_shown(inbox: Inbox, entry: Entry) -> bool:

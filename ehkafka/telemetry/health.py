@@ -77,7 +77,7 @@ def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...
             call = calls.pop((partition.partition, oldest.offset), None)
             reason = _oldest_reason(partition.partition, oldest, call, stuck_s, snapshot.group)
             # Such as that its dead letter is not acknowledged: the same problem, and its cause.
-            if oldest.status == "behind" and (partition.partition, oldest.key) in outliving:
+            if oldest.status == "waiting: earlier call" and (partition.partition, oldest.key) in outliving:
                 reason = ""  # likewise
             if any(f"{partition.partition}@{oldest.offset} " in problem for problem in problems):
                 reason = ""

@@ -258,7 +258,7 @@ def unfinished_of(route: Route, record: RecordSeen, now_s: float) -> dict[str, A
         attempts=record.attempts,
         state=_state(record),
         last_error=record.last_error,
-        is_on_hold=record.status in ("held", "paused"),
+        is_on_hold=record.status in ("waiting: on hold", "waiting: paused"),
         deadline_s=route.deadline_s if is_running else 0.0,
         status=record.status,
         handler=route.handler,
@@ -267,7 +267,7 @@ def unfinished_of(route: Route, record: RecordSeen, now_s: float) -> dict[str, A
 
 def _state(record: RecordSeen) -> str:
     """Return what a record does in some words."""
-    if record.status == "behind":
+    if record.status == "waiting: earlier call":
         assert record.call is not None
         epoch = record.call[EPOCH]
         where = f"{epoch.partition}@{record.call[MESSAGE].offset()}"

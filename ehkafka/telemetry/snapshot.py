@@ -43,9 +43,9 @@ class Unfinished:
     deadline_s: float = 0.0
     # It is older than `stuck_s` and that deadline together: health is red.
     is_stuck: bool = False
-    # `queued`, `running`, `deferred` (it waits for an answer), `waiting` (for its next attempt), `sending`
-    # (its dead letter or its outputs are on their way), `held`, `paused` or `behind` (a call of an assignment
-    # that has ended); and its handler's name.
+    # `queued`, `running`, or `waiting: ` and for what: `retry` (its next attempt), `on hold`, `paused`, `your
+    # answer`, `broker` (to acknowledge its dead letter or outputs) or `earlier call` (of an assignment that
+    # has ended); and its handler's name.
     status: str = "queued"
     handler: str = ""
     # How many records its key has here, itself included; one that waits for its outputs alone is none of them

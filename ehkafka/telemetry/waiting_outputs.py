@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.delivery import Delivery
 
-SENDING = {"state": "its outputs are not acknowledged", "status": "sending"}
+SENDING = {"state": "its outputs are not acknowledged", "status": "waiting: broker"}
 
 
 class WaitingOutputs:

@@ -44,7 +44,7 @@ def held(
 
     broker.produce("t", [(b"a", b"\x1b[31mvalue"), (b"a", b"2")])
     with app:
-        wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "held")
+        wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "waiting: on hold")
         site = app._life.web.site
         assert site is not None
         assert site._server is not None
@@ -74,7 +74,7 @@ def test_a_blocker_is_listed_and_skipped_in_two_steps(held: Any) -> None:
 def test_json_is_for_programs(held: Any) -> None:
     """List and action."""
     [one] = json.loads(run("list", "--json", "--blocking", "--url", held.url).stdout)
-    assert (one["name"], one["status"], one["url"]) == ("t/0@0", "held", held.url)
+    assert (one["name"], one["status"], one["url"]) == ("t/0@0", "waiting: on hold", held.url)
     assert "\x1b" not in one["value"]
     done = json.loads(run("retry", "t/0@0", "--json", "--yes", "--url", held.url).stdout)
     assert done["changed"] is True

@@ -279,7 +279,7 @@ def held(lab: Lab, recorder: Recorder) -> Any:
     app = lab.start(recorder, on_failure=ehkafka.Hold())
     lab.produce("a a a b")
     wait_until(lambda: recorder.finished_offsets() == [3])
-    wait_until(lambda: app.keys.blocking()[0].status == "held")
+    wait_until(lambda: app.keys.blocking()[0].status == "waiting: on hold")
     return app
 
 

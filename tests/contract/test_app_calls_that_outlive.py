@@ -98,7 +98,7 @@ def old_call(lab: Any, recorder: Any, events: Any) -> Any:
     wait_until(lambda: recorder.count >= 1)
     lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
     wait_until(lambda: events.of(PartitionLost) and len(events.of(PartitionAssigned)) == 2)
-    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "behind")
+    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "waiting: earlier call")
     yield app
     gate.set()
 

@@ -74,9 +74,7 @@ def test_a_held_key_fails_health_alone(site: Any, lab: Any, recorder: Any) -> No
     one = site(recorder, on_failure=ehkafka.Hold())
     one.app.start()
     lab.produce("a a")
-    wait_until(
-        lambda: one.ask("/state")[1]["keys"][:1] and one.ask("/state")[1]["keys"][0]["status"] == "held"
-    )
+    wait_until(lambda: [key["status"] for key in one.ask("/state")[1]["keys"]][:1] == ["waiting: on hold"])
     assert [one.status(path) for path in ("/live", "/ready", "/startup")] == [200, 200, 200]
     status, body = one.ask("/health")
     assert (status, body["ok"]) == (503, False)
@@ -244,7 +242,7 @@ def test_metrics_are_served_and_name_no_key(site: Any, lab: Any, recorder: Any) 
     one = site(recorder, on_failure=ehkafka.Hold())
     one.app.start()
     lab.produce("a-key-of-mine a-key-of-mine b")
-    wait_until(lambda: one.app.keys.blocking() and one.app.keys.blocking()[0].status == "held")
+    wait_until(lambda: one.app.keys.blocking() and one.app.keys.blocking()[0].status == "waiting: on hold")
     text = one.ask("/metrics")[1]
     assert 'ehkafka_blocked_lanes{group="g",partition="0",topic="t"} 1.0' in text
     assert "a-key-of-mine" not in text

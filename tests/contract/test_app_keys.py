@@ -17,7 +17,7 @@ def test_what_holds_the_commit_is_shown_by_its_head(held: Any) -> None:
     """Key, offset, attempts, error, how many wait, and the value where it is asked for."""
     [blocker] = held.keys.blocking(values=True)
     assert (blocker.name, blocker.key, blocker.handler) == ("t/0@0", "a", "Recorder")
-    assert (blocker.status, blocker.attempts, blocker.records) == ("held", 1, 3)
+    assert (blocker.status, blocker.attempts, blocker.records) == ("waiting: on hold", 1, 3)
     assert blocker.last_error == "ValueError: no luck with 0"
     assert blocker.value == "x"
     assert held.keys.blocking()[0].value is None
@@ -83,7 +83,7 @@ def test_dead_letters_by_hand_follow_each_other(
     app = lab.start(recorder, **options)
     lab.produce("a a a b")
     wait_until(lambda: recorder.finished_offsets() == [3])
-    wait_until(lambda: app.keys.blocking()[0].status == "waiting")
+    wait_until(lambda: app.keys.blocking()[0].status == "waiting: retry")
     count = 3 if all_of_it else 1
     assert app.keys.dead_letter("a", all=all_of_it, by="me").records == count
     letters = read_topic("u", count)
@@ -99,7 +99,7 @@ def test_a_retry_does_not_wait_for_its_time(lab: Any, recorder: Any) -> None:
     recorder.fail_at(0)
     app = lab.start(recorder, retry=ehkafka.Retry(attempts=5, first_s=600.0, max_s=600.0))
     lab.produce("a")
-    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "waiting")
+    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "waiting: retry")
     recorder.work = None
     app.keys.retry("t/0@0")
     wait_until(lambda: lab.committed() == 1)
@@ -138,7 +138,7 @@ def test_a_paused_key_waits_and_goes_on(lab: Any, recorder: Any) -> None:
     lab.produce("b a")
     wait_until(lambda: recorder.finished_offsets() == [0, 3])
     must_stay(lambda: recorder.finished_offsets() == [0, 3], for_s=0.3)
-    assert app.keys.blocking()[0].status == "paused"
+    assert app.keys.blocking()[0].status == "waiting: paused"
     assert app.keys.resume("a").changed
     wait_until(lambda: lab.committed() == 5)
     assert not app.keys.resume_partition("t/0").changed
@@ -295,7 +295,7 @@ def test_a_kept_pause_is_taken_over_by_the_next_assignment(lab: Any, recorder: A
     with lab.app(lab.recorder(fail), on_failure=ehkafka.Hold()) as second:
         wait_until(lambda: second.snapshot().partitions or second.snapshot().is_standby)
     wait_until(lambda: app.snapshot().partitions and app.snapshot().partitions[0].epoch > before)
-    wait_until(lambda: [one.status for one in app.keys.waiting()] == ["paused"])
+    wait_until(lambda: [one.status for one in app.keys.waiting()] == ["waiting: paused"])
     wait_until(lambda: 1 in recorder.finished_offsets())
     must_stay(lambda: 0 not in recorder.finished_offsets(), for_s=0.5)
     app.keys.resume("kept")
@@ -311,7 +311,7 @@ def test_a_preview_reads_as_one(dead: Any) -> None:
 
     dead.produce("bad bad")
     app = dead.start(handle, on_failure=ehkafka.DeadLetter("dead"))
-    wait_until(lambda: [one.status for one in app.keys.waiting()] == ["waiting"])
+    wait_until(lambda: [one.status for one in app.keys.waiting()] == ["waiting: retry"])
 
     def text(do: str, target: str, name: str, *, preview: bool = True) -> str:
         asked = {"do": do, "target": target, "name": name, "preview": preview}

@@ -33,7 +33,7 @@ def test_a_skip_is_in_the_history_before_the_next_record_starts(lab: Any, record
     lab.histories.append(history)
     app = lab.start(recorder, history=history, on_failure=ehkafka.Hold())
     lab.produce("a a a")
-    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "held")
+    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "waiting: on hold")
     app.keys.skip("a")
     wait_until(lambda: lab.committed() == 3)
 
@@ -51,7 +51,7 @@ def test_a_retry_of_a_held_head_whose_key_is_paused_is_refused(held: Any, lab: A
     """It could not start."""
     held.keys.pause("a")
     assert refusal(lambda: held.keys.retry("a")).reason == "paused"
-    assert held.keys.blocking()[0].status == "held"
+    assert held.keys.blocking()[0].status == "waiting: on hold"
     held.keys.resume("a")
     recorder.work = None
     assert held.keys.retry("a").changed

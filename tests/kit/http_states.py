@@ -68,7 +68,7 @@ def key(offset: int = 91_003, *, of: int = 3, topic: str = "readings", **given: 
     usual: dict[str, Any] = {
         "key": "home-4711",
         "handler": "store_reading",
-        "status": "held",
+        "status": "waiting: on hold",
         "state": "ReadingError: a reading without a sensor",
         "age_s": 252.4,
         "attempts": 5,
@@ -182,7 +182,7 @@ def poisoned(**given: Any) -> dict[str, Any]:
         "ReadingError: a reading without a sensor",
         "ReadingError",
         is_on_hold=True,
-        status="held",
+        status="waiting: on hold",
     )
     stuck: dict[str, Any] = {"lag": 5_210, "parked_records": 132, "committed": 91_003, "oldest": held}
     partitions = [partition(n, lag=9 + 3 * n) if n != 3 else partition(3, **stuck) for n in range(8)]
@@ -190,7 +190,7 @@ def poisoned(**given: Any) -> dict[str, Any]:
         91_250,
         of=5,
         key="home-12",
-        status="waiting",
+        status="waiting: retry",
         state="waiting 14 s for its next attempt",
         age_s=31.0,
         attempts=3,
@@ -199,7 +199,7 @@ def poisoned(**given: Any) -> dict[str, Any]:
         value='{"home": 12, "sensor": "door", "value": 1}',
     )
     other = key(
-        91_400, of=6, key="home-99", status="paused", state="the key is paused", records=2, is_blocking=False
+        91_400, of=6, key="home-99", status="waiting: paused", state="paused", records=2, is_blocking=False
     )
     now_s = time.time()
     reason = (

@@ -60,7 +60,8 @@ def test_each_way_to_wait_has_its_word() -> None:
     bench.waiting.send_by_hand(bench.held("f", epoch), "by hand", 1)
     inspection = looked(bench)
     words = [inspection.record(entry) for entry in epoch.unfinished()]
-    assert [one.status for one in words] == ["waiting", "held", "deferred", "paused", "running", "sending"]
+    reasons = ["retry", "on hold", "your answer", "paused", "running", "broker"]
+    assert [one.status.removeprefix("waiting: ") for one in words] == reasons
     assert [one.decision and one.decision.reason for one in words] == [
         "broken",
         "kept",
@@ -83,8 +84,8 @@ def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
     inspection = looked(bench)
     assert [inspection.record(entry).status for entry in epoch.unfinished()] == [
         "running",
-        "paused",
-        "paused",
+        "waiting: paused",
+        "waiting: paused",
     ]
     assert [one[MESSAGE].offset() for one in inspection.records_of(b"a", epoch)] == [0, 1]
 
@@ -105,7 +106,7 @@ def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -
     record = inspection.see(epoch).oldest
     assert record is not None
     assert record.call is not None
-    assert (record.status, record.call[3]) == ("behind", first)
+    assert (record.status, record.call[3]) == ("waiting: earlier call", first)
     assert [one[MESSAGE].offset() for one in inspection.records_of(b"a", epoch)] == [0, 1]
     assert inspection.see(epoch).in_flight_records == 0
 

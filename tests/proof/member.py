@@ -92,7 +92,7 @@ def release(app: ehkafka.App) -> None:
         time.sleep(PAUSE_S)
         try:
             for key in app.keys.waiting():
-                if key.status == "held" and key.age_s > HELD_S:
+                if key.status == "waiting: on hold" and key.age_s > HELD_S:
                     app.keys.retry(key.name)
         except ActionRefusedError:
             logging.getLogger("member").info("a key has gone on by itself, or the app does not run")

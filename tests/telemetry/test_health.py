@@ -62,7 +62,9 @@ def test_a_call_of_an_assignment_that_has_ended_is_named_with_its_epoch_and_age(
         "t[0]@41, key k: a call of handler 'work' still runs for epoch 3, which has ended, 12 s after its "
         "record was received. The next records of its key wait for it."
     )
-    behind = Unfinished(41, "k", 400.0, 0, "waits for …", is_stuck=True, status="behind", handler="work")
+    behind = Unfinished(
+        41, "k", 400.0, 0, "waits for …", is_stuck=True, status="waiting: earlier call", handler="work"
+    )
     partition = replace(PARTITION, oldest=behind)
     stuck = replace(call, age_s=500.0, is_stuck=True)
     overdue = OverdueAttempt("work", P0, 41, "k", 1, 500.0, 1.0, "w")
@@ -128,7 +130,7 @@ def test_one_record_is_one_problem_whatever_is_wrong_with_it() -> None:
 
 def test_a_letter_that_is_not_acknowledged_is_its_records_one_problem() -> None:
     """Another record's letter leaves the oldest its own."""
-    sending = Unfinished(4, "k", 400.0, 1, "sending", is_stuck=True, status="sending")
+    sending = Unfinished(4, "k", 400.0, 1, "sending", is_stuck=True, status="waiting: broker")
     waits = replace(WELL, partitions=(replace(PARTITION, oldest=sending),))
     assert len(health(waits, "The dead letter of t[0]@4 has not been acknowledged").reasons) == 1
     assert len(health(waits, "The dead letter of t[0]@44 has not been acknowledged").reasons) == 2

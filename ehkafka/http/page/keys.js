@@ -10,7 +10,7 @@ const CARDS_MAX = 8;
 const ROWS_MAX = 200;
 const ON_THEIR_WAY = ["running", "queued"];
 
-const actionsOf = (key) => [key.status === "paused" ? "resume" : "pause", "retry", "skip", "dead_letter"];
+const actionsOf = (key) => [key.status === "waiting: paused" ? "resume" : "pause", "retry", "skip", "dead_letter"];
 
 const cards = new Kept(at("cards"), makeCard);
 const rows = new Kept(at("other-rows"), makeRow);
@@ -65,7 +65,7 @@ function makeCard(key) {
     node,
     fill(now) {
       current = now;
-      write(badge, visible(now.status, 20));
+      write(badge, visible(now.status, 24));
       badge.dataset.status = now.status;
       write(keyText, visible(now.key, KEY_CHARACTERS_MAX));
       write(facts, factsOf(now));

@@ -29,9 +29,9 @@ _KINDS: Final[dict[str, type]] = {
 WHY_NOT: Final = {
     "queued": "waits for a worker and will run. Pause its key first.",
     "running": f"is with its handler: {_ONLY}. For a call that never returns there is ehkafka offsets skip.",
-    "deferred": f"waits for an answer: {_ONLY}.",
-    "behind": "waits for a call of an assignment that has ended. To end that wait, skip it.",
-    "sending": "has been sent, and the broker has not acknowledged it yet.",
+    "waiting: your answer": f"waits for an answer: {_ONLY}.",
+    "waiting: earlier call": "waits for a call of an assignment that has ended. To end that wait, skip it.",
+    "waiting: broker": "has been sent, and the broker has not acknowledged it yet.",
 }
 
 
@@ -144,8 +144,8 @@ def refusals(status: str, handler: str, *, has_letters: bool) -> dict[str, str]:
     """Return which actions on a key would be refused, or change nothing, each with its reason."""
     why = WHY_NOT.get(status)
     found = {} if why is None else dict.fromkeys(("retry", "skip", "dead_letter"), why)
-    if status == "behind":
+    if status == "waiting: earlier call":
         del found["skip"]
-    if status == "paused":
+    if status == "waiting: paused":
         found["retry"] = "is paused: resume it."
     return found if has_letters else found | {"dead_letter": no_letters(handler)}

@@ -128,7 +128,8 @@ class KeyActions:
         status, where = self._seen(found).status, _described(found)
         if status in ("running", "queued"):
             return _result(action, found.name, f"{where} is {status} already", 1, changed=False)
-        if status == "paused" or (status in ("waiting", "held") and self._is_paused(found)):
+        is_paused = status in ("waiting: retry", "waiting: on hold") and self._is_paused(found)
+        if status == "waiting: paused" or is_paused:
             raise refused("paused", f"Nothing was done: {where} is paused; resume it.", (found.name,))
         self._must_wait(found)
         if not action.preview:
@@ -275,7 +276,7 @@ class KeyActions:
         """Refuse what is done only to a head that waits. Raises `ActionRefusedError`."""
         status = self._seen(found).status
         if (why := WHY_NOT.get(status)) is not None:
-            reason = "running" if status == "deferred" else status
+            reason = "running" if status == "waiting: your answer" else status.partition(":")[0]
             where, mark = _described(found), found.epoch.received.batches.at(found.offset)
             if mark is not None:
                 where += f", received {seconds(self._context.clock() - mark.received_at_s)} ago,"

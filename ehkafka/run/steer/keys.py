@@ -42,8 +42,7 @@ class KeyState:
     # Its text, as actions take it; a long one is cut.
     key: str
     handler: str
-    # `running`, `queued`, `deferred`, `waiting` (for its next attempt), `sending` (its dead letter is on its
-    # way), `held`, `paused` or `behind` (a call of an assignment that has ended); then the same in words.
+    # `running`, `queued`, or `waiting: ` and for what, as in a snapshot; then the same in words.
     status: str
     state: str
     # Seconds since the head was received.
@@ -117,7 +116,7 @@ def _numbers(
             if not records:
                 continue
             record = inspection.record(records[0])
-            if record.status not in ("running", "queued", "deferred"):
+            if record.status not in ("running", "queued", "waiting: your answer"):
                 numbers = unfinished_of(route, record, now_s) | {"lane_records": len(records)}
                 found.append((records[0][EPOCH].partition, key, numbers))
     return found

@@ -53,7 +53,7 @@ def test_a_call_that_hangs_marks_its_partition_and_offers_what_can_be_done(
     assert held.get_by_role("button", name="Pause").is_enabled()
     picture(browser_page, tmp_path / "page-hanging.png")
     state = states.hanging()
-    state["keys"][0] |= {"status": "held", "refused": {}}
+    state["keys"][0] |= {"status": "waiting: on hold", "refused": {}}
     double.state = state
     browser_page.wait_for_selector("#cards button.skip:not([disabled])")
     assert held.get_by_role("button", name="Skip").get_attribute("title") == ""
@@ -65,7 +65,7 @@ def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_p
     held = card(browser_page, "readings/3@91003")
     for part in (
         "home-4711",
-        "held",
+        "waiting: on hold",
         "5 attempts",
         "132 records",
         "ReadingError",
@@ -83,7 +83,7 @@ def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_p
     browser_page.click("#errors-rows tr:first-child summary")
     assert 'File "shop/readings.py", line 41' in text(browser_page, "#errors-rows tr:first-child pre")
     browser_page.click("#other-keys summary")
-    assert "home-99" in text(browser_page, "#other-rows tr:has-text('the key is paused')")
+    assert "home-99" in text(browser_page, "#other-rows tr:has-text('paused')")
     browser_page.click("#other-keys summary")
     picture(browser_page, tmp_path / "page.png")
 
