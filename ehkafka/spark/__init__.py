@@ -7,7 +7,7 @@ in tasks; `formats` makes them known to a session, by the modules of `register/`
 `option_names` refuses options by name; `jvm_options` makes the options of the JVM's connector. `versions`
 checks which PySpark is there, `java_home` which Java, `workers_python` whether Spark's Python has this
 package; `shipped` lets planning processes import what `--py-files` ships. `kept` has the clients that workers
-keep between tasks.
+keep between tasks; `one_line` makes one line of an error.
 Importing this room needs no PySpark; using it does.
 
 The driver plans (Spark's planning process, one thread); each task reads its pieces in a worker process. The

@@ -16,13 +16,18 @@ from ehkafka.errors import MissingExtraError
 _PARTS = ("bin", "jars")
 
 
-def make_spark_home(directory: Path) -> Path:
-    """Make it inside `directory`; return what `SPARK_HOME` is to be."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise MissingExtraError("Spark's tests need PySpark: pip install --group spark")
+def make_spark_home(directory: Path, package: Path | None = None) -> Path:
+    """Make it inside `directory`; return what `SPARK_HOME` is to be.
+
+    `package` is the folder of an installed PySpark, this environment's if it is None.
+    """
+    if package is None:
+        spec = importlib.util.find_spec("pyspark")
+        if spec is None or spec.origin is None:
+            raise MissingExtraError("Spark's tests need PySpark: pip install --group spark")
+        package = Path(spec.origin).parent
     home = directory / "spark-home"
     home.mkdir()
     for name in _PARTS:
-        (home / name).symlink_to(Path(spec.origin).parent / name)
+        (home / name).symlink_to(package / name)
     return home

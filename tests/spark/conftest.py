@@ -109,6 +109,15 @@ def spark(
 
 
 @pytest.fixture(autouse=True)
+def tracebacks_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo what an error of ours has hidden: each process of Spark ends with its own, and this one does not.
+
+    A Java that begins here later would hand it on to all of Spark's Python processes.
+    """
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+
+
+@pytest.fixture(autouse=True)
 def no_query_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a streaming query running: it would take the next one's cores."""
     yield

@@ -1,7 +1,7 @@
-"""Older releases of PySpark, each in an environment of its own: a longer mode.
+"""Other releases of PySpark, each in an environment of its own, under the Python of the platform that has it.
 
-`EHKAFKA_OLDER_PYSPARK=3.5,4.0,4.1,4.2` names the releases, `4.0` for its newest patch; each is installed by
-pip, which takes minutes.
+A full run has that of Fabric's Runtime 2.0. `EHKAFKA_OLDER_PYSPARK=3.5,4.0,4.1,4.2` names others, `4.0` for
+its newest patch. `tests.kit.spark_versions` installs each once, which takes minutes.
 """
 
 from __future__ import annotations
@@ -9,49 +9,54 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.errors import EhkafkaError
 from ehkafka.testing import EmbeddedBroker
+from tests.kit.brokers import skip_or_fail
+from tests.kit.spark_versions import INSTALL_S, spark_version
 
 if TYPE_CHECKING:
     from tests.kit.azurite import Azurite
+    from tests.kit.spark_versions import SparkVersion
 
-CHECKOUT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("older_program.py")
-RELEASES = [one for one in os.environ.get("EHKAFKA_OLDER_PYSPARK", "").split(",") if one]
-INSTALL_S, RUN_S = 1_200.0, 600.0
+OF_FABRIC = "4.1.1" if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1" else ""
+RELEASES = [one for one in os.environ.get("EHKAFKA_OLDER_PYSPARK", OF_FABRIC).split(",") if one]
+RUN_S = 600.0
 
 
-@pytest.fixture(scope="module", params=RELEASES or [None], ids=str)
-def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the interpreter of an environment with that PySpark and this checkout."""
-    if request.param is None:
+@pytest.fixture(scope="module", params=RELEASES or [""], ids=str)
+def version(
+    request: pytest.FixtureRequest,
+    spark_environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> SparkVersion:
+    """Return an environment with that PySpark and this checkout."""
+    if not request.param:
         pytest.skip("a longer mode: EHKAFKA_OLDER_PYSPARK=4.0,4.1")
-    folder = tmp_path_factory.mktemp("older")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=60)
-    python = folder / "bin" / "python"
-    wanted = [f"pyspark=={request.param}.*", "pyarrow>=15", "pandas>=2.2,<3", str(CHECKOUT)]
-    subprocess.run([python, "-m", "pip", "install", "-q", *wanted], check=True, timeout=INSTALL_S)
-    return python
+    try:
+        return spark_version(request.param, tmp_path_factory.mktemp("older"))
+    except EhkafkaError as error:
+        skip_or_fail(error, f"PySpark {request.param}")
 
 
 @pytest.mark.timeout(INSTALL_S + RUN_S)
 def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
-    python: Path, spark_environment: dict[str, str], azurite: Azurite, tmp_path: Path
+    version: SparkVersion, azurite: Azurite, tmp_path: Path
 ) -> None:
     """Below 4.0 one error; from 4.0 on source, restart and engine, from 4.1 on the sink."""
     name = f"c{uuid.uuid4().hex[:12]}"
     azurite.create_container(name)
     secret = tmp_path / "storage-connection"
     secret.write_text(azurite.connection_string())
-    found = _run(python, tmp_path, {"container": name, "connectionStringFile": str(secret)})
-    version = tuple(map(int, found["version"].split(".")[:2]))
-    if version < (4, 0):
+    found = _run(version, tmp_path, {"container": name, "connectionStringFile": str(secret)})
+    release = tuple(map(int, found["version"].split(".")[:2]))
+    if release < (4, 0):
         for refused in (found["engine"], found["formats"]):
             assert refused.startswith("ConfigurationError")
         assert "kafka_options" in found["formats"]
@@ -60,14 +65,14 @@ def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
     for lag in found["lags"]:
         assert lag["asked"] == 0
         assert lag["refused"] == ""
-    _check_available_now(found["now"], gives_limits=version >= (4, 2))
+    _check_available_now(found["now"], gives_limits=release >= (4, 2))
     with azurite.service_client() as service:
         client = service.get_container_client(name)
         blobs = [blob for blob in client.list_blob_names() if blob.endswith(".jsonl")]
         rows = [
             json.loads(line) for blob in blobs for line in client.download_blob(blob).readall().splitlines()
         ]
-    if version < (4, 1):
+    if release < (4, 1):
         assert "ehkafka-blob needs PySpark 4.1 or newer" in found["sink"]
         assert not rows
     else:
@@ -76,15 +81,13 @@ def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
     assert found["engine"] == ""
 
 
-def _run(python: Path, folder: Path, container: dict[str, str]) -> dict[str, Any]:
+def _run(version: SparkVersion, folder: Path, container: dict[str, str]) -> dict[str, Any]:
     with EmbeddedBroker({"readings": 2}) as broker:
         for partition in range(2):
             broker.produce("readings", [(b"k", b"v")] * 25, partition=partition)
-        environment = {**os.environ, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
-        environment.pop("SPARK_HOME", None)  # of the release that the other tests have
         done = subprocess.run(
-            [python, PROGRAM, broker.bootstrap, str(folder / "checkpoint"), json.dumps(container)],
-            env=environment,
+            [version.python, PROGRAM, broker.bootstrap, str(folder / "checkpoint"), json.dumps(container)],
+            env=version.environment(),
             cwd=folder,  # elsewhere than the checkout, which Spark's processes would import from
             capture_output=True,
             text=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka import errors
 from ehkafka.errors import EhkafkaError, EngineError
+from ehkafka.spark.one_line import as_line
 from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
@@ -22,23 +23,11 @@ _SHOWN_CHARACTERS_MAX = 600
 _JAVA_CHARACTERS_MAX = 200
 
 
-def as_reported(error: EhkafkaError) -> EhkafkaError:
-    """Return an error with its text in one line, so that it can be found again in a traceback."""
-    reported = type(error)(_one_line(error))
-    reported.__cause__ = error.__cause__
-    return reported
-
-
 def as_text(error: EhkafkaError) -> str:
     """Return an error as `failure_of` reads it, with the line of the user's code that it comes from."""
-    reported = f"{EhkafkaError.__module__}.{type(error).__name__}: {_one_line(error)}"
+    reported = f"{EhkafkaError.__module__}.{type(error).__name__}: {as_line(error)}"
     place = "" if error.__cause__ is None else place_of(error.__cause__)
     return f"{reported} Raised in {place}." if place else reported
-
-
-def _one_line(error: EhkafkaError) -> str:
-    """Return its text without line ends, and without what UTF-8 cannot say: the JVM takes nothing else."""
-    return " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def failure_of(shown: str) -> EhkafkaError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import datasource
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.sink.columns import check_columns
 from ehkafka.spark.sink.container import opened
 from ehkafka.spark.sink.options import sink_options
@@ -60,6 +61,7 @@ class BlobDataSource(datasource.DataSource):
         """Return the name for `format(…)`."""
         return "ehkafka-blob"
 
+    @reported_in_one_line()
     def streamWriter(self, schema: StructType, overwrite: bool) -> BlobStreamWriter:  # noqa: N802 - of Spark
         """Return a query's writer. Raises `EhkafkaError` for what cannot be written, or not there."""
         if overwrite:
@@ -75,6 +77,7 @@ class BlobDataSource(datasource.DataSource):
         opened(settings.place).see(settings.marker)
         return BlobStreamWriter(settings)
 
+    @reported_in_one_line()
     def schema(self) -> NoReturn:
         """Refuse to be read."""
         raise ConfigurationError(
@@ -82,6 +85,7 @@ class BlobDataSource(datasource.DataSource):
             "spark.read.parquet"
         )
 
+    @reported_in_one_line()
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's arguments
         """Refuse a batch query: it has no number to name blobs by."""
         raise ConfigurationError(
@@ -105,12 +109,14 @@ class BlobStreamWriter(_Writer):  # type: ignore[misc]
             )
         self._settings = settings
 
+    @reported_in_one_line()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one task."""
         from ehkafka.spark.sink.stage import stage  # noqa: PLC0415 - the driver's processes do without it
 
         return stage(self._settings, iterator)
 
+    @reported_in_one_line()
     def commit(self, messages: Sequence[Staged | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Make a batch visible."""
         from ehkafka.spark.sink.commit import commit  # noqa: PLC0415 - executors do without it

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source import begin
 from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.planning import pieces_between, plan
@@ -43,6 +44,7 @@ class SourceBatchReader(DataSourceReader):
             )
         self.options = options
 
+    @reported_in_one_line()
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks; one without work when there is nothing to read."""
         # Not at the top: workers have no use for what asks the broker.

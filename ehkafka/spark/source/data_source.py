@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import versions
+from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source import schema as columns
 from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.options import options_from
@@ -63,10 +64,12 @@ class EhkafkaDataSource(DataSource):
             raise ConfigurationError(self._refusal)
         return self._options
 
+    @reported_in_one_line()
     def schema(self) -> str:
         """Return the columns, as the JVM connector has them."""
         return columns.ddl(self.source_options.columns)
 
+    @reported_in_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
         """Return the reader for this PySpark, or one that says what is wrong.
 
@@ -87,15 +90,18 @@ class EhkafkaDataSource(DataSource):
 
         return EarlyStreamReader(self.source_options)
 
+    @reported_in_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
         self._check(schema)
         return SourceBatchReader(self.source_options)
 
+    @reported_in_one_line()
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's arguments
         """Refuse to write, whatever the options are."""
         raise ConfigurationError(_WRITE_ELSEWHERE)
 
+    @reported_in_one_line()
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802 - likewise
         """Refuse to write."""
         raise ConfigurationError(_WRITE_ELSEWHERE)

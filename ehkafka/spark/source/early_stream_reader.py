@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source.last_word import LastWord
 from ehkafka.spark.source.reader_parts import StreamReaderParts
 
@@ -31,6 +32,7 @@ class EarlyStreamReader(StreamReaderParts):
     def _last_word(self) -> LastWord:
         return LastWord()
 
+    @reported_in_one_line()
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
         """Return the end of the next batch, by the option maxOffsetsPerTrigger."""
         start = self.initialOffset() if self._planned_end is None else self._planned_end

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source.planning import plan
 from ehkafka.spark.source.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import NoReturn
 
     import pyarrow as pa
 
@@ -41,7 +41,8 @@ def batches_of(options: SourceOptions, partition: InputPartition) -> Iterator[pa
     from ehkafka.spark.source.reading import messages  # noqa: PLC0415
 
     assert isinstance(partition, SourcePartition)
-    return record_batches(options.columns, messages(options, partition.pieces))
+    with reported_in_one_line():
+        yield from record_batches(options.columns, messages(options, partition.pieces))
 
 
 class StreamReaderParts(DataSourceStreamReader):
@@ -72,6 +73,7 @@ class StreamReaderParts(DataSourceStreamReader):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.options = state["options"]
 
+    @reported_in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         """Return the constant before batch 0; `Stream` says why it names no position."""
         return self._stream.initial()
@@ -83,6 +85,7 @@ class StreamReaderParts(DataSourceStreamReader):
         """
         return self._stream.latest(start, limit_records)
 
+    @reported_in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a batch."""
         pieces = self._stream.pieces(start, end)
@@ -108,18 +111,10 @@ class RefusedStream(DataSourceStreamReader):
     def __init__(self, why: str) -> None:
         self._why = why
 
-    def initialOffset(self) -> NoReturn:  # noqa: N802 - PySpark's name
-        """Refuse: PySpark asks this first."""
+    @reported_in_one_line()
+    def _refuse(self, *_: object) -> Any:
         raise ConfigurationError(self._why)
 
-    def latestOffset(self) -> NoReturn:  # type: ignore[override]  # noqa: N802 - the form of all releases
-        """Refuse: a checkpoint may have said where it begins."""
-        raise ConfigurationError(self._why)
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:  # noqa: ARG002
-        """Refuse: a batch may be planned that was not finished."""
-        raise ConfigurationError(self._why)
-
-    def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002
-        """Refuse, as all of them; nothing is ever planned for it."""
-        raise ConfigurationError(self._why)
+    # PySpark asks for the beginning first, unless a checkpoint has it; then for an end, or for the tasks of a
+    # batch that was not finished.
+    initialOffset = latestOffset = partitions = read = _refuse  # type: ignore[assignment]  # noqa: N815

@@ -14,12 +14,14 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source.reader_parts import StreamReaderParts
 
 
 class SourceStreamReader(StreamReaderParts, SupportsTriggerAvailableNow):
     """Reads a stream, by the start and the limit that Spark gives."""
 
+    @reported_in_one_line()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next batch, `start` itself when there is nothing new."""
         return self.batch_end(start, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
@@ -29,6 +31,7 @@ class SourceStreamReader(StreamReaderParts, SupportsTriggerAvailableNow):
         limit_records = self.options.limit_records
         return ReadAllAvailable() if limit_records is None else ReadMaxRows(limit_records)
 
+    @reported_in_one_line()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Note how far the query goes."""
         self._stream.prepare_available_now()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.outputs.properties import output_bytes_max
-from ehkafka.spark.engine.failures import as_reported, as_text
+from ehkafka.spark.engine.failures import as_text
+from ehkafka.spark.one_line import as_reported
 from ehkafka.spark.writer.patience import LOG, TooLateError
 from ehkafka.spark.writer.producers import KEPT, SETTINGS, WriterProducer
 from ehkafka.spark.writer.rows import Rules, portions

@@ -10,9 +10,10 @@ import pytest
 from ehkafka.errors import ConfigurationError, EngineError, HandlerFailedError, OffsetGapError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.failures import as_reported, as_text, failure_of
+from ehkafka.spark.engine.failures import as_text, failure_of
 from ehkafka.spark.engine.group.hand_over import CheckpointState, Whose, check_hand_over
 from ehkafka.spark.engine.group.ownership import Commit, Tag
+from ehkafka.spark.one_line import as_reported
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 STANDING = CheckpointState({P0: 200, P1: 90}, ({P0: 0, P1: 0}, {P0: 100, P1: 50}, {P0: 200, P1: 90}))

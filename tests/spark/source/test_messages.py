@@ -41,6 +41,13 @@ def test_wrong_options_are_refused_by_load(
     with pytest.raises(AnalysisException, match=rf"ConfigurationError: .*{shown}") as refused:
         getattr(spark, kind).format("ehkafka").options(**options).load()
     assert KEY not in str(refused.value)
+    _assert_no_traceback(refused.value)
+
+
+def _assert_no_traceback(reported: Exception) -> None:
+    """Our sentence, and one line behind it with Spark's own number for the kind of error."""
+    shown = str(reported).partition("=== Streaming Query ===")[0]
+    assert len(shown.splitlines()) <= 2, shown
 
 
 def _last_error(reported: Exception) -> str:
@@ -95,6 +102,7 @@ def test_our_words_are_the_last_ones(
     with pytest.raises(StreamingQueryException) as ended:
         writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(200)
     assert _last_error(ended.value).startswith(shown)
+    _assert_no_traceback(ended.value)
 
 
 @pytest.mark.parametrize(
@@ -121,5 +129,6 @@ def test_a_topic_that_is_deleted_under_a_query_is_named(queries: Queries, broker
     broker.delete_topic("readings")
     with pytest.raises(
         StreamingQueryException, match=r"TopicNotFoundError: .*topic readings: there is no such topic here"
-    ):
+    ) as ended:
         query.processAllAvailable()
+    _assert_no_traceback(ended.value)

@@ -15,11 +15,11 @@ from pyspark.sql.datasource import DataSource
 
 from ehkafka.errors import EhkafkaError, OffsetGapError
 from ehkafka.spark import versions
-from ehkafka.spark.engine.failures import as_reported
 from ehkafka.spark.engine.tasks.leaving import end_process_after_task
 from ehkafka.spark.engine.tasks.results import SCHEMA, as_arrow, failed_task
 from ehkafka.spark.engine.tasks.shipment import unpack
 from ehkafka.spark.engine.tasks.work import TaskWork
+from ehkafka.spark.one_line import as_reported
 from ehkafka.spark.source.loss import GapAdvice
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.reader_parts import SourcePartition
