@@ -67,6 +67,15 @@ class SparkArguments:
         ),
     ] = None
 
+    source_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source-option",
+            metavar="NAME=VALUE",
+            help='An option of format("ehkafka"), such as tasks=8; may be given several times.',
+        ),
+    ] = None
+
     @property
     def is_wanted(self) -> bool:
         """Whether it runs on Spark."""
@@ -87,23 +96,31 @@ class SparkArguments:
 
     def properties(self) -> dict[str, str]:
         """Return Spark's properties by name. Raises `ConfigurationError`."""
-        found = {}
-        for one in self.spark_conf or ():
-            name, equals, value = one.partition("=")
-            if not equals or not name.startswith("spark."):
-                raise ConfigurationError(f"--spark-conf {name!r}: write it as spark.some.name=value.")
-            found[name] = value
-        return found
+        return _named("--spark-conf", self.spark_conf, "spark.some.name=value", begins="spark.")
 
     def choices(self) -> dict[str, object]:
-        """Return what `App.run_on_spark` is given."""
-        given = {"interval_s": self.interval_s, "max_records_per_batch": self.batch_records}
+        """Return what `App.run_on_spark` is given. Raises `ConfigurationError`."""
+        given = {
+            "interval_s": self.interval_s,
+            "max_records_per_batch": self.batch_records,
+            "source_options": _named("--source-option", self.source_option, "name=value") or None,
+        }
         return {
             "checkpoint": self.checkpoint,
             "new_checkpoint": self.new_checkpoint,
             "available_now": self.available_now,
             **{name: value for name, value in given.items() if value is not None},
         }
+
+
+def _named(option: str, given: list[str] | None, example: str, begins: str = "") -> dict[str, str]:
+    found = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not (name and equals and name.startswith(begins)):
+            raise ConfigurationError(f"{option} {name!r}: write it as {example}.")
+        found[name] = value
+    return found
 
 
 def run_on_spark(app: App, path: str, given: SparkArguments) -> None:

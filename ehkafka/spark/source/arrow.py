@@ -8,6 +8,7 @@ it compares them. Called in tasks, on one thread.
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,9 @@ BATCH_BYTES = 16 * 1024 * 1024
 _COLUMN_BYTES_MAX = 2**31 - 1
 # A producer may write any number; so many milliseconds are still microseconds in 64 bits.
 _MILLISECONDS_MAX = (2**63 - 1) // 1000
+# Topics with a timestamp too far that was logged.
+_TOO_FAR: set[str] = set()
+_LOG = logging.getLogger("ehkafka.spark")
 
 
 def record_batches(
@@ -135,8 +139,22 @@ def _timestamps(batch: _Batch) -> pa.Array:
     # What microseconds cannot say is null: a record of a hostile producer must not end the query.
     nulls = is_too_far if is_too_far.any() else None
     if nulls is not None:
+        _warn_of(batch.records[int(is_too_far.argmax())])
         milliseconds = np.where(is_too_far, 0, milliseconds)
     return _numbers(milliseconds * 1000, TYPES["timestamp"], nulls)
+
+
+def _warn_of(record: Message) -> None:
+    """Log a topic's first timestamp that is too far, once in a worker."""
+    topic = str(record.topic())
+    if topic in _TOO_FAR:
+        return
+    _TOO_FAR.add(topic)
+    _LOG.warning(
+        "%s[%s]@%s: the timestamp %s ms is beyond what Spark's microseconds reach. It is null in the column"
+        " timestamp, as is every other such timestamp of this topic.",
+        *(topic, record.partition(), record.offset(), record.timestamp()[1]),
+    )
 
 
 def _timestamp_types(batch: _Batch) -> pa.Array:

@@ -34,7 +34,8 @@ class SourceBatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         start = options.start
         if start == AtWord("latest") or (
-            isinstance(start, AtOffsets) and any(offset == LATEST for _, offset in start.offsets)
+            isinstance(start, AtOffsets)
+            and (start.otherwise == "latest" or any(offset == LATEST for _, offset in start.offsets))
         ):
             raise ConfigurationError("Option startingOffsets: a batch that begins at latest reads nothing.")
         if options.limit_records is not None:

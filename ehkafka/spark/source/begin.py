@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.source.start import Place, Start
+    from ehkafka.spark.source.start import Place, Start, Word
+
+_EVERY = (
+    "name every partition (-2 is earliest, -1 latest). Where a query begins, startingOffsetsUnnamed=earliest"
+    " or latest covers the rest."
+)
 
 
 class LogOffsets(Protocol):
@@ -45,10 +50,12 @@ def offsets_of(
     match place:
         case AtWord(word):
             return log.starts(partitions) if word == "earliest" else log.ends(partitions)
-        case AtOffsets(offsets):
-            added = [one for one in partitions if grows and one not in dict(offsets)]
-            named = [one for one in partitions if one not in added]
-            return _from_offsets(dict(offsets), log, named) | log.starts(added)
+        case AtOffsets(offsets, otherwise):
+            rest: Word | None = "earliest" if grows else otherwise
+            others = [one for one in partitions if rest is not None and one not in dict(offsets)]
+            named = [one for one in partitions if one not in others]
+            found = _from_offsets(dict(offsets), log, named)
+            return found if rest is None else found | offsets_of(AtWord(rest), log, others)
         case AtTime():
             return _from_time(place, log, partitions)
         case AtGroup(group, otherwise):
@@ -58,7 +65,7 @@ def offsets_of(
 def _from_offsets(
     offsets: Mapping[TopicPartition, int], log: LogOffsets, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    _check_named(offsets, partitions)
+    _check_named(offsets, partitions, _EVERY)
     early = [one for one in partitions if offsets[one] == EARLIEST]
     late = [one for one in partitions if offsets[one] == LATEST]
     ends = log.ends(partitions)
@@ -77,7 +84,7 @@ def _from_time(
         moments = dict.fromkeys(partitions, place.moment_ms)
     else:
         moments = dict(place.by_partition)
-        _check_named(moments, partitions)
+        _check_named(moments, partitions, "name every partition.")
         moments = {one: moments[one] for one in partitions}
     found = log.at(moments)
     older = [one for one in partitions if found[one] is None]
@@ -108,11 +115,11 @@ def _from_group(
     return known | log.starts(added) | (offsets_of(otherwise, log, rest) if rest else {})
 
 
-def _check_named(named: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]) -> None:
+def _check_named(
+    named: Mapping[TopicPartition, int], partitions: Collection[TopicPartition], advice: str
+) -> None:
     """Both ways, as the JVM connector does: what is forgotten or misspelt must not begin somewhere."""
     if missing := [one for one in partitions if one not in named]:
-        raise ConfigurationError(
-            f"The offsets given do not name {missing[0]}: name every partition (-2 is earliest, -1 latest)."
-        )
+        raise ConfigurationError(f"The offsets given do not name {missing[0]}: {advice}")
     if unknown := sorted(set(named) - set(partitions)):
         raise ConfigurationError(f"The offsets given name {unknown[0]}, which the query does not read.")

@@ -73,6 +73,8 @@ class Loss(NamedTuple):
         log = f"the log holds {self.log_start} to {self.log_end}"
         goes_on = f"The query continues at offset {self.log_start}"
         if self.wanted < self.log_start:
+            if self.resume_at < self.log_start:
+                goes_on = f"This batch ends without them; a stream's next one begins at {self.log_start}"
             gone = f"offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
             return Lost(f"{wanted}, but {log}: {gone}", goes_on, "records")
         up_to = f", up to {self.end - 1}" if self.wanted < self.end else ""

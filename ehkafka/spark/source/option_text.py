@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.properties.names import shown
@@ -12,13 +13,15 @@ from ehkafka.records import TopicPartition
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _TRUE, _FALSE = "true", "false"
 # What Kafka's protocol has room for: offsets and times, and the numbers of partitions.
 _LARGEST = 2**63 - 1
 _LAST_PARTITION = 2**31 - 1
 _DIGITS_MAX = len(str(_LARGEST))
+_ISO = "or a time with its zone, such as 2026-01-01T00:00:00Z"
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 # Kafka takes 249 characters, Event Hubs 256.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,256}")
 
@@ -40,11 +43,17 @@ def count(name: str, text: str) -> int:
 
 
 def moment_ms(name: str, text: str) -> int:
-    """Return milliseconds since 1970."""
-    value = _whole(text)
-    if value is None or value > _LARGEST:
-        raise wrong(name, text, "give milliseconds since 1970, such as 1767225600000")
+    """Return milliseconds since 1970; the text may also be a time with its zone (ISO 8601)."""
+    value = _moment(text)
+    if value is None:
+        raise wrong(name, text, f"give milliseconds since 1970, such as 1767225600000, {_ISO}")
     return value
+
+
+def moments_by_partition(name: str, text: str, example: str) -> tuple[tuple[TopicPartition, int], ...]:
+    """Return the same of each partition, of `{"topic": {"0": 1767225600000}}`."""
+    advice = f"give each partition milliseconds since 1970, such as {example}, {_ISO}"
+    return _by_partition(name, text, example, advice, _moment)
 
 
 def names(name: str, text: str) -> tuple[str, ...]:
@@ -78,26 +87,53 @@ def partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
 def by_partition(name: str, text: str, example: str, least: int) -> tuple[tuple[TopicPartition, int], ...]:
     """Return the numbers, `least` or more, of `{"topic": {"0": 23}}`."""
     advice = f"give a number for each partition, {least} or more, such as {example}"
+
+    def read(value: object) -> int | None:
+        return value if type(value) is int and least <= value <= _LARGEST else None
+
+    return _by_partition(name, text, example, advice, read)
+
+
+def wrong(name: str, text: str, advice: str) -> ConfigurationError:
+    """Return what a bad value is refused with."""
+    return ConfigurationError(f"Option {name}: {shown(name, text)} is not understood; {ended(advice)}")
+
+
+def _by_partition(
+    name: str, text: str, example: str, advice: str, read: Callable[[object], int | None]
+) -> tuple[tuple[TopicPartition, int], ...]:
     found: dict[TopicPartition, int] = {}
     for topic, numbers in _topics(name, text, example):
         if not isinstance(numbers, dict) or not numbers:
             raise wrong(name, text, advice)
         for number, value in numbers.items():
             partition = _whole(number)
-            if partition is None or partition > _LAST_PARTITION:
-                raise wrong(name, text, advice)
-            if type(value) is not int or not least <= value <= _LARGEST:
+            at = read(value)
+            if partition is None or partition > _LAST_PARTITION or at is None:
                 raise wrong(name, text, advice)
             where = TopicPartition(topic, partition)
             if where in found:  # as 1 and 01
                 raise wrong(name, text, f"partition {partition} of {topic} is there twice")
-            found[where] = value
+            found[where] = at
     return tuple(sorted(found.items()))
 
 
-def wrong(name: str, text: str, advice: str) -> ConfigurationError:
-    """Return what a bad value is refused with."""
-    return ConfigurationError(f"Option {name}: {shown(name, text)} is not understood; {ended(advice)}")
+def _moment(value: object) -> int | None:
+    """Return milliseconds since 1970, the next one where a time has microseconds; None for anything else."""
+    if type(value) is int:
+        return value if 0 <= value <= _LARGEST else None
+    if not isinstance(value, str):
+        return None
+    if (number := _whole(value)) is not None:
+        return number if number <= _LARGEST else None
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    if moment.utcoffset() is None:  # of which zone, only the user knows
+        return None
+    since = moment - _BEGIN
+    return -(-since // timedelta(milliseconds=1)) if since >= timedelta(0) else None
 
 
 def _whole(text: str) -> int | None:

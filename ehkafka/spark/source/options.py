@@ -31,6 +31,7 @@ _OPTIONS = (
     "subscribe",
     "assign",
     "startingOffsets",
+    "startingOffsetsUnnamed",
     "startingOffsetsWithoutCommit",
     "startingTimestamp",
     "startingOffsetsByTimestamp",

@@ -6,7 +6,7 @@ are ours. `log` turns the values into offsets. Called by `options` on the driver
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from ehkafka.errors import ConfigurationError
@@ -32,9 +32,13 @@ class AtWord:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset for each partition, `EARLIEST` or `LATEST` included; every partition must be named."""
+    """An offset for each partition, `EARLIEST` or `LATEST` included.
+
+    `otherwise` is for partitions that are not named; None refuses them.
+    """
 
     offsets: tuple[tuple[TopicPartition, int], ...]
+    otherwise: Word | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +73,20 @@ _STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _STRATEGY = "startingOffsetsByTimestampStrategy"
 _WITHOUT_COMMIT = "startingOffsetsWithoutCommit"
+_UNNAMED = "startingOffsetsUnnamed"
 
 
 def start_from(options: Mapping[str, str], group: str | None) -> Start | None:
     """Return where the query begins, None when nothing is said."""
     name = _only_one(options, _STARTS)
-    for addition, belongs in ((_STRATEGY, _STARTS[:2]), (_WITHOUT_COMMIT, _STARTS[2:])):
+    additions = ((_STRATEGY, _STARTS[:2]), (_WITHOUT_COMMIT, _STARTS[2:]), (_UNNAMED, _STARTS[2:]))
+    for addition, belongs in additions:
         if addition in options and name not in belongs:
             raise ConfigurationError(f"Option {addition} belongs to {' and '.join(belongs)}; leave it out.")
     if name is None:
         return None
     if name == "startingOffsets":
-        if options[name].lower() == "group":
-            return _group_start(options, group)
-        if _WITHOUT_COMMIT in options:
-            raise ConfigurationError(f"Option {_WITHOUT_COMMIT} belongs to startingOffsets=group.")
-        return _place(name, options[name])
+        return _offsets_start(options, group)
     strategy = options.get(_STRATEGY, "error").lower()
     if strategy not in {"error", "latest"}:
         raise option_text.wrong(_STRATEGY, options[_STRATEGY], "give error or latest")
@@ -105,6 +107,24 @@ def end_from(options: Mapping[str, str]) -> Place | None:
     ):
         raise ConfigurationError("Option endingOffsets: a query that ends at earliest reads nothing.")
     return place
+
+
+def _offsets_start(options: Mapping[str, str], group: str | None) -> Start:
+    text = options["startingOffsets"]
+    is_group = text.lower() == "group"
+    if _WITHOUT_COMMIT in options and not is_group:
+        raise ConfigurationError(f"Option {_WITHOUT_COMMIT} belongs to startingOffsets=group.")
+    place = _group_start(options, group) if is_group else _place("startingOffsets", text)
+    if _UNNAMED not in options:
+        return place
+    if not isinstance(place, AtOffsets):
+        raise ConfigurationError(
+            f"Option {_UNNAMED} belongs to offsets of single partitions, startingOffsets={_OFFSETS}."
+        )
+    word = options[_UNNAMED].lower()
+    if word not in {"earliest", "latest"}:
+        raise option_text.wrong(_UNNAMED, options[_UNNAMED], "give earliest or latest")
+    return replace(place, otherwise=cast("Word", word))
 
 
 def _group_start(options: Mapping[str, str], group: str | None) -> AtGroup:
@@ -131,7 +151,7 @@ def _place(name: str, text: str) -> AtWord | AtOffsets:
 
 def _time(name: str, text: str, after_last: Literal["error", "latest"]) -> AtTime:
     if name.endswith("ByTimestamp"):
-        moments = option_text.by_partition(name, text, _TIMES, 0)
+        moments = option_text.moments_by_partition(name, text, _TIMES)
         return AtTime(by_partition=moments, after_last=after_last)
     return AtTime(option_text.moment_ms(name, text), after_last=after_last)
 

@@ -110,11 +110,12 @@ def test_a_way_that_was_given_counts() -> None:
 
 
 def test_the_command_line_hears_what_it_can_do() -> None:
-    """`ehkafka run` has no source_options: the advice is what the app itself can be given."""
+    """The advice is what the app itself can be given, and the command's own option."""
     literal = ehkafka.Endpoint.connection_string(STRING)
     called = ehkafka.Endpoint.connection_string(lambda: STRING)
     for endpoint, why in ((literal, "as text"), (called, r"from a callable .*lambda")):
         with pytest.raises(ConfigurationError, match=rf"{why}.*Endpoint\.from_env\(\)") as refused:
             reach_options(endpoint, {}, {}, advice=ADVICE_FOR_COMMAND)
-        assert "connectionStringEnv" not in str(refused.value)
+        assert "source_options" not in str(refused.value)
+        assert "--source-option endpointFactory=" in str(refused.value)
         assert KEY not in str(refused.value)

@@ -112,15 +112,18 @@ def test_timestamps_are_sparks() -> None:
     assert column.cast(pa.int64()).to_pylist() == [1_001_000]
 
 
-def test_a_timestamp_that_microseconds_cannot_say_is_null() -> None:
-    """A hostile producer's number must not end the query."""
-    far = [2**63 - 1, -(2**63), 5, (2**63 - 1) // 1000]
-    batch = record_batch(
-        arrow_schema(["timestamp"]),
-        PIECE,
-        [_message(number, timestamp=(1, at)) for number, at in enumerate(far)],
-    )
-    assert batch.column(0).cast(pa.int64()).to_pylist() == [None, None, 5000, (2**63 - 1) // 1000 * 1000]
+def test_a_timestamp_that_microseconds_cannot_say_is_null(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A hostile producer's number must not end the query; each worker logs the first of a topic."""
+    monkeypatch.setattr(arrow, "_TOO_FAR", set())
+    far = [5, 2**63 - 1, -(2**63), (2**63 - 1) // 1000]
+    records = [_message(number, timestamp=(1, at)) for number, at in enumerate(far)]
+    for _ in range(2):
+        batch = record_batch(arrow_schema(["timestamp"]), PIECE, records)
+        assert batch.column(0).cast(pa.int64()).to_pylist() == [5000, None, None, (2**63 - 1) // 1000 * 1000]
+    (logged,) = caplog.messages
+    assert logged.startswith("readings[3]@1: the timestamp 9223372036854775807 ms is beyond")
 
 
 def test_headers_keep_their_order_and_repeats() -> None:

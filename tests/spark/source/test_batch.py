@@ -66,6 +66,10 @@ def test_a_batch_is_everything_between_two_places(load: Callable[..., DataFrame]
     ("given", "text"),
     [
         ({"startingOffsets": "latest"}, "begins at latest reads nothing"),
+        (
+            {"startingOffsets": '{"readings": {"0": 1}}', "startingOffsetsUnnamed": "latest"},
+            "begins at latest reads nothing",
+        ),
         ({"maxOffsetsPerTrigger": "5"}, "belongs to spark.readStream"),
         ({"subscribe": "none"}, "no such topic"),
         (

@@ -33,6 +33,8 @@ def grown(log: FakeLog) -> FakeLog:
         (AtWord("latest"), {P0: 10, P1: 5}),
         (AtOffsets(((P0, 4), (P1, LATEST))), {P0: 4, P1: 5}),
         (AtOffsets(((P0, EARLIEST), (P1, 5))), {P0: 3, P1: 5}),
+        (AtOffsets(((P0, 4),), "earliest"), {P0: 4, P1: 0}),
+        (AtOffsets(((P0, 4),), "latest"), {P0: 4, P1: 5}),
         (AtTime(1002), {P0: 2, P1: 2}),
         (AtTime(1007, after_last="latest"), {P0: 7, P1: 5}),
         (AtTime(by_partition=((P0, 1008), (P1, 1001))), {P0: 8, P1: 1}),
@@ -59,7 +61,8 @@ def test_a_partition_that_the_group_has_not_seen_yet_begins_with_its_log(
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        (AtOffsets(((P0, 4),)), r"do not name readings\[1\]"),
+        (AtOffsets(((P0, 4),)), r"do not name readings\[1\].*startingOffsetsUnnamed"),
+        (AtOffsets(((TopicPartition("x", 0), 0),), "latest"), r"name x\[0\]"),
         (AtOffsets(((P0, 4), (P1, 0), (TopicPartition("x", 0), 0))), r"name x\[0\]"),
         (AtOffsets(((P0, 11), (P1, 0))), "behind the end of its log, 10"),
         (AtTime(1007), r"readings\[1\] has no record at 1007 ms.*Strategy=latest"),

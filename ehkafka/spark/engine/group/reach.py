@@ -38,12 +38,11 @@ ADVICE = (
     " 'NAME'}, or connectionStringFile, namespace with credential or credentialFactory, or endpointFactory:"
     " 'module:function' that returns the Endpoint."
 )
-# `ehkafka run` has no source_options.
 ADVICE_FOR_COMMAND = (
     "On Spark, executors make the endpoint themselves, by the app's own way: give the app "
     "Endpoint.from_env(), Endpoint.connection_string(Path(…)) or Endpoint.entra(…) with a credential's name,"
-    " and each machine that variable or file. For any other way start the app in a program of your own: "
-    "app.run_on_spark(spark, source_options={'endpointFactory': 'module:function'})."
+    " and each machine that variable or file. Any other way is an option of the command: "
+    "--source-option endpointFactory=module:function, which returns the Endpoint."
 )
 
 
