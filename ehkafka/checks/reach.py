@@ -42,8 +42,10 @@ def enter(inspection: Inspection, connect: Callable[[], None]) -> None:
         raise
 
 
-def reach_topic(inspection: Inspection, name: str, *, refused_s: float = inf) -> Consumer:
+def reach_topic(inspection: Inspection, name: str | None, *, refused_s: float = inf) -> Consumer:
     """Return the client once it may use the topic; `refused_s` is how long all addresses may refuse it.
+
+    Without a name, only the broker is reached.
 
     Raises `EndpointError`, `ConfigurationError`, `TopicNotFoundError`, without a secret.
     """
@@ -53,9 +55,10 @@ def reach_topic(inspection: Inspection, name: str, *, refused_s: float = inf) ->
             _check_token(inspection)
         inspection.begin_step()
         login.auth(inspection, name, refused_s=refused_s)
-        about = f", topic {name}"
-        inspection.begin_step()
-        broker.topic(inspection, name)
+        if name is not None:
+            about = f", topic {name}"
+            inspection.begin_step()
+            broker.topic(inspection, name)
     except Problem as found:
         kind: type[EhkafkaError] = EndpointError
         if found.exit_code == SETTINGS_CODE:

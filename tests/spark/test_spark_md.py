@@ -17,7 +17,9 @@ from ehkafka.settings.option import options_of
 from ehkafka.spark.sink import options as sink_options
 from ehkafka.spark.sink.place import PLACE_OPTIONS
 from ehkafka.spark.source import options as source_options
+from ehkafka.spark.writer import options as writer_options
 from ehkafka.testing import EmbeddedBroker
+from tests.kit.topic_read import read_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-READ, RUN, WRITE = CODE
+READ, SEND, RUN, WRITE = CODE
 NAMESPACE = "Endpoint=sb://homes.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=a2V5"
 
 
@@ -48,6 +50,26 @@ def test_reading_a_topic_is_as_short_as_shown(spark: SparkSession, monkeypatch: 
         "key", "value", "topic", "partition", "offset", "timestamp", "timestampType",
     ]  # fmt: skip
     assert names["spark"].sparkContext is spark.sparkContext
+
+
+def test_a_topic_is_written_by_the_lines_shown(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """As shown, but for where the broker is."""
+    broker.create_topic("alerts")
+    options = {"subscribe": "readings", "startingOffsets": "earliest"}
+    at = {"kafka.bootstrap.servers": broker.bootstrap}
+    alerts = spark.readStream.format("ehkafka").options(**options, **at).load()
+    instead = {
+        '"connectionStringEnv", "HOME_EVENT_HUBS"': f'"kafka.bootstrap.servers", "{broker.bootstrap}"',
+        "/mnt/checkpoints": str(tmp_path),
+    }
+    query = executed(SEND, {"alerts": alerts.selectExpr("value")}, instead=instead)["query"]
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert len(read_all(broker.bootstrap, "alerts")) == 100
 
 
 def test_an_app_runs_by_the_lines_shown(spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path) -> None:
@@ -114,15 +136,21 @@ def test_a_stream_is_written_by_the_lines_shown(
 def test_each_option_is_on_the_page() -> None:
     """Every option stands in the guide."""
     hidden = {"bootstrap"}  # its public name is kafka.bootstrap.servers
-    names = {*source_options._OPTIONS, *sink_options._OWN_OPTIONS, *PLACE_OPTIONS} - hidden
+    names = {
+        *source_options._OPTIONS,
+        *writer_options._OPTIONS,
+        *sink_options._OWN_OPTIONS,
+        *PLACE_OPTIONS,
+    } - hidden
     assert [name for name in sorted(names) if not re.search(rf'[`"]{re.escape(name)}[`="]', PAGE)] == []
 
 
 def test_each_option_of_the_page_is_there() -> None:
     """What the tables show is taken."""
-    shown = {name for name in reported_in_tables("Read a topic", "Secrets") if not name.startswith("kafka.")}
-    assert {"subscribe", "namespace"} <= shown
-    assert shown - {*source_options._OPTIONS, *PLACE_OPTIONS} == set()
+    tables = reported_in_tables("Read a topic", "Write to a topic", "Secrets")
+    shown = {name for name in tables if not name.startswith("kafka.")}
+    assert {"subscribe", "deliveryTimeoutMs", "namespace"} <= shown
+    assert shown - {*source_options._OPTIONS, *writer_options._OPTIONS, *PLACE_OPTIONS} == set()
 
 
 def test_what_the_page_calls_is_there() -> None:

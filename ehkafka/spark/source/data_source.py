@@ -1,4 +1,4 @@
-"""The format `ehkafka` of `spark.readStream` and `spark.read`.
+"""The format `ehkafka` of `spark.readStream` and `spark.read`, `df.write` and `df.writeStream`.
 
 Checks the options when a query is built, so that what is wrong is an error on the driver before anything
 runs. Spark makes one for each query, in a Python process next to the driver, and pickles it. It makes one for
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark import versions
+from ehkafka.spark import secrets, versions
 from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source import schema as columns
 from ehkafka.spark.source.batch_reader import SourceBatchReader
@@ -21,36 +21,39 @@ from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.reader_parts import RefusedStream
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-    from typing import NoReturn
+    from collections.abc import Mapping, MutableMapping
+    from typing import Any
 
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.spark.writer.sink import KafkaWriter
 
 FORMAT = "ehkafka"
 
 
-_WRITE_ELSEWHERE = (
-    "ehkafka reads and does not write: write to Kafka or Event Hubs with Spark's own connector,"
-    ' format("kafka").options(**ehkafka.spark.kafka_options(endpoint)), or by a producer of confluent-kafka'
-    ' in foreachBatch; to Blob Storage with writeStream.format("ehkafka-blob").'
-)
-
-
 class EhkafkaDataSource(DataSource):
-    """Reads Kafka and Event Hubs. Raises `ConfigurationError` for wrong options before a query begins."""
+    """Reads and writes Kafka and Event Hubs. Wrong options are refused before a query begins."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         versions.check_pyspark()
         self._refusal: str | None = None
+        self._options: SourceOptions | None = None
+        # Those of a writer are others. None where a secret is among them, which gets no further.
+        self._given: Mapping[str, str] | None = None
+        # It was pickled, so it commits a batch: where that goes was looked at before.
+        self._is_copy = False
         try:
-            self._options: SourceOptions | None = options_from(options)
+            secrets.refuse_secrets(options)
+            self._given = dict(options)
+            self._options = options_from(options)
         except ConfigurationError as error:
-            self._options, self._refusal = None, str(error)
-        # What was given is not kept: the options that count are in one place.
+            self._refusal = str(error)
         super().__init__({})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_is_copy": True}
 
     @classmethod
     def name(cls) -> str:
@@ -97,14 +100,24 @@ class EhkafkaDataSource(DataSource):
         return SourceBatchReader(self.source_options)
 
     @reported_in_one_line()
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's arguments
-        """Refuse to write, whatever the options are."""
-        raise ConfigurationError(_WRITE_ELSEWHERE)
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaWriter:
+        """Return the writer of a batch query. Raises `EhkafkaError`."""
+        return self._writer(schema, overwrite, is_stream=False)
 
     @reported_in_one_line()
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802 - likewise
-        """Refuse to write."""
-        raise ConfigurationError(_WRITE_ELSEWHERE)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaWriter:  # noqa: N802 - PySpark's name
+        """Return the writer of a batch of a streaming query. Raises `EhkafkaError`."""
+        return self._writer(schema, overwrite, is_stream=True)
+
+    def _writer(self, schema: StructType, overwrite: bool, *, is_stream: bool) -> KafkaWriter:
+        from ehkafka.spark.writer.sink import kafka_writer  # noqa: PLC0415 - readers do without it
+
+        if self._given is None:
+            raise ConfigurationError(self._refusal)
+        writer = kafka_writer(self._given, schema, overwrite=overwrite)
+        if not self._is_copy:
+            writer.check(is_stream=is_stream)
+        return writer
 
     def _check(self, schema: StructType) -> None:
         ours = self.source_options.columns

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.outputs.properties import output_bytes_max
 from ehkafka.spark.engine.failures import as_text
-from ehkafka.spark.one_line import as_reported
 from ehkafka.spark.writer.patience import LOG, TooLateError
 from ehkafka.spark.writer.producers import KEPT, SETTINGS, WriterProducer
 from ehkafka.spark.writer.rows import Rules, portions
@@ -52,7 +51,7 @@ def write_rows(
     try:
         return _written(options, topic, batches, partition), None
     except TooLateError as late:
-        raise as_reported(EndpointError(str(late))) from None
+        raise EndpointError(str(late)) from None
     except EhkafkaError as refused:
         return 0, as_text(refused)
 

@@ -5,7 +5,6 @@ The words of most refusals are compared in the tests next to this one; here is w
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,29 +53,6 @@ def _last_error(reported: Exception) -> str:
     """Return the sentence in which Spark's words end, but for what it says of the query."""
     errors = [line for line in str(reported).splitlines() if "Error: " in line]
     return errors[-1].partition("Error: ")[2]
-
-
-WRITES_NOT = "ehkafka reads and does not write: .*kafka_options.*foreachBatch.*ehkafka-blob"
-
-
-@pytest.mark.parametrize("given", [{}, {"topic": "alerts"}], ids=["as for reading", "as of a connector"])
-def test_a_writer_hears_what_to_write_with(
-    queries: Queries, spark: SparkSession, broker: EmbeddedBroker, given: dict[str, str]
-) -> None:
-    """`write` and `writeStream` alike, whatever else is wrong with the options."""
-    good = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings"}
-    options = {**good, **given}
-    rows = spark.createDataFrame([(b"k", b"v")], "key BINARY, value BINARY")
-    for mode in ("append", "overwrite"):
-        with pytest.raises(AnalysisException) as refused:
-            rows.write.format("ehkafka").mode(mode).options(**options).save()
-        assert re.match(WRITES_NOT, _last_error(refused.value))
-    queries.produce(1)
-    frame = spark.readStream.format("ehkafka").options(**good, startingOffsets="earliest")
-    writer = frame.load().writeStream.format("ehkafka").options(**options).trigger(availableNow=True)
-    with pytest.raises(StreamingQueryException) as ended:
-        writer.option("checkpointLocation", str(queries.checkpoint)).start().awaitTermination(200)
-    assert re.match(WRITES_NOT, _last_error(ended.value))
 
 
 @pytest.mark.parametrize(
