@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
+class RowsWritten(WriterCommitMessage):
     """How a task ended: `refusal` is the error that any attempt would have, as `failure_of` reads it."""
 
     rows: int
@@ -65,20 +65,20 @@ class KafkaWriter(DataSourceArrowWriter, DataSourceStreamWriter):
         check_destination(self._options, self._topic, is_stream=is_stream)
 
     @reported_in_one_line()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         """Write the rows of one task."""
         from ehkafka.spark.writer.task import write_rows  # noqa: PLC0415 - the driver's processes do without it
 
         context: Any = TaskContext.get()
         where = {"partition": context.partitionId(), "attempt": context.attemptNumber()}
-        return Written(*write_rows(self._options, self._topic, iterator, **where))
+        return RowsWritten(*write_rows(self._options, self._topic, iterator, **where))
 
     @reported_in_one_line()
-    def commit(self, messages: Sequence[Written | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: ARG002, N803 - Spark's name
+    def commit(self, messages: Sequence[RowsWritten | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: ARG002, N803 - Spark's name
         """Raise what a task was refused; all rows of the others are written."""
         for message in messages:
             if message is not None and message.refusal is not None:
                 raise failure_of(message.refusal)
 
-    def abort(self, messages: Sequence[Written | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: N803
+    def abort(self, messages: Sequence[RowsWritten | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: N803
         """Leave what is written: a topic has no way back."""
