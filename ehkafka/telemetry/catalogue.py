@@ -190,6 +190,7 @@ APP: tuple[Metric[Snapshot], ...] = (
         "unacknowledged_messages",
         "Messages that app.producer was given and the broker has not acknowledged.",
     ),
+    _field("batch_seconds", "How long the last batch took; on Spark only."),
 )
 
 HANDLER: tuple[Metric[HandlerSnapshot], ...] = (

@@ -242,6 +242,8 @@ class Snapshot:
     unacknowledged_outputs: int | None = joins(sum, None)
     # What `app.producer` was given and has no answer; None where it was given nothing yet.
     unacknowledged_messages: int | None = joins(sum, None)
+    # How long the last batch took on Spark; None elsewhere.
+    batch_s: float | None = joins(max, None)
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "ehkafka_partition_unreadable",  # test_app_unreadable.py
     "ehkafka_unacknowledged_outputs",  # test_app_outputs_shown.py
     "ehkafka_unacknowledged_messages",  # test_app_producer.py
+    "ehkafka_batch_seconds",  # tests/spark/engine/test_follow.py, tests/spark/test_observing.py
 }
 
 

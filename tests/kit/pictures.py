@@ -72,6 +72,7 @@ ONE = Snapshot(
     token_valid_s=40.0,
     unacknowledged_outputs=42,
     unacknowledged_messages=43,
+    batch_s=44.0,
 )
 MEMBER = MemberSnapshot(2, 4711, "running", 41, True, True, 0.5, "", ONE)
 # By name; where a metric has a label of its own, the value for one of its values.
@@ -100,6 +101,7 @@ SHOWN: dict[str, tuple[float, dict[str, str]]] = {
     "ehkafka_mirror_failing": (1, {}),
     "ehkafka_unacknowledged_outputs": (42, {}),
     "ehkafka_unacknowledged_messages": (43, {}),
+    "ehkafka_batch_seconds": (44, {}),
     "ehkafka_attempts_total": (20, {"handler": "handle", "outcome": "held"}),
     "ehkafka_handler_seconds": (5, {"handler": "handle", "le": "1.0"}),
     "ehkafka_workers": (18, {"handler": "handle"}),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.engine.batches import Batches
     from ehkafka.spark.engine.group.group import Group
     from ehkafka.spark.engine.signs import Signs
+    from ehkafka.telemetry.snapshot import PartitionSnapshot
 
 # Between two looks at the query's progress; in between, the client's callbacks are let through.
 CHECK_S = 0.1
@@ -93,7 +94,7 @@ class Follower:
         # The thread's.
         self._start_query: Callable[[], StreamingQuery]
         self._starts = 0
-        self._progress = QueryProgress()
+        self.progress = QueryProgress()
         self._batch_lines = BatchLines(time.monotonic())
         self._ends_s = 0.0
 
@@ -135,6 +136,11 @@ class Follower:
         if self.done.is_set():
             return "stopped"
         return "running" if self._stop_by_s is None else "stopping"
+
+    def partitions(self) -> tuple[PartitionSnapshot, ...]:
+        """Return the picture of what it reads, nothing once it has ended. Any thread."""
+        stored = self._group.commits.stored()
+        return () if self.done.is_set() else self.progress.picture.partitions(committed=stored)
 
     def request_stop(self, reason: str, timeout_s: float | None = None) -> None:
         """Let the running batch end, then stop the query; without waiting. The first request counts."""
@@ -189,16 +195,16 @@ class Follower:
         """Start the query again if it ended before it began, for want of time; tell whether it was."""
         if self._starts == STARTS_MAX or self._batches.failure is not None:
             return False
-        if not self._progress.is_for_want_of_time(self.query):
+        if not self.progress.is_for_want_of_time(self.query):
             return False
         self._start()
         return True
 
     def _check(self) -> None:
         """Take what has been finished since the last look."""
-        for progress in self._progress.new(self.query):
+        for progress in self.progress.new(self.query):
             result = self._batches.take(progress["batchId"]) if progress["numInputRows"] else None
-            self._progress.take(progress, is_batch=result is not None)
+            self.progress.take(progress, is_batch=result is not None)
             if result is not None:
                 self.batches += 1
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
@@ -311,7 +317,7 @@ class Follower:
         self._report(0.0)
         if self._batches.failure is not None:
             self.fail(self._batches.failure)
-        elif self._stop_by_s is not None and self._progress.is_for_want_of_time(self.query):
+        elif self._stop_by_s is not None and self.progress.is_for_want_of_time(self.query):
             pass  # without the stop, the query would have been started again: that is no failure
         elif (error := self.query.exception()) is not None:
             self.fail(failure_of(str(error)))

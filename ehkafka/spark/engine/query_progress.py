@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import BatchesFinished
 from ehkafka.spark.source import offsets
+from ehkafka.spark.source.picture import QueryPicture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +28,14 @@ _TOO_LATE = "failed to connect back"
 
 
 class QueryProgress:
-    """What was seen of a query's progress. One thread's."""
+    """What was seen of a query's progress. One thread's, except the picture."""
 
     def __init__(self) -> None:
         # The last progress of any kind, and the last batch with records.
         self._seen_at = ""
         self._seen_batch = -1
+        # For any thread.
+        self.picture = QueryPicture()
 
     def is_for_want_of_time(self, query: StreamingQuery) -> bool:
         """Tell whether a query has ended before it began because the process that plans it was slow."""
@@ -57,6 +60,7 @@ class QueryProgress:
     def take(self, progress: dict[str, Any], *, is_batch: bool) -> None:
         """Note that it was seen; `is_batch`: it is of a batch with records."""
         self._seen_at = progress["timestamp"]
+        self.picture.take(progress)
         if is_batch:
             self._seen_batch = progress["batchId"]
 

@@ -38,11 +38,13 @@ class SparkRun(PlainRun):
         self._follower = follower
 
     def snapshot(self) -> Snapshot:
-        """Return what finished batches had, and the state. Spark's own UI has more."""
+        """Return what finished batches had, where they got to, and the state. Spark's own UI has more."""
         counts: dict[str, Any] = {
             f"{name}_records": count for name, count in self.counts.items() if name != "retried"
         }
-        return replace(super().snapshot(), **counts)
+        follower = self._follower
+        batch_s = follower.progress.picture.batch_s
+        return replace(super().snapshot(), partitions=follower.partitions(), batch_s=batch_s, **counts)
 
     @property
     def query(self) -> StreamingQuery:

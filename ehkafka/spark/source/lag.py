@@ -7,14 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.source.offsets import read
+from ehkafka.spark.source.offsets import StreamOffset, read
 from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.source.offsets import StreamOffset
 
 
 def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -> dict[TopicPartition, int]:
@@ -29,7 +28,7 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
     found: dict[TopicPartition, int] = {}
     ends = None if options is None else _ends(options)
     for source in progress["sources"]:
-        at = _offset(source.get("endOffset"))
+        at = reported_offset(source.get("endOffset"))
         if at is None:
             continue
         done = at.positions
@@ -46,7 +45,7 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
 
 def _reported(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
     # Before 4.2 this is the end of the batch, which carries the logs' ends where they differ.
-    reported = _offset(source.get("latestOffset"))
+    reported = reported_offset(source.get("latestOffset"))
     if reported is None:
         raise ConfigurationError(
             "The progress does not contain where the logs end. Give the stream's options, so that the broker "
@@ -62,9 +61,12 @@ def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
         return log.ends(log.partitions())
 
 
-def _offset(reported: str | None) -> StreamOffset | None:
+def reported_offset(reported: object) -> StreamOffset | None:
+    """Return the offset that a progress has of a source, as text, or as JSON; None where it is none."""
     text = reported or ""
     try:
+        if not isinstance(text, str):
+            return StreamOffset.from_json(text)
         # Before 4.2 a progress has an offset as Python writes it, not as JSON.
         return read(json.dumps(ast.literal_eval(text)) if text.startswith("{'") else text)
     except (ConfigurationError, SyntaxError, ValueError):

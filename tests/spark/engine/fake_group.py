@@ -40,6 +40,10 @@ class FakeGroup:
         """Return what the test says."""
         return self.taken
 
+    def stored(self) -> dict[TopicPartition, int]:
+        """Return where the batch before the last one ended."""
+        return {P0: self.ends[-2]} if self.ends[1:] else {}
+
     @property
     def commits(self) -> FakeGroup:
         """Return what commits, which is this, too."""

@@ -61,6 +61,20 @@ def test_the_last_batch_counts_though_the_query_has_ended(scene: SimpleNamespace
     assert scene.events == [BatchesFinished(1, 10, 0.25, 30), AppStopped(0, 0)]
 
 
+def test_a_running_querys_partitions_are_in_the_picture(scene: SimpleNamespace, lab: Any) -> None:
+    """Lag, position, commit and batch time; nothing of a partition once the run has ended."""
+    scene.query.add(0, 10, received=10)
+    scene.query.add(1, 25, received=15)
+    scene.start()
+    lab.wait_until(lambda: scene.group.ends == [10, 25])
+    shown = scene.run.snapshot()
+    (partition,) = shown.partitions
+    assert (partition.lag_records, partition.watermark, partition.committed) == (15, 25, 10)
+    assert (shown.batch_s, shown.finished_records) == (0.25, 25)
+    scene.run.stop()
+    assert scene.run.snapshot().partitions == ()
+
+
 def test_a_run_ends_when_all_that_was_there_is_handled(scene: SimpleNamespace, lab: Any) -> None:
     """The process that plans says so between two batches: the last one is committed, and that is no error."""
     scene.query.is_busy = True

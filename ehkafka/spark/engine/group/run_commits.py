@@ -132,6 +132,11 @@ class RunCommits:
                 self._listen(min(max(0.0, ends_s - time.monotonic()), AGAIN_S))
         return [] if self._ownership.lost is not None else self._late()
 
+    def stored(self) -> dict[TopicPartition, int]:
+        """Return what the broker has stored of ours, by partition. Any thread."""
+        known = {one: self._context.ledger.acknowledged(one) for one in self._positions.copy()}
+        return {partition: position.next_offset for partition, position in known.items() if position}
+
     @property
     def problem(self) -> str | None:
         """What the last commit failed of; None since one was acknowledged."""

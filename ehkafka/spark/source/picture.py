@@ -1,0 +1,107 @@
+"""What a query's progress tells of its partitions, as the picture that metrics and pages read.
+
+Pure. One thread takes progress, of a plain query or the engine's; any thread may ask for the picture.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ehkafka.spark.source.lag import reported_offset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.records import TopicPartition
+    from ehkafka.spark.source.offsets import Positions
+    from ehkafka.telemetry.snapshot import PartitionSnapshot
+
+
+class _Place(NamedTuple):
+    """Where batches have got to in a partition, how many offsets they had, and where its log ended."""
+
+    at: int
+    received: int
+    log_end: int | None
+
+
+class QueryPicture:
+    """The partitions of one query, since it is looked at."""
+
+    def __init__(self) -> None:
+        # Replaced and never changed: other threads read it.
+        self._places: dict[TopicPartition, _Place] = {}
+        # How long the last batch with records took; None before the first.
+        self.batch_s: float | None = None
+
+    def take(self, progress: Mapping[str, Any]) -> None:
+        """Take a progress, no older than the one before. One that was left out is made up for."""
+        places = dict(self._places)
+        for source in progress["sources"]:
+            places |= self._reached(source)
+        self._places = places
+        took_ms = (progress.get("durationMs") or {}).get("triggerExecution")
+        if progress.get("numInputRows") and took_ms is not None:
+            self.batch_s = took_ms / 1000
+
+    @property
+    def received_records(self) -> int:
+        """How many offsets batches had, over all partitions."""
+        return sum(place.received for place in self._places.values())
+
+    def partitions(
+        self, log_ends: Positions | None = None, committed: Positions | None = None
+    ) -> tuple[PartitionSnapshot, ...]:
+        """Return the picture of each partition, by name.
+
+        `log_ends` are those of now, without them those of the last progress; where one is missing, the lag is
+        not known. `committed` is what the group has.
+        """
+        # Not at the top: workers have no use for it.
+        from ehkafka.telemetry.snapshot import PartitionSnapshot  # noqa: PLC0415
+
+        found = []
+        for one, place in sorted(self._places.items()):
+            end = place.log_end if log_ends is None else log_ends.get(one)
+            found.append(
+                PartitionSnapshot(
+                    one,
+                    epoch=1,
+                    lag_records=None if end is None else max(0, end - place.at),
+                    watermark=place.at,
+                    committed=(committed or {}).get(one),
+                    received_records=place.received,
+                    finished_records=place.received,
+                    **_NOTHING,
+                )
+            )
+        return tuple(found)
+
+    def _reached(self, source: Mapping[str, Any]) -> dict[TopicPartition, _Place]:
+        end = reported_offset(source.get("endOffset"))
+        if end is None:
+            return {}
+        start, latest = (
+            reported_offset(source.get("startOffset")),
+            reported_offset(source.get("latestOffset")),
+        )
+        begins = {**(end.start or {}), **({} if start is None else start.positions)}
+        log_ends = {} if latest is None else latest.log_ends
+        found = {}
+        for one, at in end.positions.items():
+            # One that was added begins with its log; without any begin nothing is known of this batch.
+            before = self._places.get(one) or _Place(begins.get(one, 0 if begins else at), 0, None)
+            found[one] = _Place(at, before.received + max(0, at - before.at), log_ends.get(one))
+        return found
+
+
+# Between two batches no record waits, and a batch is all or nothing.
+_NOTHING: Mapping[str, Any] = {
+    **dict.fromkeys(
+        ("backlog_records", "backlog_bytes", "parked_records", "parked_bytes", "lanes", "skipped_records"), 0
+    ),
+    "dead_lettered_records": 0,
+    "parked_full_key": None,
+    "paused": False,
+    "oldest": None,
+}
