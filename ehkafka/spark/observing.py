@@ -57,7 +57,7 @@ class ObservedQuery:
         from ehkafka.telemetry.snapshot import Snapshot  # noqa: PLC0415
 
         with self._lock:
-            is_active = self._look()
+            is_active = self._is_running()
             log_ends = self._log_ends(is_active=is_active)
             partitions = self._picture.partitions(log_ends)
             received, batch_s = self._picture.received_records, self._picture.batch_s
@@ -81,7 +81,7 @@ class ObservedQuery:
                 self._log.close()
                 self._log = None
 
-    def _look(self) -> bool:
+    def _is_running(self) -> bool:
         """Take the query's last progress; tell whether it runs."""
         try:
             # In this order: a query that has ended by itself has reported all its progress.

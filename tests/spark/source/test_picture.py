@@ -57,7 +57,7 @@ def test_lag_position_and_count_of_each_partition() -> None:
     ],
     ids=["first batch", "unknown", "grown"],
 )
-def test_what_a_first_look_counts(start: Any, end: Any, received: int) -> None:
+def test_what_a_first_progress_counts(start: Any, end: Any, received: int) -> None:
     """The batch that it sees, from where it began."""
     assert shown(taken(source(start, end)))[0] == (P0, None, 7, received)
 
@@ -73,7 +73,7 @@ def test_progress_that_was_left_out_is_made_up_for() -> None:
     assert shown(taken(source((5, 0), (8, 0)), source((90, 0), (95, 0))))[0][3] == 90
 
 
-def test_an_idle_look_keeps_the_last_batchs_time_and_other_sources_have_no_partition() -> None:
+def test_an_idle_trigger_keeps_the_last_batchs_time_and_other_sources_have_no_partition() -> None:
     """A trigger without records takes no time worth showing."""
     picture = taken(source((5, 0), (8, 0)))
     rate = {"startOffset": "10", "endOffset": "11", "latestOffset": "11"}
