@@ -73,8 +73,8 @@ class ParkedBudget:
         """Send keys to the dead letters as far as needed; False where that is not enough."""
         flow, partitions = self._context.flow, len(self._context.owned)
         records, size = flow.parked_share(partitions)
-        # Others' retries do not end because a key is paused.
-        leaving = [held for held in _of(inboxes, epoch) if held.ticket is not None or held.is_paused]
+        # Others' retries do not end because a key is paused, or tried.
+        leaving = [held for held in _of(inboxes, epoch) if held.ticket or held.is_paused or not held.decision]
         if self._is_full(epoch, leaving) and not _send_largest(inboxes, epoch):
             return False
         # While letters are on their way some more may come. It is taken from the backlog's room.
@@ -101,8 +101,9 @@ class ParkedBudget:
 
 
 def _of(inboxes: Inboxes, epoch: Epoch) -> list[Held]:
-    """Return the waiting keys whose first record is of an epoch."""
-    return [held for held in inboxes.waiting.held if held.is_parked and held.q and held.q[0][EPOCH] is epoch]
+    """Return the keys whose first record that waits is of an epoch; one before it may be running."""
+    keys = [*inboxes.waiting.held, *inboxes.router.slow.keys.values()]
+    return [held for held in keys if held.is_parked and held.q and held.q[0][EPOCH] is epoch]
 
 
 def _by_hand(inboxes: Inboxes, epoch: Epoch) -> list[Held]:
@@ -128,6 +129,6 @@ def _send_largest(inboxes: Inboxes, epoch: Epoch) -> bool:
 
 
 def _may_go(held: Held) -> bool:
-    # A command paused it to have it later, or no broker takes its letter, or its letter is on its way.
+    # A command paused it to have it later, no broker takes its letter, that is on its way, or it is tried.
     refused = isinstance(held.decision, HoldHead) and held.decision.letter_refused
-    return held.ticket is None and not held.is_paused and not refused
+    return held.ticket is None and held.decision is not None and not held.is_paused and not refused

@@ -84,7 +84,7 @@ class Held(Inbox):
 
     def count(self) -> None:
         """Count the records that came since the last call; they were routed into the backlog."""
-        if self.is_parked:
+        if self.is_parked and self.counted < len(self.q):
             move(list(self.q)[self.counted :], 1)
         self.counted = len(self.q)
 

@@ -199,6 +199,7 @@ class Inboxes:
         while touched:
             inbox = touched.pop()
             if isinstance(inbox, Held):
+                inbox.count()
                 if inbox in self.waiting.held:
                     self.waiting.arrived(inbox)
             elif not isinstance(inbox, Pile):

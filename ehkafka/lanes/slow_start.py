@@ -30,7 +30,8 @@ class SlowStart:
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        # `behind` of each is where the last record that has gone is. They do not count as waiting.
+        # `behind` of each is where the last record that has gone is. All others of a failed key stay parked:
+        # in the backlog, more of them than fit there would leave other keys no room while one is tried.
         self.keys: dict[Name, Held] = {}
         # Those of which a record has ended.
         self._ended: list[Held] = []
@@ -42,6 +43,7 @@ class SlowStart:
             held.owners[held.key] = (held, held.sent)
             self._go_on(held)
         else:
+            held.set_parked(parked=False)
             self._router.place_all(list(held.q))
 
     def note(self, finished: Iterable[Entry]) -> None:
@@ -96,6 +98,7 @@ class SlowStart:
         """Let all records of a key go."""
         held.disown()
         self.take(held)
+        held.set_parked(parked=False)
         self._router.place_all(list(held.q))
 
     def end_key(self, owners: dict[Hashable, Owner], key: Hashable) -> None:

@@ -289,8 +289,7 @@ class WaitingKeys:
     # -- going on --------------------------------------------------------------------------------------
 
     def arrived(self, held: Held) -> None:
-        """Count what was routed to a waiting key, and send it on if the key follows a dead letter."""
-        held.count()
+        """Send what was routed to a waiting key on if the key follows a dead letter."""
         if held.ticket is None and held.after == "divert_key" and held.q and held.decision is BEHIND_LETTER:
             self._continue(held)
 
@@ -325,10 +324,10 @@ class WaitingKeys:
             # It failed, and no later record of its key may pass it before its epoch has ended.
             self._wait(held, HoldHead(known.reason))
             return
-        held.set_parked(parked=False)
         was_paused = held.decision is PAUSED
         self._forget(held)
         if was_paused:
+            held.set_parked(parked=False)
             router.place_all(list(held.q))
         elif held.q:
             router.slow.begin(held)

@@ -101,7 +101,7 @@ class PartitionSnapshot:
     lag_records: int | None
     backlog_records: int
     backlog_bytes: int
-    # Behind a first record of their key that waits, that one included; not in the backlog.
+    # They wait, or are behind a first record of their key that waits or is being retried; not in the backlog.
     parked_records: int
     parked_bytes: int
     # The key that has most of what is parked, while this partition's share of the parked budget is full.

@@ -310,6 +310,11 @@ Ending.end: end: keys in slow start stay
 put_back.put_back: put back: keys in slow start
     router.slow.end_all() -> pass
     by is_batch=True
+SlowStart.end: slow start: what has gone stays counted as waiting
+    held.set_parked(parked=False) -> pass
+Inboxes.take_touched: slow start: what comes while one is tried fills the backlog
+    inbox.count() -> pass
+    by test_what_has_not_gone_to_a_consumer_counts_as_waiting
 Router.route: slow start: records pass where all others have one home
     waits = self.held or self.slow.keys -> waits = self.held
     by is_unread=True, is_narrow=True

@@ -42,6 +42,15 @@ def test_after_each_good_end_twice_as_many_go() -> None:
     assert bench.is_empty()
 
 
+def test_what_has_not_gone_to_a_consumer_counts_as_waiting() -> None:
+    """In the backlog, a key of more records than fit there would leave others no room while it is tried."""
+    bench, epoch = tried(100)
+    bench.receive(epoch, "a100 b101")
+    assert (epoch.tally.backlog_records, epoch.tally.parked_records) == (2, 100)
+    bench.work()
+    assert bench.is_empty()
+
+
 def test_a_drain_leaves_what_has_not_gone_to_a_consumer() -> None:
     """It has not started, so nothing below it need be finished."""
     bench, epoch = tried()

@@ -149,7 +149,8 @@ def test_the_seeds_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatc
     reports = [simulate(seed) for seed in range(COUNTED)]
     for report in reports:
         assert report.ok, report.report()
-    assert min(seen[what] for what in ("keys kept", "records moved")) > 20, seen
+    assert seen["keys kept"] > 5, seen
+    assert seen["records moved"] > 20, seen
     verdicts = [report.verdict for report in reports]
     assert {report.plan.scope for report in reports} == {"partition", "handler"}
     assert {report.plan.cooperative for report in reports} == {True, False}
