@@ -17,7 +17,7 @@ INTERVAL_S = 0.2
 # Options of the source that the engine sets, or that would change what its tasks get.
 _OWNED = {
     "subscribe", "assign", "groupid", "maxoffsetspertrigger", "failondataloss", "splitpartitions",
-    "includeheaders", "columns",
+    "includeheaders", "columns", "minoffsetspertrigger", "maxtriggerdelay",
 }  # fmt: skip
 
 

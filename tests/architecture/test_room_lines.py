@@ -41,7 +41,7 @@ BUDGETS = {
     "redrive": 400,
     "run": 4910,
     "settings": 640,
-    "spark": 10270,
+    "spark": 10340,
     "telemetry": 2830,
     "testing": 2700,
     "transactions": 1780,

@@ -38,10 +38,11 @@ class SourceBatchReader(DataSourceReader):
             and (start.otherwise == "latest" or any(offset == LATEST for _, offset in start.offsets))
         ):
             raise ConfigurationError("Option startingOffsets: a batch that begins at latest reads nothing.")
-        if options.limit_records is not None:
+        if options.limit_records is not None or options.least_records:
+            name = "minOffsetsPerTrigger" if options.limit_records is None else "maxOffsetsPerTrigger"
             raise ConfigurationError(
-                "Option maxOffsetsPerTrigger belongs to spark.readStream: leave it out; endingOffsets is the"
-                " end of a batch."
+                f"Option {name} belongs to spark.readStream: leave it out; endingOffsets is the end of a"
+                " batch."
             )
         self.options = options
 

@@ -20,6 +20,8 @@ _TRUE, _FALSE = "true", "false"
 _LARGEST = 2**63 - 1
 _LAST_PARTITION = 2**31 - 1
 _DIGITS_MAX = len(str(_LARGEST))
+_DURATION = re.compile(r"([0-9]+) *(ms|s|m|min|h|d)?")
+_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _ISO = "or a time with its zone, such as 2026-01-01T00:00:00Z"
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 # Kafka takes 249 characters, Event Hubs 256.
@@ -40,6 +42,15 @@ def count(name: str, text: str) -> int:
     if value is None or not 1 <= value <= _LARGEST:
         raise wrong(name, text, f"give a whole number of 1 or more, up to {_LARGEST}")
     return value
+
+
+def duration_s(name: str, text: str) -> float:
+    """Return the seconds of a duration as Spark writes it: `15m`, `30s`; without a unit milliseconds."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    number = None if found is None else _whole(found[1])
+    if found is None or not number:
+        raise wrong(name, text, "give a duration of 1 ms or more, such as 500ms, 30s, 15m or 1h")
+    return number * _UNIT_S[found[2] or "ms"]
 
 
 def moment_ms(name: str, text: str) -> int:

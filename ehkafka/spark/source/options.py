@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 # What a task waits for records that must be there: JVM connector's default, Spark's network time-out.
 TIMEOUT_S = 120.0
+# The JVM connector's default, too.
+DELAY_S_MAX = 900.0
+_LEAST, _DELAY = "minOffsetsPerTrigger", "maxTriggerDelay"
 
 _OPTIONS = (
     *secrets.WAYS,
@@ -41,6 +44,8 @@ _OPTIONS = (
     "endingOffsetsByTimestamp",
     "groupId",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "failOnDataLoss",
     "includeHeaders",
     "columns",
@@ -55,8 +60,6 @@ _REFUSED: Mapping[str, str] = {
     " tasks is the option tasks, and splitPartitions=true allows cuts where order does not matter",
     "maxRecordsPerPartition": "it would hand one partition to several tasks and so lose its order;"
     " bound the batch with maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger": "use a processing-time trigger",
-    "maxTriggerDelay": "use a processing-time trigger",
     "groupIdPrefix": "no group is made up here; groupId names the one whose commits are the start",
     "fetchOffset.numRetries": "librdkafka retries by itself; kafkaConsumer.pollTimeoutMs bounds it",
     "fetchOffset.retryIntervalMs": "librdkafka retries by itself",
@@ -90,6 +93,9 @@ class SourceOptions:
     end: Place | None = None
     group: str | None = None
     limit_records: int | None = None
+    # A batch of fewer records waits for more, but no longer than this.
+    least_records: int = 0
+    delay_s_max: float = DELAY_S_MAX
     fail_on_data_loss: bool = True
     # The engine has other ways than a query.
     gap_advice: GapAdvice = OF_A_QUERY
@@ -124,6 +130,8 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
         end=end_from(options),
         group=group,
         limit_records=_count(options, "maxOffsetsPerTrigger"),
+        least_records=_least_records(options),
+        delay_s_max=option_text.duration_s(_DELAY, options[_DELAY]) if _DELAY in options else DELAY_S_MAX,
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
         columns=_columns(options),
         tasks=tasks,
@@ -139,6 +147,18 @@ def _group(options: dict[str, str]) -> str | None:
     if given is not None and given != group:
         raise ConfigurationError("Options groupId and kafka.group.id differ: keep groupId.")
     return group
+
+
+def _least_records(options: Mapping[str, str]) -> int:
+    least, most = _count(options, _LEAST), _count(options, "maxOffsetsPerTrigger")
+    if least is None and _DELAY in options:
+        raise ConfigurationError(f"Option {_DELAY} belongs to {_LEAST}: give both, or leave it out.")
+    if least is not None and most is not None and least > most:
+        raise ConfigurationError(
+            f"Option {_LEAST} is {least}, and maxOffsetsPerTrigger is {most}: a batch cannot have both."
+            " Give the smaller number to the first."
+        )
+    return least or 0
 
 
 def _columns(options: Mapping[str, str]) -> tuple[str, ...]:

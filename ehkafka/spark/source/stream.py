@@ -14,6 +14,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin, planning
 from ehkafka.spark.source.loss import Loss, Lost, id_replaced, logs_replaced, partitions_gone
 from ehkafka.spark.source.offsets import StreamOffset
+from ehkafka.spark.source.pace import Pace
 from ehkafka.spark.source.start import AtGroup, AtOffsets, AtWord
 from ehkafka.spark.source.witnesses import RecordLog, Witnesses
 
@@ -62,6 +63,7 @@ class Stream:
         self._seen: dict[TopicPartition, int] = {}
         self._is_checked = False
         self._witnesses = Witnesses(log)
+        self._pace = Pace(options.least_records, options.delay_s_max)
 
     def initial(self) -> dict[str, Any]:
         """Return what Spark takes as the offset before batch 0."""
@@ -81,20 +83,21 @@ class Stream:
         begun = self._resolved_begin(partitions) if start.is_unresolved else None
         positions = dict(start.positions) if begun is None else begun
         before, self._seen = self._seen, self._log.ends(partitions)
+        is_shorter = any(end < max(before.get(p, 0), positions.get(p, 0)) for p, end in self._seen.items())
+        if self._waits(positions) and begun is None and not is_shorter:
+            return dict(start_json)
         anew: dict[TopicPartition, int] = {}
         ids, replaced = self._ids_after(start, ids, is_idle=self._seen == positions)
         tentative = self._planned(positions, self._seen, limit_records)
-        is_shorter = any(end < max(before.get(p, 0), positions.get(p, 0)) for p, end in self._seen.items())
         replaced |= self._witnesses.check(start, tentative, ids, is_urgent=is_shorter)
         if replaced:
             self._settle(logs_replaced(replaced[topic] for topic in sorted(replaced)))
             positions, self._seen, anew = self._in_new_logs(positions, replaced)
             planned = self._planned(positions, self._seen, limit_records)
             self._witnesses.begin({p: end for p, end in planned.items() if p in anew}, ids)
-        ends = self._seen
-        added, moved = self._moved(positions, ends)
+        added, moved = self._moved(positions, self._seen)
         anew |= moved
-        ends = self._planned(positions | added | moved, ends, limit_records)
+        ends = self._planned(positions | added | moved, self._seen, limit_records)
         if begun is None and ends == start.positions and not anew:
             return dict(start_json)
         # A log that begins at 0 goes without saying.
@@ -181,6 +184,12 @@ class Stream:
         """Return where a batch ends that begins at these positions."""
         starts = {one: positions.get(one, 0) for one in ends}
         return planning.limited(starts, self._up_to_target(starts, ends), limit_records)
+
+    def _waits(self, positions: Positions) -> bool:
+        """Tell whether too few records have arrived for a batch; at the run's first one its clock starts."""
+        if self._target is not None or positions.keys() != self._seen.keys():
+            return False
+        return self._pace.waits(sum(end - positions[one] for one, end in self._seen.items()))
 
     def _in_new_logs(
         self, positions: Positions, replaced: Collection[str]

@@ -71,6 +71,7 @@ def test_a_batch_is_everything_between_two_places(load: Callable[..., DataFrame]
             "begins at latest reads nothing",
         ),
         ({"maxOffsetsPerTrigger": "5"}, "belongs to spark.readStream"),
+        ({"minOffsetsPerTrigger": "5"}, "Option minOffsetsPerTrigger belongs to spark.readStream"),
         ({"subscribe": "none"}, "no such topic"),
         (
             {

@@ -146,6 +146,10 @@ def test_options_are_pickled_and_compared() -> None:
         ({"maxOffsetsPerTrigger": "1e3"}, "Option maxOffsetsPerTrigger.*whole number"),
         ({"tasks": "1_000"}, "Option tasks.*whole number"),
         ({"splitPartitions": "true"}, "Option splitPartitions.*give tasks"),
+        ({"maxTriggerDelay": "5m"}, "belongs to minOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "a batch cannot have both"),
+        ({"minOffsetsPerTrigger": "5", "maxTriggerDelay": "0s"}, "Option maxTriggerDelay.*duration of 1 ms"),
+        ({"minOffsetsPerTrigger": "5", "maxTriggerDelay": "2 weeks"}, "Option maxTriggerDelay.*duration"),
         ({"failOnDataLoss": "maybe"}, "give true or false"),
         ({"tasks": ""}, "Option tasks is empty"),
         ({"columns": "value,colour"}, "no column 'colour'"),
@@ -189,6 +193,16 @@ def test_numbers_at_their_ends_are_taken() -> None:
     assert offsets == AtOffsets(((P0, largest),))
     given = {"kafka.bootstrap.servers": "localhost:9092", "assign": '{"readings": [1, 0, 1]}'}
     assert options_from(given).assigned == (P1, P0)
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_s"),
+    [("15m", 900.0), ("1500", 1.5), ("500 MS", 0.5), ("2min", 120.0), ("1h", 3600.0), ("30s", 30.0)],
+)
+def test_durations_are_written_as_in_spark(text: str, delay_s: float) -> None:
+    """Without a unit they are milliseconds."""
+    options = options_from({**HERE, "minOffsetsPerTrigger": "5", "maxTriggerDelay": text})
+    assert (options.least_records, options.delay_s_max) == (5, delay_s)
 
 
 def test_no_broker_is_refused() -> None:

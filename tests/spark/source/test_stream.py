@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ehkafka.errors import ConfigurationError, OffsetGapError
 from ehkafka.records import TopicPartition
+from ehkafka.spark.source import pace
 from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.stream import Stream
-from tests.spark.source.conftest import batch, stream_of
+from tests.spark.source.conftest import batch, covered, stream_of
 
 if TYPE_CHECKING:
     from tests.spark.source.conftest import FakeLog
@@ -270,3 +272,68 @@ def test_a_batch_costs_one_look_at_the_ends(log: FakeLog) -> None:
         log.grow("readings", size)
         end, _ = batch(stream, end)
     assert log.asked == ["ends", "ends"]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return the time, which a test moves."""
+    now = SimpleNamespace(s=1000.0)
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: now.s))
+    return now
+
+
+WAITING = {"startingOffsets": "earliest", "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1m"}
+
+
+def test_a_small_batch_waits_for_more_records_up_to_its_time(log: FakeLog, clock: SimpleNamespace) -> None:
+    """The run's first one does not; what waits costs one look, and its time counts from the last batch."""
+    log.grow("readings", 1, 1)
+    stream = stream_of(log, **WAITING)
+    end, pieces = batch(stream, stream.initial())
+    assert covered(pieces) == [(0, 0), (1, 0)]
+    log.asked.clear()
+    log.grow("readings", 5, 6)  # nine
+    clock.s += 59
+    assert stream.latest(end, None) == end
+    assert log.asked == ["ends"]
+    log.grow("readings", 6, 6)
+    full, pieces = batch(stream, end)
+    assert len(covered(pieces)) == 10
+    log.grow("readings", 7, 6)
+    clock.s += 59
+    assert stream.latest(full, None) == full
+    clock.s += 1
+    late, pieces = batch(stream, full)
+    assert covered(pieces) == [(0, 6)]
+    clock.s += 100
+    assert stream.latest(late, None) == late
+    log.grow("readings", 8, 6)
+    assert covered(batch(stream, late)[1]) == [(0, 7)]
+
+
+def test_what_has_to_be_noticed_does_not_wait(
+    log: FakeLog, clock: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A partition that was added, one that is gone, a log that is cut: once, with the batch that has it."""
+    log.grow("readings", 20)
+    stream = stream_of(log, failOnDataLoss="false", **WAITING)
+    end, _ = batch(stream, stream.initial())
+    log.grow("readings", 21, 1)
+    end, pieces = batch(stream, end)
+    assert covered(pieces) == [(0, 20), (1, 0)]
+    log.last[P0] = 3
+    end, pieces = batch(stream, end)
+    assert covered(pieces)[:3] == [(0, 0), (0, 1), (0, 2)]
+    del log.last[P1]
+    end, _ = batch(stream, end)
+    assert "readings[1]" in caplog.text
+    assert stream.latest(end, None) == end
+
+
+def test_a_query_of_what_is_there_does_not_wait(log: FakeLog, clock: SimpleNamespace) -> None:
+    """Trigger.AvailableNow reads the last few records as well."""
+    log.grow("readings", 12)
+    stream = stream_of(log, **WAITING)
+    stream.prepare_available_now()
+    end, _ = batch(stream, stream.initial(), 10)
+    assert len(covered(batch(stream, end, 10)[1])) == 2
