@@ -6,7 +6,7 @@ import time
 from math import inf
 
 
-class Pace:
+class BatchPace:
     """When the last batch of this run began. The first one never waits."""
 
     def __init__(self, least_records: int, delay_s_max: float) -> None:

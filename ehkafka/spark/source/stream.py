@@ -14,7 +14,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin, planning
 from ehkafka.spark.source.loss import Loss, Lost, id_replaced, logs_replaced, partitions_gone
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.pace import Pace
+from ehkafka.spark.source.pace import BatchPace
 from ehkafka.spark.source.start import AtGroup, AtOffsets, AtWord
 from ehkafka.spark.source.witnesses import RecordLog, Witnesses
 
@@ -63,7 +63,7 @@ class Stream:
         self._seen: dict[TopicPartition, int] = {}
         self._is_checked = False
         self._witnesses = Witnesses(log)
-        self._pace = Pace(options.least_records, options.delay_s_max)
+        self._pace = BatchPace(options.least_records, options.delay_s_max)
 
     def initial(self) -> dict[str, Any]:
         """Return what Spark takes as the offset before batch 0."""
