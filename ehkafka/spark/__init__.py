@@ -7,7 +7,8 @@ in tasks; `formats` makes them known to a session, by the modules of `register/`
 `option_names` refuses options by name; `jvm_options` makes the options of the JVM's connector. `versions`
 checks which PySpark is there, `java_home` which Java, `workers_python` whether Spark's Python has this
 package; `observing` shows a query to metrics; `shipped` lets planning processes import what `--py-files`
-ships. `kept` has the clients that workers keep between tasks; `one_line` makes one line of an error.
+ships. `kept` has the clients that workers keep between tasks; `one_line` makes one line of an error,
+`starting` starts queries.
 Importing this room needs no PySpark; using it does.
 
 The driver plans (Spark's planning process, one thread); each task reads its pieces in a worker process. The
@@ -21,5 +22,6 @@ from ehkafka.spark.java_home import find_java_home
 from ehkafka.spark.jvm_options import kafka_options
 from ehkafka.spark.observing import observe
 from ehkafka.spark.source.lag import lag
+from ehkafka.spark.starting import start
 
-__all__ = ["find_java_home", "kafka_options", "lag", "observe", "register_formats"]
+__all__ = ["find_java_home", "kafka_options", "lag", "observe", "register_formats", "start"]

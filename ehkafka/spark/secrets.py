@@ -244,8 +244,9 @@ def _variable(name: str) -> str:
     if not value:
         raise ConfigurationError(
             f"Option connectionStringEnv: the variable {name} is not set in this process. Set it in the"
-            " environment of the driver's machine and of every executor's, by the cluster's own way to give"
-            " secrets to its machines; Spark's configuration would show it in the event log."
+            " environment of the driver's machine and of every executor's, before the Spark session begins,"
+            " by the cluster's own way to give secrets to its machines; Spark's configuration would show it"
+            " in the event log."
         )
     return value
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 import ehkafka
-from ehkafka.spark import lag, register_formats
+from ehkafka.spark import lag, register_formats, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LIMIT = "20"
 DATA_SOURCES_SINCE = 4
-GOES = 6
 
 
 def main(bootstrap: str, folder: str, container: str) -> None:
@@ -63,21 +62,6 @@ def _refused(do: Callable[[], object]) -> str:
     return ""
 
 
-def _patiently(start: Callable[[], Any], wait: Callable[[Any], object]) -> None:
-    """Start a query and wait for it; again where Spark gave its planning process up, after ten seconds."""
-    for goes_left in reversed(range(GOES)):
-        query = start()
-        try:
-            wait(query)
-        except Exception as error:
-            if not goes_left or "failed to connect back" not in str(error):
-                raise
-        else:
-            return
-        finally:
-            query.stop()
-
-
 def _run(
     spark: Any, options: dict[str, str], folder: str, more: int, lags: list[dict[str, Any]]
 ) -> list[list[list[int]]]:
@@ -97,13 +81,12 @@ def _run(
     writer = source.option("maxOffsetsPerTrigger", LIMIT).load().writeStream.foreachBatch(keep)
     writer = writer.option("checkpointLocation", folder).trigger(processingTime="0 seconds")
 
-    def wait(query: Any) -> None:
-        query.processAllAvailable()
-        progress = query.lastProgress
-        asked = sum(lag(progress, options).values())
-        lags.append({"asked": asked, "refused": _refused(lambda: lag(progress))})
-
-    _patiently(writer.start, wait)
+    query = start(writer)
+    query.processAllAvailable()
+    progress = query.lastProgress
+    asked = sum(lag(progress, options).values())
+    lags.append({"asked": asked, "refused": _refused(lambda: lag(progress))})
+    query.stop()
     return [batches[batch] for batch in sorted(batches)]
 
 
@@ -117,10 +100,11 @@ def _available_now(spark: Any, options: dict[str, str], folder: str) -> dict[str
             source = source.option("maxOffsetsPerTrigger", limit)
         writer = source.load().writeStream.foreachBatch(lambda frame, _, to=counts: to.append(frame.count()))
         writer = writer.option("checkpointLocation", f"{folder}-{limit}").trigger(availableNow=True)
-        found[f"{limit} refused"] = _refused(
-            lambda writer=writer: _patiently(writer.start, lambda query: query.awaitTermination(200))
-        )
+        found[f"{limit} refused"] = _refused(lambda writer=writer: start(writer).awaitTermination())
         found[limit] = counts
+    wrong = spark.readStream.format("ehkafka").options(**{**options, "subscribe": "raedings"}).load()
+    writer = wrong.writeStream.format("noop").option("checkpointLocation", f"{folder}-wrong")
+    found["wrong topic"] = _refused(lambda: start(writer))
     return found
 
 
@@ -130,7 +114,9 @@ def _copied(spark: Any, options: dict[str, str], folder: str, container: dict[st
     rows = source.load().selectExpr("partition", "offset", "cast(value as string) value")
     writer = rows.writeStream.format("ehkafka-blob").options(**container, path="copied")
     writer = writer.option("checkpointLocation", Path(folder).as_uri())
-    _patiently(writer.start, lambda query: query.processAllAvailable())
+    query = start(writer)
+    query.processAllAvailable()
+    query.stop()
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
     for lag in found["lags"]:
         assert lag["asked"] == 0
         assert lag["refused"] == ""
-    _check_available_now(found["now"], gives_limits=release >= (4, 2))
+    _check_available_now(found["now"])
     with azurite.service_client() as service:
         client = service.get_container_client(name)
         blobs = [blob for blob in client.list_blob_names() if blob.endswith(".jsonl")]
@@ -109,12 +109,11 @@ def _check_source(found: dict[str, Any]) -> None:
     assert found["batch"] == 57
 
 
-def _check_available_now(found: dict[str, Any], *, gives_limits: bool) -> None:
-    """All there is, by batches of the limit where Spark knows limits of sources.
-
-    Where it does not, the trigger is one batch, which ends at the limit: the page on Spark says so.
-    """
+def _check_available_now(found: dict[str, Any]) -> None:
+    """All there is, by batches of the limit, and one sentence about a topic that is not there."""
     assert found["none refused"] == found["20 refused"] == ""
-    assert sum(found["none"]) == 57
-    assert sum(found["20"]) == (57 if gives_limits else 20)
+    assert sum(found["none"]) == sum(found["20"]) == 57
     assert max(found["20"]) == 20
+    assert found["wrong topic"].startswith("TopicNotFoundError: ")
+    assert "Did you mean 'readings'?" in found["wrong topic"]
+    assert "\n" not in found["wrong topic"]

@@ -5,6 +5,7 @@ On the main thread of a driver of our own; a program with a session calls `App.r
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.run.options import AppOptions
     from ehkafka.spark.engine.run import SparkRun
 
+_LOG = logging.getLogger("ehkafka.spark")
 _WAIT_S = 0.5
 # Spark's page listens on every address of the machine: a user who wants it turns it on.
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
@@ -114,6 +116,7 @@ def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSessio
             f"Spark did not start: {text} It needs a master that answers (--master local[*] for this "
             "machine), and properties that it knows (--spark-conf)."
         ) from error
+    _LOG.info("Spark %s is up, %s.", spark.version, spark.sparkContext.master)
     try:
         yield spark
     finally:

@@ -6,6 +6,7 @@ name of their class.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from typing import Final
 
 _OURS: Final = re.compile(r"ehkafka\.errors\.(\w+): ([^\n]+)")
+# Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
 _TOO_LATE: Final = "Python worker failed to connect back"
+_UNSET: Final = re.compile(r"the variable (\w+) is not set in this process")
 _SHOWN_CHARACTERS_MAX = 600
 _JAVA_CHARACTERS_MAX = 200
 
@@ -30,14 +33,24 @@ def as_text(error: EhkafkaError) -> str:
     return f"{reported} Raised in {place}." if place else reported
 
 
+def is_of_ours(shown: str) -> bool:
+    """Tell whether Spark shows an error of ours."""
+    return _OURS.search(shown) is not None
+
+
+def is_too_late(shown: str) -> bool:
+    """Tell whether a query has ended because the process that plans it took too long to start."""
+    return _TOO_LATE in shown
+
+
 def failure_of(shown: str) -> EhkafkaError:
     """Return the error that ended a query, by what Spark says of it."""
     found = _OURS.findall(shown)
     for name, text in reversed(found):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, EhkafkaError):
-            return kind(text.strip())
-    if _TOO_LATE in shown:
+            return kind(_with_reason(text.strip()))
+    if is_too_late(shown):
         return EngineError(
             "The Spark query failed: a Python process of Spark's did not start within ten seconds. Start "
             "again when the machine is less busy, or give it more cores."
@@ -48,6 +61,16 @@ def failure_of(shown: str) -> EhkafkaError:
     return EngineError(
         f"The Spark query failed: {first}. What its unfinished batch had handled is handled again at the "
         "next start. The executors' logs have the whole error."
+    )
+
+
+def _with_reason(text: str) -> str:
+    unset = _UNSET.search(text)
+    if unset is None or not os.environ.get(unset[1]):
+        return text
+    return (
+        f"{text} This program's own environment has {unset[1]}, but Spark's processes were started without "
+        "it: set it before the Spark session begins."
     )
 
 

@@ -18,6 +18,7 @@ from ehkafka.spark.engine.failures import failure_of, is_of_java, java_says
 from ehkafka.spark.engine.query_progress import BatchLines, QueryProgress, offset_of
 from ehkafka.spark.engine.tasks.last_tasks import await_tasks
 from ehkafka.spark.engine.tasks.results import COUNTS
+from ehkafka.spark.starting import STARTS_MAX, log_start
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ REPORT_S = 5.0
 STOP_CHECK_S = 0.005
 # What the last commit may take at least, however late the batch before it has ended.
 LAST_S = 10.0
-# Of a query that ends before it begins, for want of time.
-STARTS_MAX = 6
 # How Spark's words begin until a query's first trigger.
 _BEGINNING = "Initializing"
 
@@ -166,6 +165,7 @@ class Follower:
 
     def _start(self) -> None:
         self._starts += 1
+        log_start(self._starts, STARTS_MAX)
         self._query = self._start_query()
 
     def _follow(self) -> None:

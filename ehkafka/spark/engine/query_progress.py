@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import BatchesFinished
+from ehkafka.spark.engine.failures import is_too_late
 from ehkafka.spark.source import offsets
 from ehkafka.spark.source.picture import QueryPicture
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
     Positions = Mapping[TopicPartition, int]
-
-# Spark gives the process that plans a query ten seconds to start, which a very busy machine may not keep.
-_TOO_LATE = "failed to connect back"
 
 
 class QueryProgress:
@@ -39,7 +37,7 @@ class QueryProgress:
 
     def is_for_want_of_time(self, query: StreamingQuery) -> bool:
         """Tell whether a query has ended before it began because the process that plans it was slow."""
-        return not self._seen_at and _TOO_LATE in str(query.exception())
+        return not self._seen_at and is_too_late(str(query.exception()))
 
     def new(self, query: StreamingQuery) -> list[dict[str, Any]]:
         """Return what it has reported since the last look.

@@ -122,7 +122,7 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: se
     spark = spark_engine.session()
     spark.sparkContext.setLogLevel("ERROR")
     begun_s = cpu_seconds(os.getpid(), aside)
-    query = spark_engine.start(
+    query = spark_engine.writer(
         spark,
         bootstrap,
         os.environ[CONTAINER],
@@ -130,7 +130,7 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: se
         windows=rules.Windows(length_s=options.window_s),
         trigger={"availableNow": True},
         most=options.batch,
-    )
+    ).start()
     batches: list[Any] = []
     while query.isActive or len(batches) < len(_with_input(query)):
         time.sleep(CHECK_S)

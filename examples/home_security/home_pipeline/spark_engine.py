@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import ehkafka
+import ehkafka.spark
 from ehkafka.errors import EhkafkaError
 from home_pipeline import alerts, rules
 from home_pipeline.container import CONTAINER, STORAGE
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 TOPIC = "readings"
 PATH = "spark"
@@ -83,7 +85,7 @@ def counted(records: DataFrame, windows: rules.Windows) -> DataFrame:
     )
 
 
-def start(
+def writer(
     spark: SparkSession,
     bootstrap: str,
     container: str,
@@ -93,8 +95,8 @@ def start(
     trigger: dict[str, Any],
     most: int | None = None,
     storage: Mapping[str, str] = STORAGE_BY_NAME,
-) -> StreamingQuery:
-    """Start the query: from the topic's beginning, or where the checkpoint says."""
+) -> DataStreamWriter:
+    """Return the query's writer: it begins at the topic's beginning, or where the checkpoint says."""
     records = (
         spark.readStream.format("ehkafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -115,7 +117,7 @@ def start(
         .outputMode("append")
         .trigger(**trigger)
         .queryName("home-security")
-        .start(PATH)
+        .option("path", PATH)
     )
 
 
@@ -189,7 +191,7 @@ def main() -> int:
         when_input_ends(stop.set)
     spark = session(options.master)
     spark.sparkContext.setLogLevel("ERROR")
-    query = start(
+    wanted = writer(
         spark,
         os.environ["HOME_SECURITY_BOOTSTRAP"],
         os.environ[CONTAINER],
@@ -198,6 +200,11 @@ def main() -> int:
         trigger={"processingTime": f"{int(options.trigger_s * 1000)} milliseconds"},
         most=1_000_000,
     )
+    try:
+        query = ehkafka.spark.start(wanted)
+    except EhkafkaError as error:
+        print(f"the query did not start: {error}", file=sys.stderr)
+        return 1
     failure = watch(spark, query, stop, options.trigger_s)
     spark.stop()
     if failure is not None:

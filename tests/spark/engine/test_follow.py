@@ -18,8 +18,8 @@ from ehkafka.errors import (
 )
 from ehkafka.events import AppStopped, BatchesFinished
 from ehkafka.spark.engine.batches import Batches, BatchFailedError
-from ehkafka.spark.engine.follow import STARTS_MAX
 from ehkafka.spark.engine.tasks.results import PartitionResult, failed_task
+from ehkafka.spark.starting import STARTS_MAX
 
 
 def test_a_look_that_found_nothing_hides_no_batch(scene: SimpleNamespace, lab: Any) -> None:

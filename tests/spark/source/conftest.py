@@ -10,9 +10,10 @@ import pytest
 
 from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
-from ehkafka.spark.engine.follow import STARTS_MAX
+from ehkafka.spark.engine.failures import is_too_late
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.stream import Stream
+from ehkafka.spark.starting import STARTS_MAX
 from ehkafka.testing import EmbeddedBroker
 from tests.spark.kept import close_idle
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 Rows = list[tuple[int, int]]
 # A query of a second may take minutes while others run; the time-out reports a test that hangs.
 ENOUGH_S = 200
-# How Spark says that the process in which a source plans took more than 10 s to start; then it starts anew.
-HASTE = "Python worker failed to connect back"
 
 
 @dataclass
@@ -260,7 +259,7 @@ def _begun(writer: DataStreamWriter, *, to_its_end: bool) -> StreamingQuery:
             else:
                 query.processAllAvailable()
         except StreamingQueryException as error:
-            if HASTE not in str(error):
+            if not is_too_late(str(error)):
                 raise
             assert left, f"Spark gave the query's process ten seconds to start {STARTS_MAX} times, in vain"
         else:
