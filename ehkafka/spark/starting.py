@@ -124,9 +124,7 @@ def _is_done(query: StreamingQuery, ends: Places) -> bool:
 
 
 def _places(progress: Mapping[str, Any], which: str) -> Places:
-    offsets = (
-        (number, reported_offset(one.get("endOffset"))) for number, one in enumerate(progress["sources"])
-    )
+    offsets = enumerate(reported_offset(one.get("endOffset")) for one in progress["sources"])
     return {
         (number, partition): at
         for number, offset in offsets

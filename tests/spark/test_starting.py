@@ -185,7 +185,7 @@ def test_ctrl_c_stops_the_run() -> None:
 
 
 def test_a_setting_that_would_read_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's own wrapper asks for the end before it has told where the checkpoint is."""
+    """Spark's own wrapper asks for the end before the reader knows where the checkpoint is."""
     conf = {"spark.sql.streaming.triggerAvailableNowWrapper.enabled": "true"}
     monkeypatch.setattr(versions, "gives_limits", lambda: False)
     writer = Writer([Run(planned(10))], conf)

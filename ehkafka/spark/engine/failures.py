@@ -44,7 +44,7 @@ def is_too_late(shown: str) -> bool:
 
 
 def failure_of(shown: str) -> EhkafkaError:
-    """Return the error that ended a query, by what Spark says of it."""
+    """Return the error that ended a query, by what Spark shows of it."""
     found = _OURS.findall(shown)
     for name, text in reversed(found):
         kind = getattr(errors, name, None)

@@ -75,7 +75,7 @@ class PartitionWork:
         route.hub.receive([(epoch, messages, keys, skipped, sizes)])
 
     def drain(self) -> None:
-        """Start nothing more; what runs goes on."""
+        """Start nothing more; what runs continues."""
         if self._epoch is not None:
             with self._route.hub.locked() as inboxes:
                 inboxes.drain([self._epoch], None)
