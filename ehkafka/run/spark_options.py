@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 INTERVAL_S = 0.2
 # Options of the source that the engine sets, or that would change what its tasks get.
 _OWNED = {
-    "subscribe", "assign", "groupid", "maxoffsetspertrigger", "failondataloss", "splitpartitions",
-    "includeheaders", "columns", "minoffsetspertrigger", "maxtriggerdelay",
+    "subscribe", "subscribepattern", "assign", "groupid", "failondataloss", "splitpartitions",
+    "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay", "includeheaders", "columns",
 }  # fmt: skip
 
 

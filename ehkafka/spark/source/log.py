@@ -6,6 +6,7 @@ the first batch. Joins no group, commits nothing. Used by one thread at a time, 
 
 from __future__ import annotations
 
+import re
 import time
 from math import inf
 from typing import TYPE_CHECKING, Self
@@ -24,6 +25,7 @@ from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.client import client_properties
 from ehkafka.spark.source.log_ids import LogIds
+from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -88,7 +90,7 @@ class Log:
         While one of `known` is missing it is asked again for `MISSING_S`: not each broker knows a new
         partition at once.
         """
-        wanted = {one for one in known if one.topic in self.topics() and not self._options.assigned}
+        wanted = {one for one in known if self.reads(one.topic) and not self._options.assigned}
         gives_up_s = time.monotonic() + MISSING_S
         while True:
             self._refresh_at_s = 0.0
@@ -117,9 +119,22 @@ class Log:
         """Return what the logs have at these offsets, `then` read after `first`; each within 5 s."""
         return self._ids.records(first, then)
 
+    def reads(self, topic: str) -> bool:
+        """Tell whether the query reads a topic of this name, without asking the broker."""
+        pattern = self._options.pattern
+        if pattern is None:
+            return topic in self._named()
+        return not topic.startswith("__") and re.fullmatch(pattern, topic) is not None
+
     def topics(self) -> tuple[str, ...]:
-        """Return the topics' names. Raises `ConfigurationError` when nothing names one."""
+        """Return the topics' names, of a pattern those found. Raises `ConfigurationError` without one."""
+        return self._named() or tuple(sorted({one.topic for one in self.partitions()}))
+
+    def _named(self) -> tuple[str, ...]:
+        """Return the topics' names as the options have them, none of a pattern."""
         options = self._options
+        if options.pattern is not None:
+            return ()
         if options.assigned:
             return tuple(sorted({one.topic for one in options.assigned}))
         if options.topics:
@@ -168,9 +183,11 @@ class Log:
             self._inspection = None
 
     def _found(self) -> tuple[TopicPartition, ...]:
+        if self._options.pattern is not None:
+            return self._matching()
         assigned = self._options.assigned
         found = []
-        for topic in self.topics():
+        for topic in self._named():
             answer = self._asked(self._about(topic))
             there = answer.topics.get(topic)
             if there is None or not there.partitions:
@@ -182,12 +199,27 @@ class Log:
             raise ConfigurationError(f"Option assign names {missing[0]}, which the topic does not have.")
         return tuple(sorted(assigned or found))
 
-    def _about(self, topic: str) -> Callable[[Consumer], ClusterMetadata]:
+    def _matching(self) -> tuple[TopicPartition, ...]:
+        there = self._asked(self._about(None)).topics
+        found = [
+            TopicPartition(one, number)
+            for one in filter(self.reads, there)
+            for number in there[one].partitions
+        ]
+        if not found:
+            others = names(sorted(one for one in there if not one.startswith("__"))) or "none"
+            raise TopicNotFoundError(
+                f"subscribePattern={self._options.pattern} matches no topic's whole name: correct it, or"
+                f" create the topic. Topics there: {others}."
+            )
+        return tuple(sorted(found))
+
+    def _about(self, topic: str | None) -> Callable[[Consumer], ClusterMetadata]:
         def ask(consumer: Consumer) -> ClusterMetadata:
             answer: ClusterMetadata = consumer.list_topics(topic, timeout=self._timeout_s)
-            there = answer.topics.get(topic)
-            if there is not None and there.error is not None and there.error.name() in LEADER_MOVES:
-                raise KafkaException(there.error)
+            for name, there in answer.topics.items():
+                if there.error is not None and there.error.name() in LEADER_MOVES and self.reads(name):
+                    raise KafkaException(there.error)
             return answer
 
         return ask
@@ -204,12 +236,12 @@ class Log:
     def _opened(self) -> Inspection:
         check_client_version()
         options = self._options
-        endpoint, topics = options.endpoint.endpoint(), self.topics()
+        endpoint, topics = options.endpoint.endpoint(), self._named()
         inspection = Inspection(Target(endpoint=endpoint, topics=topics), self._timeout_s)
         inspection.use(client_properties(endpoint, options.group))
 
         def connect() -> None:
-            for topic in topics:
+            for topic in topics or (None,):
                 reach_topic(inspection, topic, refused_s=inf if self._was_reached else REFUSED_S)
 
         enter(inspection, connect)
@@ -236,7 +268,8 @@ class Log:
                 self._close_client()
                 is_new = True
             else:
+                what = self._options.pattern or ", ".join(self._named())
                 raise EndpointError(
-                    f"{self._options.endpoint.endpoint().name}, topic {', '.join(self.topics())}: the broker"
-                    f" does not answer what the next batch needs: {describe_error(refusal)}"
+                    f"{self._options.endpoint.endpoint().name}, topic {what}: the broker does not answer what"
+                    f" the next batch needs: {describe_error(refusal)}"
                 )

@@ -83,6 +83,16 @@ def topics(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
+def pattern(name: str, text: str | None) -> str | None:
+    """Return a regular expression."""
+    try:
+        re.compile(text or "")
+    except (re.error, RecursionError, OverflowError) as error:
+        advice = f"it is no regular expression of Python ({error}); give one for whole names, such as home-.*"
+        raise wrong(name, text or "", advice) from None
+    return text
+
+
 def partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     """Return the partitions of `{"topic": [0, 1]}`, each once."""
     example = '{"readings": [0, 1]}'

@@ -32,6 +32,7 @@ _OPTIONS = (
     *secrets.WAYS,
     *secrets.ADDITIONS,
     "subscribe",
+    "subscribePattern",
     "assign",
     "startingOffsets",
     "startingOffsetsUnnamed",
@@ -55,7 +56,6 @@ _OPTIONS = (
 )
 # Options of the JVM connector that are refused, and why.
 _REFUSED: Mapping[str, str] = {
-    "subscribePattern": "name the topics with subscribe",
     "minPartitions": "it would hand one partition to several tasks and so lose its order; the number of"
     " tasks is the option tasks, and splitPartitions=true allows cuts where order does not matter",
     "maxRecordsPerPartition": "it would hand one partition to several tasks and so lose its order;"
@@ -86,8 +86,9 @@ class SourceOptions:
     """Everything a reader needs to know. `start` and `end` are None for the default of the query's kind."""
 
     endpoint: NamedEndpoint
-    # Exactly one of the two is there, or none: then the connection string names the topic.
+    # One of the three at most is there; without any the connection string names the topic.
     topics: tuple[str, ...] = ()
+    pattern: str | None = None
     assigned: tuple[TopicPartition, ...] = ()
     start: Start | None = None
     end: Place | None = None
@@ -114,8 +115,8 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
     group = _group(options)
     topics = option_text.topics("subscribe", options["subscribe"]) if "subscribe" in options else ()
     assigned = option_text.partitions("assign", options["assign"]) if "assign" in options else ()
-    if topics and assigned:
-        raise ConfigurationError("Options subscribe and assign exclude each other: keep one.")
+    if len(ways := [name for name in ("subscribe", "subscribePattern", "assign") if name in options]) > 1:
+        raise ConfigurationError(f"Options {' and '.join(ways)} exclude each other: keep one.")
     tasks, split = _count(options, "tasks"), _flag(options, "splitPartitions", default=False)
     if split and tasks is None:
         # Otherwise it would do nothing, silently: each partition is one task then.
@@ -125,6 +126,7 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
     return SourceOptions(
         endpoint=secrets.named_endpoint(options),
         topics=topics,
+        pattern=option_text.pattern("subscribePattern", options.get("subscribePattern")),
         assigned=assigned,
         start=start_from(options, group),
         end=end_from(options),

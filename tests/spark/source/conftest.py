@@ -71,6 +71,10 @@ class FakeLog:
         """The names."""
         return tuple(sorted({one.topic for one in self.last}))
 
+    def reads(self, topic: str) -> bool:
+        """Those that are there."""
+        return topic in self.topics()
+
     def partitions(self) -> tuple[TopicPartition, ...]:
         """What is there."""
         return tuple(sorted(self.last))

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.checks.inspection import Inspection
-from ehkafka.errors import EndpointError
+from ehkafka.checks.reach import reach_topic
+from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError, TopicNotFoundError
+from ehkafka.records import TopicPartition
 from ehkafka.spark.source import log as module
 from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.offsets import StreamOffset
+from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.planning import Piece
+from ehkafka.spark.source.stream import Stream
+from tests.spark.source.conftest import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.testing import EmbeddedBroker
 
 
 def test_a_refused_connection_ends_the_start_before_its_time_is_over(
@@ -37,11 +46,10 @@ def test_a_broker_that_restarts_may_refuse_for_longer(
 ) -> None:
     """Only the run's first opening is in a hurry: a running query waits for the broker."""
     waits_s = []
-    reach = module.reach_topic
 
     def noted(*given: Any, refused_s: float) -> object:
         waits_s.append(refused_s)
-        return reach(*given, refused_s=refused_s)
+        return reach_topic(*given, refused_s=refused_s)
 
     monkeypatch.setattr(module, "reach_topic", noted)
     with Log(options()) as log:
@@ -49,3 +57,53 @@ def test_a_broker_that_restarts_may_refuse_for_longer(
         log.close()
         log.partitions_now()
     assert waits_s == [module.REFUSED_S, inf]
+
+
+@pytest.fixture
+def homes(broker: EmbeddedBroker) -> SourceOptions:
+    """Return the options of a query of all topics of homes; there are two."""
+    for topic in ("home-1", "home-2", "my-home-1"):
+        broker.create_topic(topic, 1)
+        broker.produce(topic, [(b"k", b"v")] * 3)
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "subscribePattern": "home-.*"}
+    return options_from({**given, "startingOffsets": "earliest"})
+
+
+def test_topics_of_a_pattern_come_and_go(
+    broker: EmbeddedBroker, homes: SourceOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It matches whole names. A topic that comes is read from its beginning, one that goes is a loss."""
+    monkeypatch.setattr(module, "REFRESH_S", 0.0)
+    monkeypatch.setattr(module, "MISSING_S", 0.0)
+    with Log(homes) as log:
+        stream = Stream(homes, log)
+        end, pieces = batch(stream, stream.initial())
+        assert pieces == [Piece("home-1", 0, 0, 3), Piece("home-2", 0, 0, 3)]
+        broker.create_topic("home-3", 1)
+        broker.produce("home-3", [(b"k", b"v")] * 2)
+        end, pieces = batch(stream, end)
+        assert pieces == [Piece("home-3", 0, 0, 2)]
+        assert log.topics() == ("home-1", "home-2", "home-3")
+        broker.delete_topic("home-1")
+        with pytest.raises(OffsetGapError, match=r"knows home-1\[0\], which the query no longer reads"):
+            stream.latest(end, None)
+
+
+def test_a_checkpoint_of_topics_that_the_pattern_does_not_match_is_refused(homes: SourceOptions) -> None:
+    """One of a topic that it matches is not, though the topic is gone: that is a loss."""
+    with Log(homes) as log:
+        of_others = StreamOffset({TopicPartition("my-home-1", 0): 1}).to_json()
+        with pytest.raises(ConfigurationError, match=r"is of my-home-1, but the query reads home-1, home-2"):
+            Stream(homes, log).latest(of_others, None)
+        gone = StreamOffset({TopicPartition("home-9", 0): 1}).to_json()
+        with pytest.raises(OffsetGapError, match="home-9"):
+            Stream(homes, log).latest(gone, None)
+
+
+def test_a_pattern_that_matches_nothing_is_reported_with_what_is_there(homes: SourceOptions) -> None:
+    """At the start."""
+    with (
+        Log(replace(homes, pattern="home")) as log,
+        pytest.raises(TopicNotFoundError, match=r"subscribePattern=home .*there: home-1, home-2, my-home-1"),
+    ):
+        log.partitions()

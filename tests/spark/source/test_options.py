@@ -90,7 +90,7 @@ def test_options_are_pickled_and_compared() -> None:
             {"path": "/x"},
             r"no option 'path'; load\(\) takes no path: name the topics with subscribe\.",
         ),
-        ({"subscribePattern": "r.*"}, "name the topics with subscribe"),
+        ({"subscribePattern": "r.*"}, "subscribe and subscribePattern exclude each other"),
         ({"minPartitions": "8"}, "lose its order"),
         ({"maxRecordsPerPartition": "8"}, "lose its order"),
         ({"assign": '{"readings": [0]}'}, "subscribe and assign exclude each other"),
@@ -193,6 +193,15 @@ def test_numbers_at_their_ends_are_taken() -> None:
     assert offsets == AtOffsets(((P0, largest),))
     given = {"kafka.bootstrap.servers": "localhost:9092", "assign": '{"readings": [1, 0, 1]}'}
     assert options_from(given).assigned == (P1, P0)
+
+
+@pytest.mark.parametrize("text", ["home-(", "a{99999999999}", "(" * 5000])
+def test_a_pattern_that_is_none_is_refused(text: str) -> None:
+    """Before the query begins; what it matches, only the broker knows."""
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribePattern": "home-.*"}
+    assert options_from(given).pattern == "home-.*"
+    with pytest.raises(ConfigurationError, match=r"subscribePattern.*no regular expression of Python"):
+        options_from({**given, "subscribePattern": text})
 
 
 @pytest.mark.parametrize(
