@@ -43,7 +43,7 @@ BUDGETS = {
     "settings": 640,
     "spark": 10570,
     "telemetry": 2830,
-    "testing": 2700,
+    "testing": 2710,
     "transactions": 1780,
     "wording": 730,
     "workers": 4160,

@@ -171,9 +171,19 @@ class KafkaBroker(KafkaAdmin):
         answers empty, with the time for which it then reads nothing from that connection; how it averages
         is in the properties `quota.window.num` (11) and `quota.window.size.seconds` (1).
         """
-        change = ["--delete-config", "consumer_byte_rate"]
-        if fetch_bytes_per_s is not None:
-            change = ["--add-config", f"consumer_byte_rate={fetch_bytes_per_s}"]
+        self._set_rate(client_id, "consumer_byte_rate", fetch_bytes_per_s)
+
+    def set_produce_quota(self, client_id: str, *, bytes_per_s: int | None) -> None:
+        """Let all that a `client.id` produces have so many bytes per second; `None` ends that.
+
+        The broker writes messages, then reads nothing more from that connection for a while.
+        """
+        self._set_rate(client_id, "producer_byte_rate", bytes_per_s)
+
+    def _set_rate(self, client_id: str, name: str, bytes_per_s: int | None) -> None:
+        change = ["--delete-config", name]
+        if bytes_per_s is not None:
+            change = ["--add-config", f"{name}={bytes_per_s}"]
         whom = ["--entity-type", "clients", "--entity-name", client_id]
         where = ["--bootstrap-server", self.bootstrap, "--alter"]
         self._there().run("kafka.admin.ConfigCommand", *where, *whom, *change, what="Setting a quota")
