@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -80,12 +81,12 @@ def trace_attempts(start_span: StartSpan) -> TraceAttempts:
     return TraceAttempts(start_span)
 
 
-class Around:
+class Around(ABC):
     """Middleware that is a context manager around each attempt."""
 
+    @abstractmethod
     def around(self, record: Any) -> AbstractContextManager[None]:
         """Return what surrounds one attempt. It must let every error pass."""
-        raise NotImplementedError
 
     def __call__(self, record: Any, call_next: Callable[[Any], object]) -> object:
         """Go around a plain handler."""

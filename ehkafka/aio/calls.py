@@ -50,15 +50,12 @@ class Calls(KafkaAIOConsumer):
 
         async def committed(self, partitions: Partitions, timeout: float = -1) -> Partitions:
             """See `confluent_kafka.Consumer.committed`."""
-            raise NotImplementedError
 
         async def position(self, partitions: Partitions) -> Partitions:
             """See `confluent_kafka.Consumer.position`."""
-            raise NotImplementedError
 
         async def assignment(self) -> Partitions:
             """See `confluent_kafka.Consumer.assignment`."""
-            raise NotImplementedError
 
         async def assign(self, partitions: Partitions) -> None:
             """See `confluent_kafka.Consumer.assign`."""
@@ -94,15 +91,12 @@ class Calls(KafkaAIOConsumer):
             cached: bool = False,
         ) -> tuple[int, int]:
             """See `confluent_kafka.Consumer.get_watermark_offsets`."""
-            raise NotImplementedError
 
         async def offsets_for_times(self, partitions: Partitions, timeout: float = -1) -> Partitions:
             """See `confluent_kafka.Consumer.offsets_for_times`."""
-            raise NotImplementedError
 
         async def cluster_id(self, timeout: float = -1) -> str:
             """See `confluent_kafka.Consumer.cluster_id`."""
-            raise NotImplementedError
 
         async def consumer_group_metadata(self) -> Any:
             """See `confluent_kafka.Consumer.consumer_group_metadata`."""

@@ -343,9 +343,6 @@ class App(Registration, Configurable):
         named = lambda: (self.settings.group, self._configuration.endpoint_name)  # noqa: E731 - one line
         return Life(self, self._options, named, Web(self, http), entrance)
 
-    def _must_be_new(self, what: str) -> None:
-        self._life.must_be_new(what)
-
     @contextmanager
     def _in_test(
         self,

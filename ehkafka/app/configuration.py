@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.app.effective import Effective
     from ehkafka.app.handler_options import Tunable
     from ehkafka.app.keywords import ChangedSettings
+    from ehkafka.app.life import Life
     from ehkafka.handlers.spec import HandlerSpec
 
 # What a reader of files and variables needs in addition to the two classes; `cli/` imports it from here.
@@ -198,6 +199,7 @@ class Configurable:
     """What an app can do with its settings; the part of `App` that needs nothing of its life cycle."""
 
     _configuration: Configuration
+    _life: Life
     _specs: list[HandlerSpec]
 
     @property
@@ -231,7 +233,7 @@ class Configurable:
         `origins` names where each comes from, for `configuration()`. Raises `ConfigurationError`, and then
         nothing has changed.
         """
-        self._must_be_new("settings")
+        self._life.must_be_new("settings")
         origins = {} if origins is None else origins
         check_mapping(origins, "configure: origins")
         if not handlers:
@@ -255,10 +257,6 @@ class Configurable:
         have outputs or `producer=` is given. Raises what the start would raise.
         """
         return self._configuration.explain(self._specs)
-
-    def _must_be_new(self, what: str) -> None:
-        """Refuse a change after the start."""
-        raise NotImplementedError
 
 
 def _check_names(given: Mapping[str, object]) -> None:

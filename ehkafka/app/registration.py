@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ehkafka.app import decorators, keywords
     from ehkafka.app.configuration import Configuration
+    from ehkafka.app.life import Life
     from ehkafka.events import Hook
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
@@ -41,6 +42,7 @@ class Registration:
     """Handlers, middleware and hooks of one app."""
 
     _configuration: Configuration
+    _life: Life
 
     def __init__(self) -> None:
         self._specs: list[HandlerSpec] = []
@@ -120,7 +122,7 @@ class Registration:
         named = topics or self._configuration.own_topics()
 
         def register(function: Function) -> Function:
-            self._must_be_new("batch handler" if is_batch else "handler")
+            self._life.must_be_new("batch handler" if is_batch else "handler")
             asked = {name: options.get(name) for name in ("value", "decoder")}
             raw, names = options.get("raw") is True, names_of_caller()
             payload = payload_of(function, **asked, raw=raw, batch=is_batch, names=names)
@@ -205,7 +207,7 @@ class Registration:
     @plainly
     def add_hook(self, hook: Hook) -> None:
         """Hand every event of the catalogue (`ehkafka.events`) to `hook.on_event(event)`."""
-        self._must_be_new("hook")
+        self._life.must_be_new("hook")
         if isinstance(hook, type) or not callable(getattr(hook, "on_event", None)):
             raise ConfigurationError(
                 f"add_hook: {named(hook)} has no method on_event(event): give an object that has one."
@@ -214,7 +216,7 @@ class Registration:
         self._event_hooks.append(hook)
 
     def _take(self, name: str, function: Function, *arguments: str) -> Function:
-        self._must_be_new(name)
+        self._life.must_be_new(name)
         if name in (*PARTITION_HOOKS, "on_error"):
             must_answer(function, arguments, name)
         else:
@@ -225,7 +227,3 @@ class Registration:
             self._hooks[name].clear()
         self._hooks[name].append(function)
         return function
-
-    def _must_be_new(self, what: str) -> None:
-        """Refuse a change of what runs. Raises `ConfigurationError`."""
-        raise NotImplementedError

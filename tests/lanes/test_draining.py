@@ -67,35 +67,22 @@ def test_a_drain_that_turns_out_too_long_is_cut_short_later() -> None:
     assert epoch.watermark() == 1
 
 
-def test_a_record_that_fails_during_a_drain_holds_the_position() -> None:
-    """What lies above it is left at the next look: the hole is there anyway."""
+@pytest.mark.parametrize(("after_s", "watermark"), [(60.0, 0), (1.0, 1)], ids=["later", "due"])
+def test_a_record_that_fails_during_a_drain_holds_the_position(after_s: float, watermark: int) -> None:
+    """What lies above it is left at the next look: the hole is there anyway. A due retry is called."""
     bench = InboxBench()
     epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 b2 c3")
+    bench.receive(epoch, "a0 b1 a2 c3")
     failing, running = bench.call("a"), bench.call("c")
     bench.drain(epoch)
-    bench.fail(failing, RetryHead(60.0, "later"))
+    bench.fail(failing, RetryHead(after_s, "later"))
     bench.drain(epoch)
     bench.finish(running)
-    assert bench.begin() is None
-    assert bench.inboxes.is_drained([epoch])
-    assert epoch.watermark() == 0
-
-
-def test_a_retry_that_comes_due_during_a_drain_is_called() -> None:
-    """Its record started before, and so the next owner need not repeat what lies above it."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 a2")
-    failing, other = bench.call("a"), bench.call("b")
-    bench.drain(epoch)
-    bench.fail(failing, RetryHead(1.0, "later"))
-    bench.finish(other)
-    bench.drain(epoch)
     bench.check(1.0)
     bench.work()
     assert bench.inboxes.is_drained([epoch])
-    assert epoch.watermark() == 2
+    assert bench.started == ["a0", "c3", "a0"][: 2 + watermark]
+    assert epoch.watermark() == watermark
 
 
 def test_a_failed_record_keeps_its_key_where_partitions_leave_together(

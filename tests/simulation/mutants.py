@@ -95,7 +95,7 @@ Epoch.highest_started: what holds no record counts as started
 FLOW = r"""
 FlowControl._free: what is parked beyond its budget is taken anew
     - beyond_records ->
-    by first=11
+    by first=91
 FlowControl.over_parked_share: a full parked budget pauses no partition
     epoch.tally.parked_records >= records -> False
     by test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of_it

@@ -1,4 +1,4 @@
-"""How sentences are put together: texts of others end once, times have few digits, one is not many."""
+"""How sentences are put together: others' texts end once, times have few digits, secrets are struck out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.wording import counted, ended, seconds
+from ehkafka.wording.secrets import struck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,3 +72,20 @@ def test_the_watch_over_sentences_sees_what_is_wrong(flaws: Callable[[str], list
 def test_the_watch_over_sentences_takes_what_is_right(flaws: Callable[[str], list[str]], text: str) -> None:
     """And nothing else."""
     assert flaws(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SharedAccessKey=hush&hush;x", "SharedAccessKey=***;x"),
+        ("accountkey = hush x", "accountkey = *** x"),
+        ("password=hush&hush& x", "password=*** x"),
+        ("https://h/c?sv=1&sig=hush%2B&se=2", "https://h/c?sv=1&sig=***&se=2"),
+        ("http://me:hush@h/", "http://me:***@h/"),
+        ("Bearer eyJhbGciOi.eyJzdWIi.c2ln refused", "Bearer *** refused"),
+        ("SharedAccessKeyName=app; design=blue", "SharedAccessKeyName=app; design=blue"),
+    ],
+)
+def test_what_looks_like_a_secret_is_struck_out(text: str, shown: str) -> None:
+    """As a whole, with an `&` in it, and nothing else."""
+    assert struck(text) == shown
