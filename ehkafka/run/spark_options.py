@@ -18,6 +18,7 @@ INTERVAL_S = 0.2
 _OWNED = {
     "subscribe", "subscribepattern", "assign", "groupid", "failondataloss", "splitpartitions",
     "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay", "includeheaders", "columns",
+    "commitoffsets",
 }  # fmt: skip
 
 

@@ -44,6 +44,10 @@ class SourceBatchReader(DataSourceReader):
                 f"Option {name} belongs to spark.readStream: leave it out; endingOffsets is the end of a"
                 " batch."
             )
+        if options.commits:
+            raise ConfigurationError(
+                "Option commitOffsets belongs to spark.readStream: leave it out; a batch may be read often."
+            )
         self.options = options
 
     @reported_in_one_line()

@@ -78,7 +78,9 @@ def client_properties(endpoint: Endpoint, group: str | None) -> dict[str, Any]:
     return result
 
 
-def open_source_consumer(endpoint: Endpoint, group: str | None, errors: list[KafkaError]) -> Consumer:
+def open_source_consumer(
+    endpoint: Endpoint, group: str | None, errors: list[KafkaError], **callbacks: Any
+) -> Consumer:
     """Open a consumer that subscribes to nothing; what librdkafka tells by the way goes to `errors`."""
     check_client_version()
-    return open_consumer(client_properties(endpoint, group), error_cb=errors.append, logger=_LOG)
+    return open_consumer(client_properties(endpoint, group), error_cb=errors.append, logger=_LOG, **callbacks)

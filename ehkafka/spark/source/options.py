@@ -44,6 +44,7 @@ _OPTIONS = (
     "endingTimestamp",
     "endingOffsetsByTimestamp",
     "groupId",
+    "commitOffsets",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -64,7 +65,7 @@ _REFUSED: Mapping[str, str] = {
     "fetchOffset.numRetries": "librdkafka retries by itself; kafkaConsumer.pollTimeoutMs bounds it",
     "fetchOffset.retryIntervalMs": "librdkafka retries by itself",
     "kafkaConsumer.useDeprecatedOffsetFetching": "there is one way here",
-    "enable.auto.commit": "the source never commits",
+    "enable.auto.commit": "commitOffsets=true commits what finished batches have read",
 }
 # Options of Spark's other sources, and options that have another name here.
 _MEANT: Mapping[str, str] = {
@@ -93,6 +94,8 @@ class SourceOptions:
     start: Start | None = None
     end: Place | None = None
     group: str | None = None
+    # Whether the group gets commits of what finished batches have read.
+    commits: bool = False
     limit_records: int | None = None
     # A batch of fewer records waits for more, but no longer than this.
     least_records: int = 0
@@ -123,6 +126,11 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
         raise ConfigurationError(
             "Option splitPartitions shares partitions among tasks: give tasks, their number, or leave it out."
         )
+    commits = _flag(options, "commitOffsets", default=False)
+    if commits and group is None:
+        raise ConfigurationError(
+            "Option commitOffsets needs the group: give groupId, for which it commits, or leave it out."
+        )
     return SourceOptions(
         endpoint=secrets.named_endpoint(options),
         topics=topics,
@@ -131,6 +139,7 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
         start=start_from(options, group),
         end=end_from(options),
         group=group,
+        commits=commits,
         limit_records=_count(options, "maxOffsetsPerTrigger"),
         least_records=_least_records(options),
         delay_s_max=option_text.duration_s(_DELAY, options[_DELAY]) if _DELAY in options else DELAY_S_MAX,

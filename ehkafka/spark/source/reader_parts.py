@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ehkafka.spark.source.commits import QueryCommits
     from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.options import SourceOptions
     from ehkafka.spark.source.planning import Piece
@@ -64,6 +65,14 @@ class StreamReaderParts(DataSourceStreamReader):
         return Log(self.options)
 
     @cached_property
+    def _commits(self) -> QueryCommits | None:
+        if not self.options.commits:
+            return None
+        from ehkafka.spark.source.commits import QueryCommits  # noqa: PLC0415 - a third of the framework
+
+        return QueryCommits(self.options, self._log.topics()[0])
+
+    @cached_property
     def _stream(self) -> Stream:
         return Stream(self.options, self._log)
 
@@ -83,7 +92,14 @@ class StreamReaderParts(DataSourceStreamReader):
 
         What `latestOffset` of every PySpark comes to; the engine's reader adds when there is no next batch.
         """
-        return self._stream.latest(start, limit_records)
+        commits = self._commits
+        if commits is not None:
+            # Before the next question, which may end the query.
+            commits.finished(start)
+        end = self._stream.latest(start, limit_records)
+        if commits is not None and end == start:
+            commits.rest(is_last=self._stream.ends_here)
+        return end
 
     @reported_in_one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -103,6 +119,8 @@ class StreamReaderParts(DataSourceStreamReader):
     def stop(self) -> None:
         """Close what the driver opened."""
         self._log.close()
+        if "_commits" in vars(self) and self._commits is not None:
+            self._commits.close()
 
 
 class RefusedStream(DataSourceStreamReader):

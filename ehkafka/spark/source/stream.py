@@ -153,6 +153,11 @@ class Stream:
         more = {one: at for one, at in self._seen.items() if at > end.positions.get(one, at)}
         return replace(end, ends=more).to_json()
 
+    @property
+    def ends_here(self) -> bool:
+        """Whether the query ends with what was there when it began."""
+        return self._target is not None
+
     def seen(self) -> dict[str, Any] | None:
         """Return the logs' ends as last seen, for the query's progress; None before the first look."""
         return StreamOffset(self._seen).to_json() if self._seen else None

@@ -246,6 +246,10 @@ class Queries:
         writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime="0 seconds")
         return sink, _begun(writer, to_its_end=now)
 
+    def committed(self, group: str) -> dict[int, int | None]:
+        """Return what a group has of each partition."""
+        return self._broker.committed(group, "readings")
+
     def offset(self, batch: int) -> Any:
         """Return what Spark has written down as the end of a batch."""
         return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])

@@ -23,9 +23,14 @@ def _rows(*ranges: tuple[int, int]) -> list[tuple[int, int]]:
 
 
 def test_a_stream_reads_each_record_once_in_bounded_batches_over_restarts(queries: Queries) -> None:
-    """AvailableNow with `maxOffsetsPerTrigger`, then the same checkpoint again: only what is new."""
+    """AvailableNow with `maxOffsetsPerTrigger`, then the same checkpoint again: only what is new.
+
+    `commitOffsets`: the group has what was read, the last batch included.
+    """
     queries.produce(30, 50)
-    sink, query = queries.start(startingOffsets="earliest", maxOffsetsPerTrigger="32")
+    commits = {"groupId": "copies", "commitOffsets": "true"}
+    sink, query = queries.start(startingOffsets="earliest", maxOffsetsPerTrigger="32", **commits)
+    assert queries.committed("copies") == {0: 30, 1: 50}
     assert sink.rows == _rows((0, 30), (0, 50))
     assert [len(sink.batches[batch]) for batch in sorted(sink.batches)] == [32, 32, 16]
     first, *_, last = [one for one in query.recentProgress if one["numInputRows"]]
