@@ -70,7 +70,8 @@ class StreamReaderParts(DataSourceStreamReader):
             return None
         from ehkafka.spark.source.commits import QueryCommits  # noqa: PLC0415 - a third of the framework
 
-        return QueryCommits(self.options, self._log.topics()[0])
+        # Asked of the broker first: what is wrong with the way there has its own words.
+        return QueryCommits(self.options, self._log.partitions()[0].topic)
 
     @cached_property
     def _stream(self) -> Stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -75,6 +76,17 @@ def test_what_is_finished_is_committed_and_nothing_that_is_planned(query: Callab
     again = query(run.at)
     assert again.batch(7, 7) == {0: 6, 1: 2}
     assert again.batch() == {0: 13, 1: 9}
+
+
+def test_topics_that_are_found_by_a_pattern_are_committed(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions]
+) -> None:
+    """No option names one."""
+    given = options(startingOffsets="earliest", groupId="g", commitOffsets="true")
+    run = Query(broker, lambda **_: replace(given, topics=(), pattern="read.*"))
+    run.batch(5, 2)
+    assert run.batch() == {0: 5, 1: 2}
+    run.reader.stop()
 
 
 def test_an_idle_query_has_committed_all(query: Callable[..., Query]) -> None:
