@@ -1,6 +1,6 @@
 """What the driver and the process that plans its query tell each other: by files, as they share nothing else.
 
-Pure but for these files. Each is made once and never removed; their folder goes with the run.
+Pure except for these files. Each is made once and never removed; their folder goes with the run.
 """
 
 from __future__ import annotations

@@ -57,12 +57,12 @@ class QueryCommits:
         self._committer = Committer(
             self._ledger,
             clock=time.monotonic,
-            emit=self._heard,
+            emit=self._report,
             fatal=self._fatal.append,
             commits=self._outside,
         )
         self._positions: dict[TopicPartition, Position] = {}
-        self._credential = CredentialWatch(self._endpoint.credential, self._heard)
+        self._credential = CredentialWatch(self._endpoint.credential, self._report)
         self._consumer: Consumer | None = None
         # Set once: nothing more is committed in this run.
         self._is_over = False
@@ -107,7 +107,7 @@ class QueryCommits:
         for partition, at in offset.positions.items():
             before = self._positions.get(partition, Position(0, at + 1))
             if at < before.next_offset:
-                # New, or of a topic that was made anew: in one epoch nothing is ever lowered.
+                # New, or of a recreated topic: in one epoch nothing is ever lowered.
                 before = before._replace(epoch=before.epoch + 1)
                 self._ledger.assigned(partition, before.epoch, None)
             if at != before.next_offset:
@@ -148,7 +148,7 @@ class QueryCommits:
         self._is_over = True
         _LOG.warning("%s The query continues, and commits nothing more in this run.", ended(str(error)))
 
-    def _heard(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         # What ends the commits has a line of its own.
         if isinstance(event, CommitFailed) and event.retriable:
             _LOG.warning("%s: %s", self._whose, event.sentence())

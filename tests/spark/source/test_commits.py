@@ -119,7 +119,7 @@ def test_the_last_batch_is_committed_before_a_run_of_what_is_there_ends(
     reader.stop()
 
 
-def test_a_topic_that_is_made_anew_takes_its_commits_back(
+def test_a_recreated_topic_takes_its_commits_back(
     query: Callable[..., Query], broker: EmbeddedBroker
 ) -> None:
     """What is committed is where the query is, also where that is less than before."""

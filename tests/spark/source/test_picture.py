@@ -62,7 +62,7 @@ def test_what_a_first_progress_counts(start: Any, end: Any, received: int) -> No
     assert shown(taken(source(start, end)))[0] == (P0, None, 7, received)
 
 
-def test_a_topic_that_is_made_anew_takes_nothing_back() -> None:
+def test_a_recreated_topic_takes_nothing_back() -> None:
     """A counter never falls; from the new log on it goes on."""
     picture = taken(source((5, 0), (8, 0)), source((8, 0), (2, 0)), source((2, 0), (4, 0)))
     assert shown(picture)[0] == (P0, None, 4, 5)
