@@ -11,7 +11,7 @@ constant that names no position, and the end of batch 0 carries where it really 
 for a batch before which a topic was found to be recreated under its name: it reads from there, whatever its
 start says. `#topics` are the ids by which that is noticed, and where the broker has none, `#witness` has one
 record of each partition; offsets of earlier versions have neither. `#ends` is where the logs ended of
-partitions that the batch's limit has cut: PySpark before 4.2 reports the end of a batch alone.
+partitions that the batch's limit has cut: PySpark before 4.2 reports only the end of a batch.
 """
 
 from __future__ import annotations
