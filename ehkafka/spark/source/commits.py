@@ -1,7 +1,7 @@
 """The commits of a plain query with `commitOffsets=true`: for tools that show lag, and for a later consumer.
 
-Only Spark's checkpoint decides where the query continues; nothing here moves it. Whenever Spark asks where the
-next batch ends, all before that batch is finished, so this is committed. From outside of the group, which
+Only Spark's checkpoint decides where the query continues; nothing here moves it. Whenever Spark asks where
+the next batch ends, all before that batch is finished, so this is committed. From outside of the group, which
 takes commits only while it has no member. In Spark's planning process, on its one thread; loaded with the
 option only.
 """
