@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import versions
 from ehkafka.spark.engine.failures import failure_of, is_of_ours, is_too_late
-from ehkafka.spark.source.lag import reported_offset
+from ehkafka.spark.source.lag import reported_offset, rows_of
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _is_done(query: StreamingQuery, ends: Places) -> bool:
         ends |= _places(progress, "log_ends")
     at = _places(progress, "positions")
     left = sum(max(0, end - at.get(one, 0)) for one, end in ends.items())
-    if not left or not progress["numInputRows"]:
+    if not left or not rows_of(progress):
         return True
     _LOG.info("The query's run ended after one batch, with %s left: it continues.", counted(left, "offset"))
     return False

@@ -22,9 +22,9 @@ def query() -> SimpleNamespace:
                 "startOffset": '{"readings": {"0": 2}}',
                 "endOffset": '{"readings": {"0": 5}}',
                 "latestOffset": '{"readings": {"0": 9}}',
+                "numInputRows": 3,
             }
         ],
-        "numInputRows": 3,
         "durationMs": {"triggerExecution": 1500},
     }
     return SimpleNamespace(name=None, id="0b2c", isActive=True, lastProgress=progress)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.kit.spark_versions import SparkVersion
 
 PROGRAM = Path(__file__).with_name("older_program.py")
+CONNECT_PROGRAM = Path(__file__).with_name("connect_program.py")
 OF_FABRIC = "4.1.1" if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1" else ""
 RELEASES = [one for one in os.environ.get("EHKAFKA_OLDER_PYSPARK", OF_FABRIC).split(",") if one]
 RUN_S = 600.0
@@ -54,7 +55,8 @@ def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
     azurite.create_container(name)
     secret = tmp_path / "storage-connection"
     secret.write_text(azurite.connection_string())
-    found = _run(version, tmp_path, {"container": name, "connectionStringFile": str(secret)})
+    container = {"container": name, "connectionStringFile": str(secret)}
+    found = _run(version, PROGRAM, tmp_path, json.dumps(container))
     release = tuple(map(int, found["version"].split(".")[:2]))
     if release < (4, 0):
         for refused in (found["engine"], found["formats"]):
@@ -81,13 +83,28 @@ def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
     assert found["engine"] == ""
 
 
-def _run(version: SparkVersion, folder: Path, container: dict[str, str]) -> dict[str, Any]:
-    with EmbeddedBroker({"readings": 2}) as broker:
+@pytest.mark.timeout(INSTALL_S + RUN_S)
+def test_a_client_of_spark_connect_reads_and_writes(version: SparkVersion, tmp_path: Path) -> None:
+    """The formats are looked up by the server; `start`, `lag` and `observe` need nothing but the query."""
+    found = _run(version, CONNECT_PROGRAM, tmp_path, SPARK_TESTING="1")  # the server's port is a free one
+    assert found["batch"] == 50
+    assert found["now"] == {"rows": 50, "lag": 0, "shown": [0, 0], "has batch time": True}
+    assert found["written"] == sorted([str(number), str(number * number)] for number in range(30))
+    assert "Did you mean 'readings'?" in found["wrong topic"]
+    assert found["wrong topic"].startswith("TopicNotFoundError: ")
+    assert "did you mean startingOffsets?" in found["wrong option"]
+    assert "value" in found["no value"]
+    for shown in ("wrong topic", "wrong option", "no value"):
+        assert len(found[shown].splitlines()) <= 2, found[shown]
+
+
+def _run(version: SparkVersion, program: Path, folder: Path, *more: str, **variables: str) -> dict[str, Any]:
+    with EmbeddedBroker({"readings": 2, "squares": 2}) as broker:
         for partition in range(2):
             broker.produce("readings", [(b"k", b"v")] * 25, partition=partition)
         done = subprocess.run(
-            [version.python, PROGRAM, broker.bootstrap, str(folder / "checkpoint"), json.dumps(container)],
-            env=version.environment(),
+            [version.python, program, broker.bootstrap, str(folder / "checkpoint"), *more],
+            env=version.environment() | variables,
             cwd=folder,  # elsewhere than the checkout, which Spark's processes would import from
             capture_output=True,
             text=True,

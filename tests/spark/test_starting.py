@@ -86,12 +86,9 @@ def planned(at: int, end: int | None = None, *, rows: int = 10, is_new: bool = T
     """Return the progress of a batch that ended at `at`; the log ended at `end`, as far as is known."""
     offset = StreamOffset({READINGS: at}, ends={} if end is None else {READINGS: end})
     times = {"triggerExecution": 1} | ({"latestOffset": 1} if is_new else {})
-    other = {"endOffset": "another format's", "startOffset": None}
-    return {
-        "numInputRows": rows,
-        "durationMs": times,
-        "sources": [other, {"endOffset": json.dumps(offset.to_json())}],
-    }
+    other = {"endOffset": "another format's", "numInputRows": 0}
+    ours = {"endOffset": json.dumps(offset.to_json()), "numInputRows": rows}
+    return {"durationMs": times, "sources": [other, ours], "numInputRows": None}  # as Spark Connect has it
 
 
 @pytest.fixture(autouse=True)

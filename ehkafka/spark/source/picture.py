@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ehkafka.spark.source.lag import reported_offset
+from ehkafka.spark.source.lag import reported_offset, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ class QueryPicture:
             places |= self._reached(source)
         self._places = places
         took_ms = (progress.get("durationMs") or {}).get("triggerExecution")
-        if progress.get("numInputRows") and took_ms is not None:
+        if took_ms is not None and rows_of(progress):
             self.batch_s = took_ms / 1000
 
     @property

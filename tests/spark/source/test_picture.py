@@ -27,7 +27,7 @@ def taken(*sources: dict[str, Any], took_ms: int = 250) -> QueryPicture:
     """Return the picture after a progress of each of these."""
     picture = QueryPicture()
     for one in sources:
-        report = {"sources": [one], "numInputRows": 1, "durationMs": {"triggerExecution": took_ms}}
+        report = {"sources": [{"numInputRows": 1, **one}], "durationMs": {"triggerExecution": took_ms}}
         picture.take(report)
     return picture
 
@@ -76,7 +76,7 @@ def test_progress_that_was_left_out_is_made_up_for() -> None:
 def test_an_idle_trigger_keeps_the_last_batchs_time_and_other_sources_have_no_partition() -> None:
     """A trigger without records takes no time worth showing."""
     picture = taken(source((5, 0), (8, 0)))
-    rate = {"startOffset": "10", "endOffset": "11", "latestOffset": "11"}
-    picture.take({"sources": [rate], "numInputRows": 0, "durationMs": {"triggerExecution": 3}})
+    rate = {"startOffset": "10", "endOffset": "11", "latestOffset": "11", "numInputRows": 0}
+    picture.take({"sources": [rate], "durationMs": {"triggerExecution": 3}})
     assert picture.batch_s == 0.25
     assert len(shown(picture)) == 2
