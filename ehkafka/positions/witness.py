@@ -99,7 +99,7 @@ def recognise(
             found.bounds = log_bounds(consumer, list(found.facts), timeout_s)
         left_s = max(0.1, ends_s - time.monotonic())
         found.readings = read_witnesses(consumer, unproved, left_s, should_end=should_end)
-        if bounds == "others" and (others := found.disproved()):
+        if bounds == "others" and not should_end() and (others := found.disproved()):
             found.bounds = log_bounds(consumer, others, timeout_s)
     return found
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
-from unittest.mock import Mock
+from contextlib import nullcontext
+from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -12,13 +13,21 @@ from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.errors import EndpointError
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_asker import LogAsker
+from ehkafka.positions.same_log import Recognised
 from ehkafka.positions.topic_ids import TopicIds
+from ehkafka.positions.witness import recognise
+from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
 
-if TYPE_CHECKING:
-    from ehkafka.positions.same_log import Recognised
-
 PLACE = TopicPartition("t", 0)
+
+
+def test_a_run_that_ends_meanwhile_asks_for_no_bounds() -> None:
+    """They may take five seconds more, and nothing needs them any more: its thread would be there as long."""
+    consumer, ends = MagicMock(), iter((False, True))
+    found = Recognised({PLACE: LogFacts(topic_id=b"1" * 16)}, ids={PLACE.topic: b"2" * 16})
+    recognise(found, lambda: nullcontext(consumer), bounds="others", should_end=lambda: next(ends))
+    assert not consumer.mock_calls
 
 
 def test_a_proof_that_takes_long_is_there_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
