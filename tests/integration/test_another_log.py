@@ -113,27 +113,44 @@ def test_a_member_that_was_frozen_begins_the_new_log_at_its_beginning(narrow: An
     narrow.stop_members()
 
 
-def test_a_commit_of_the_old_log_does_not_decide(narrow: Any) -> None:
-    """Row 23: a commit with the old topic's id survives, as of a member that commits once more."""
-    first = narrow.app(commit_interval_s=0.1)
-    work_off_old(narrow, first)
+@pytest.mark.parametrize("says", ["commit", "mirror"])
+def test_a_commit_of_the_old_log_does_not_decide(
+    narrow: Any, metadata_room: Callable[[int], None], says: str
+) -> None:
+    """Row 23: it survives, as of a member that commits once more; it, or the mirror, has the topic's id."""
+    store = MemoryStore()
+    settings: dict[str, Any] = {"commit_interval_s": 0.1, "on_out_of_range": "earliest"}
+    if says == "mirror":
+        metadata_room(0)
+        settings["mirror"] = StoreMirror(store=store, interval_s=0.1, namespace="ns")
+    first = narrow.app(**settings)
+
+    def mirrored() -> Any:
+        blob = store.read(f"ns/{narrow.topic}/{narrow.group}/checkpoint/0")
+        return blob and read_checkpoint(blob.body)
+
+    if says == "commit":
+        work_off_old(narrow, first)
+    else:
+        fill(narrow, "old", OLD)
+        first.start()
+        wait_until(
+            lambda: (one := mirrored()) and one.next_offset == OLD and one.facts.topic_id, "its mirror"
+        )
     first.stop()
     text = commit_of(narrow).metadata
     make_anew(narrow, NEW)
     put_commit(narrow, OLD, text)
     values: set[bytes] = set()
     replaced = Events()
-    second = narrow.app(
-        lambda record: values.add(record.value()), commit_interval_s=0.1, on_out_of_range="earliest"
-    )
+    second = narrow.app(lambda record: values.add(record.value()), **settings)
     second.add_hook(replaced)
     second.start()
     narrow.wait_until_committed({0: NEW})
     second.stop()
     assert values >= ALL_NEW, missing(values)
-    assert [(reported.next_offset, reported.resumed_at) for reported in replaced.of(LogReplaced)] == [
-        (OLD, 0)
-    ]
+    assert [(one.next_offset, one.resumed_at) for one in replaced.of(LogReplaced)] == [(OLD, 0)]
+    assert says == "commit" or mirrored().next_offset == NEW
 
 
 def finishes(member: Any) -> dict[int, int]:
@@ -175,39 +192,3 @@ def test_a_member_that_was_cut_off_begins_the_new_log_at_its_beginning(
     proxy.heal()
     wait_until(lambda: values >= ALL_NEW, lambda: missing(values), timeout_s=60.0)
     app.stop()
-
-
-def test_the_mirror_disproves_a_commit_without_metadata(
-    narrow: Any, metadata_room: Callable[[int], None]
-) -> None:
-    """Row 23: a commit of the old log survives; it says nothing, but the mirror knows the topic's id."""
-    store = MemoryStore()
-    metadata_room(0)
-    settings = {"commit_interval_s": 0.1, "on_out_of_range": "earliest"}
-    mirror = StoreMirror(store=store, interval_s=0.1, namespace="ns")
-    first = narrow.app(mirror=mirror, **settings)
-    fill(narrow, "old", OLD)
-    first.start()
-    narrow.wait_until_committed({0: OLD})
-    name = f"ns/{narrow.topic}/{narrow.group}/checkpoint/0"
-
-    def mirrored() -> Any:
-        blob = store.read(name)
-        return blob and read_checkpoint(blob.body)
-
-    wait_until(
-        lambda: (found := mirrored()) and found.next_offset == OLD and found.facts.topic_id, "its mirror"
-    )
-    first.stop()
-    make_anew(narrow, NEW)
-    put_commit(narrow, OLD, None)
-    values: set[bytes] = set()
-    replaced = Events()
-    second = narrow.app(lambda record: values.add(record.value()), mirror=mirror, **settings)
-    second.add_hook(replaced)
-    second.start()
-    narrow.wait_until_committed({0: NEW})
-    second.stop()
-    assert values >= ALL_NEW, missing(values)
-    assert len(replaced.of(LogReplaced)) == 1
-    assert mirrored().next_offset == NEW

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -137,12 +136,3 @@ def pool() -> Iterator[Callable[..., Pool]]:
         for epoch in list(one.inboxes.router.epochs.values()):
             one.end(epoch)
         assert one.workers.stop(LIMIT_S) == []
-
-
-@pytest.fixture
-def quick_switches() -> Iterator[None]:
-    """Have threads change often."""
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before_s)

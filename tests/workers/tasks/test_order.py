@@ -92,7 +92,7 @@ class Member:
             time.sleep(1e-3)
 
 
-@pytest.mark.usefixtures("quick_switches")
+@pytest.mark.usefixtures("switch_often")
 @pytest.mark.parametrize("seed", range(6))
 def test_keys_keep_their_order_and_nothing_is_lost(pool: Callable[..., Pool], seed: int) -> None:
     """No two calls of a key at once over all epochs, its order kept in each."""

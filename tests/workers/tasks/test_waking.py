@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Inbox
 
 
-@pytest.mark.usefixtures("quick_switches")
+@pytest.mark.usefixtures("switch_often")
 def test_a_record_that_finds_a_task_falling_asleep_is_handled_without_a_watch(
     pool: Callable[..., Pool],
 ) -> None:
