@@ -318,7 +318,7 @@ GroupCommits.note: a commit that was made is not remembered
     self._newest.update(positions) -> pass
 MemberTransactions.must_wait: an epoch begins while its last commit is not decided
     if partition in self._carrier.undecided(): -> if False:
-    by first=51, way="short-texts", old_answer_share=1.0
+    by first=481, way="short-texts", old_answer_share=1.0
 Refusals.lowest: a refused output waits for no decision
     if self.waits(one) -> if False
     by test_a_refused_output_leaves_with_its_record_and_the_rest_goes
