@@ -110,13 +110,13 @@ class EhkafkaDataSource(DataSource):
         return self._writer(schema, overwrite, is_stream=True)
 
     def _writer(self, schema: StructType, overwrite: bool, *, is_stream: bool) -> KafkaWriter:
-        from ehkafka.spark.writer.sink import kafka_writer  # noqa: PLC0415 - readers do without it
+        from ehkafka.spark.writer.sink import check_destination, kafka_writer  # noqa: PLC0415 - for these alone
 
         if self._given is None:
             raise ConfigurationError(self._refusal)
         writer = kafka_writer(self._given, schema, overwrite=overwrite)
         if not self._is_copy:
-            writer.check(is_stream=is_stream)
+            check_destination(writer.options, writer.topic, is_stream=is_stream)
         return writer
 
     def _check(self, schema: StructType) -> None:

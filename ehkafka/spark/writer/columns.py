@@ -32,46 +32,18 @@ def check_columns(columns: Iterable[tuple[str, str]]) -> frozenset[str]:
     for name, kind in columns:
         if name in found:
             raise ConfigurationError(f"Two columns are called {name}: rename one with withColumnRenamed.")
-        if name not in TYPES:
-            continue
         # A string may name its collation behind it.
-        if (kind.split(" ")[0] if kind.startswith("string ") else kind) not in TYPES[name]:
+        if name in TYPES and (kind if kind[:7] != "string " else "string") not in TYPES[name]:
+            fix = "to_json makes a text of it" if "<" in kind and name != "headers" else "cast it"
             raise ConfigurationError(
                 f"Column {name} is of type {kind}, and ehkafka writes {' or '.join(TYPES[name])} there:"
-                f" {_advice(name, kind)}."
+                f" {fix}."
             )
-        found.add(name)
+        found |= {name} & TYPES.keys()
     if "value" not in found:
-        names = ", ".join(name for name, _ in columns) or "none"
         raise ConfigurationError(
-            f"There is no column value, which is what ehkafka writes; the frame's columns are: {names}. Make"
-            " one, as with selectExpr('to_json(struct(*)) AS value')."
+            "There is no column value, which is what ehkafka writes; the frame's columns are:"
+            f" {', '.join(name for name, _ in columns)}. Make one, as with"
+            " selectExpr('to_json(struct(*)) AS value')."
         )
     return frozenset(found)
-
-
-def check_topic(columns: frozenset[str], option: str | None, of_endpoint: str | None) -> str | None:
-    """Return the topic of all rows, None where a column names it. Raises `ConfigurationError` without any.
-
-    The option counts more than the column, as with the JVM connector, and the column more than the
-    connection string.
-    """
-    if option is not None:
-        return option
-    if "topic" in columns:
-        return None
-    if of_endpoint is None:
-        raise ConfigurationError(
-            "No topic is named: give the option topic, or a column topic with the topic of each row."
-        )
-    return of_endpoint
-
-
-def _advice(name: str, kind: str) -> str:
-    if name == "headers":
-        return "make it an array of structs with key (text) and value (binary)"
-    if name == "partition":
-        return "cast it to int"
-    if name in {"key", "value"} and kind.startswith(("struct", "array", "map")):
-        return f"write to_json({name}) AS {name}, or make bytes of it"
-    return f"cast {name} to string"

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OPTIONS = (*secrets.WAYS, *secrets.ADDITIONS, "topic", "deliveryTimeoutMs")
-_READS = "it belongs to spark.read and spark.readStream: leave it out"
 _MEANT: Final[Mapping[str, str]] = {
-    **{name.lower(): _READS for name in OF_READERS.taken if name not in _OPTIONS},
+    **{
+        name.lower(): "it belongs to spark.read and spark.readStream: leave it out"
+        for name in OF_READERS.taken
+        if name not in _OPTIONS
+    },
     "subscribe": "name the topic to write to with topic",
     "assign": "name the topic to write to with topic, and the partition of each row in a column partition",
     "path": "save() and start() take no path: name the topic with topic",
-    "provider": "no table can be made of it: use df.write or df.writeStream",
     "topics": "name the topic to write to with topic, or that of each row in a column topic",
-    "partition": "name the partition of each row in a column partition",
     "bootstrap.servers": "did you mean kafka.bootstrap.servers?",
-    "bootstrapservers": "did you mean kafka.bootstrap.servers?",
 }
 _NAMES = OptionNames(
     _OPTIONS,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # One report of a broken message stands for so many rows, and so many are sent again because of it.
 PORTION_ROWS: Final = 1_000
 PORTION_BYTES: Final = 1_048_576
+_IN_ORDER: Final = ("value", "key", "topic", "partition", "headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,11 @@ class Portion:
 
     def messages(self) -> Iterator[Message]:
         """Yield topic, value, key, partition and headers of each row; -1: the key decides."""
-        topics = repeat(self.topic) if self.topic is not None else self._column("topic")
-        partitions = [ANY_PARTITION if one is None else one for one in self._column("partition")]
-        headers = [_pairs(one) for one in self._column("headers")]
-        values, keys = self._column("value"), self._column("key")
-        return zip(topics, values, keys, partitions, headers, strict=False)
+        values, keys, topics, numbers, headers = (self._column(name) for name in _IN_ORDER)
+        partitions = (ANY_PARTITION if one is None else one for one in numbers)
+        pairs = ([(one["key"], one["value"]) for one in given or ()] for given in headers)
+        named = topics if self.topic is None else repeat(self.topic)
+        return zip(named, values, keys, partitions, pairs, strict=False)
 
     def _column(self, name: str) -> list[Any]:
         column = _column(self.batch, name)
@@ -165,10 +166,6 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
     """Return a column; None where the frame has none of that name."""
     at = batch.schema.get_field_index(name)
     return None if at < 0 else batch.column(at)
-
-
-def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
-    return [(one["key"], one["value"]) for one in headers] if headers else []
 
 
 def _bytes(given: bytes | str | None) -> bytes | None:

@@ -1,9 +1,12 @@
-"""Sends portions of rows in their order, and waits until the broker has written them.
+"""One task: its rows are sent in their order, and it ends when the broker has written them all.
+
+On an executor, in Spark's Python worker, on the thread that runs the task. What another attempt would be
+refused again is reported to the driver, which ends the query with it: a failed task would be tried again.
 
 The client reports only what is not written. So what was handed over is known to be written when the client
 has nothing left: until then a window of portions is kept. If a message is refused for now, its client ends;
 the next one gets all portions from the first that has a message which is not written. What is behind it
-is sent again, too, although some of it may be written: a key's last value stays the last one. One thread.
+is sent again, too, although some of it may be written: a key's last value stays the last one.
 """
 
 from __future__ import annotations
@@ -15,20 +18,76 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EndpointError
+from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.batch import ONE_BY_ONE, smaller_batches
 from ehkafka.outputs.one_producer import LAST_ANSWERS_S
+from ehkafka.outputs.properties import output_bytes_max
+from ehkafka.spark.engine.failures import as_text
+from ehkafka.spark.writer.patience import LOG, TooLateError
+from ehkafka.spark.writer.producers import KEPT, SETTINGS, WriterProducer
+from ehkafka.spark.writer.rows import Rules, portions
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from ehkafka.spark.writer.producers import WriterProducer
-    from ehkafka.spark.writer.rows import Portion, Rules
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from ehkafka.spark.writer.options import WriterOptions
+    from ehkafka.spark.writer.rows import Portion
 
 # What a task keeps for another client, at the most; then it waits until all of it is written.
 WINDOW_ROWS: Final = 200_000
 WINDOW_BYTES: Final = 64 * 1_048_576
 POLL_S: Final = 0.05
+# Nothing polls between two tasks, and statistics would pile up there.
+_OF_TASKS: Final = {"statistics.interval.ms": 0}
+
+
+def write_rows(
+    options: WriterOptions,
+    topic: str | None,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    partition: int,
+    attempt: int,
+) -> tuple[int, str | None]:
+    """Return how many rows are written, and what the driver reports if the others never will be.
+
+    `topic` is that of all rows, None where a column has it; `partition` is the frame's. Raises
+    `EndpointError` if the broker writes nothing for too long.
+    """
+    if attempt:
+        LOG.warning(
+            "Attempt %d for the frame's partition %d: its rows are sent again. Those that the attempt before"
+            " has sent may be there twice.",
+            attempt + 1,
+            partition,
+        )
+    try:
+        return _written(options, topic, batches, partition), None
+    except TooLateError as late:
+        raise EndpointError(str(late)) from None
+    except EhkafkaError as refused:
+        return 0, as_text(refused)
+
+
+def _written(
+    options: WriterOptions, topic: str | None, batches: Iterator[pa.RecordBatch], partition: int
+) -> int:
+    endpoint = options.endpoint.endpoint()
+    with KEPT.used(options.endpoint, lambda: WriterProducer(endpoint, **_OF_TASKS)) as producer:
+        producer.begin(options.timeout_s)
+        rules = Rules(topic, output_bytes_max(endpoint, SETTINGS), partition, producer.partitions_of)
+        sending = RowSender(producer, rules)
+        rows = 0
+        for batch in batches:
+            for portion in portions(batch, rows, rules):
+                sending.send(portion)
+            rows += batch.num_rows
+        sending.drain()
+        return sending.written
 
 
 class RowSender:

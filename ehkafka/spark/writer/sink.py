@@ -6,7 +6,8 @@ The commit of each batch runs in such a process again. So a writer keeps nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
@@ -14,8 +15,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.one_line import reported_in_one_line
-from ehkafka.spark.writer.columns import check_columns, check_topic
-from ehkafka.spark.writer.options import writer_options
+from ehkafka.spark.writer.columns import check_columns
+from ehkafka.spark.writer.options import WriterOptions, writer_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ehkafka.spark.writer.options import WriterOptions
+_STEP_S: Final = 30.0
+# What a batch query waits while every address refuses the connection.
+_REFUSED_S: Final = 3.0
+# What this process has looked at. A stream asks for a writer in each batch, in processes that Spark keeps.
+_SEEN: set[tuple[WriterOptions, str | None]] = set()
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,10 @@ class RowsWritten(WriterCommitMessage):
 
 
 def kafka_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> KafkaWriter:
-    """Return the writer of a frame. Raises `ConfigurationError` for what cannot be written."""
+    """Return the writer of a frame. Raises `ConfigurationError` for what cannot be written.
+
+    The option counts more than the column, as with the JVM connector, and the connection string least.
+    """
     if overwrite:
         raise ConfigurationError(
             "ehkafka only appends to a topic: mode('overwrite') and the output mode complete would replace"
@@ -43,35 +51,68 @@ def kafka_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
         )
     options = writer_options(given)
     columns = check_columns((field.name, field.dataType.simpleString()) for field in schema.fields)
-    topic = check_topic(columns, options.topic, options.endpoint.endpoint().default_topic)
+    topic = options.topic
+    if topic is None and "topic" not in columns:
+        topic = options.endpoint.endpoint().default_topic
+        if topic is None:
+            raise ConfigurationError(
+                "No topic is named: give the option topic, or a column topic with the topic of each row."
+            )
     return KafkaWriter(options, topic)
+
+
+def check_destination(options: WriterOptions, topic: str | None, *, is_stream: bool) -> None:
+    """Look at topic and credential before the first task, and at the right to write: a producer gets an ID.
+
+    Event Hubs refuses that at the first message only. A stream looks once in a process, and patiently: a
+    broker that restarts must not end it. Raises `EhkafkaError`.
+    """
+    from ehkafka.checks.inspection import Inspection  # noqa: PLC0415 - executors do without it all
+    from ehkafka.checks.reach import enter, reach_topic  # noqa: PLC0415
+    from ehkafka.checks.target import Target  # noqa: PLC0415
+    from ehkafka.spark.source.client import client_properties  # noqa: PLC0415
+    from ehkafka.spark.writer.producers import WriterProducer, writer_properties  # noqa: PLC0415
+
+    if is_stream and (options, topic) in _SEEN:
+        return
+    endpoint = options.endpoint.endpoint()
+    writer_properties(endpoint)  # what is refused among them is raised here
+    topics = () if topic is None else (topic,)
+    inspection = Inspection(Target(endpoint=endpoint, topics=topics), min(_STEP_S, options.timeout_s))
+    inspection.use(client_properties(endpoint, None))
+
+    def connect() -> None:
+        reach_topic(inspection, topic, refused_s=inf if is_stream else _REFUSED_S)
+
+    enter(inspection, connect)
+    inspection.close()
+    producer = WriterProducer(endpoint)
+    try:
+        producer.one.start()
+    finally:
+        producer.close()
+    _SEEN.add((options, topic))
 
 
 class KafkaWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     """Writes batch and streaming queries. `write` runs on executors, `commit` and `abort` on the driver.
 
-    Of PySpark 4.0 and newer: only the writers of both kinds have Arrow batches there.
+    A class of both kinds gets Arrow batches from PySpark 4.0 on.
     """
 
     def __init__(self, options: WriterOptions, topic: str | None) -> None:
         """`topic` is that of all rows; None: the column topic has it."""
-        self._options = options
-        self._topic = topic
-
-    def check(self, *, is_stream: bool) -> None:
-        """Look at where the rows go. Raises `EhkafkaError` for what is not there, or refused."""
-        from ehkafka.spark.writer.destination import check_destination  # noqa: PLC0415 - executors do without it
-
-        check_destination(self._options, self._topic, is_stream=is_stream)
+        self.options = options
+        self.topic = topic
 
     @reported_in_one_line()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         """Write the rows of one task."""
-        from ehkafka.spark.writer.task import write_rows  # noqa: PLC0415 - the driver's processes do without it
+        from ehkafka.spark.writer.sending import write_rows  # noqa: PLC0415 - the driver's processes do without it
 
         context: Any = TaskContext.get()
         where = {"partition": context.partitionId(), "attempt": context.attemptNumber()}
-        return RowsWritten(*write_rows(self._options, self._topic, iterator, **where))
+        return RowsWritten(*write_rows(self.options, self.topic, iterator, **where))
 
     @reported_in_one_line()
     def commit(self, messages: Sequence[RowsWritten | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: ARG002, N803 - Spark's name

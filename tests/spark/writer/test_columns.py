@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import types
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.writer.columns import check_columns, check_topic
+from ehkafka.spark.writer.columns import check_columns
+from ehkafka.spark.writer.sink import kafka_writer
 
 HEADERS = "array<struct<key:string,value:binary>>"
 
@@ -26,15 +28,18 @@ def test_the_jvm_sinks_columns_are_parts_of_a_message() -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ([], "no column value, which is what ehkafka writes; the frame's columns are: none"),
+        ([], "no column value, which is what ehkafka writes; the frame's columns are: "),
         ([("key", "string"), ("Value", "string")], "the frame's columns are: key, Value"),
-        ([("value", "struct<a:int>")], "write to_json(value) AS value"),
+        ([("value", "struct<a:int>")], "binary or string there: to_json makes a text of it"),
         ([("value", "int")], "Column value is of type int, and ehkafka writes binary or string there: cast"),
         ([("value", "string"), ("value", "string")], "Two columns are called value"),
         ([("value", "string"), ("key", "bigint")], "Column key is of type bigint"),
-        ([("value", "string"), ("topic", "binary")], "cast topic to string"),
-        ([("value", "string"), ("partition", "bigint")], "cast it to int"),
-        ([("value", "string"), ("headers", "map<string,binary>")], "an array of structs with key"),
+        ([("value", "string"), ("topic", "binary")], "string there: cast it"),
+        ([("value", "string"), ("partition", "bigint")], "writes int there: cast it"),
+        (
+            [("value", "string"), ("headers", "map<string,binary>")],
+            "array<struct<key:string,value:binary>> there: cast it",
+        ),
     ],
 )
 def test_other_columns_are_refused_with_what_to_write(columns: list[tuple[str, str]], says: str) -> None:
@@ -45,21 +50,22 @@ def test_other_columns_are_refused_with_what_to_write(columns: list[tuple[str, s
 
 
 @pytest.mark.parametrize(
-    ("columns", "option", "of_endpoint", "topic"),
+    ("columns", "option", "topic"),
     [
-        ({"value", "topic"}, "named", "path", "named"),
-        ({"value", "topic"}, None, "path", None),
-        ({"value"}, None, "path", "path"),
+        ("value STRING, topic STRING", {"topic": "named"}, "named"),
+        ("value STRING, topic STRING", {}, None),
+        ("value STRING", {}, "of-the-path"),
     ],
 )
 def test_the_option_counts_first_then_the_column(
-    columns: set[str], option: str | None, of_endpoint: str | None, topic: str | None
+    columns: str, option: dict[str, str], topic: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection string's entity comes last."""
-    assert check_topic(frozenset(columns), option, of_endpoint) == topic
-
-
-def test_no_topic_anywhere_is_refused() -> None:
-    """Before the first task."""
-    with pytest.raises(ConfigurationError, match="No topic is named: give the option topic, or a column"):
-        check_topic(frozenset({"value"}), None, None)
+    namespace = "Endpoint=sb://homes.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=a2V5"
+    monkeypatch.setenv("WRITTEN_TO", f"{namespace};EntityPath=of-the-path")
+    schema = types.StructType()
+    for column in columns.split(", "):
+        schema = schema.add(column.split()[0], types.StringType())
+    assert (
+        kafka_writer({"connectionStringEnv": "WRITTEN_TO", **option}, schema, overwrite=False).topic == topic
+    )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
-from ehkafka.spark.writer import destination
-from ehkafka.spark.writer.destination import check_destination
+from ehkafka.spark.writer import sink
 from ehkafka.spark.writer.options import writer_options
+from ehkafka.spark.writer.sink import check_destination
 from ehkafka.testing import ApiKey, EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CLUSTER_AUTHORIZATION_FAILED = 31
 @pytest.fixture
 def broker() -> Iterator[EmbeddedBroker]:
     """A broker with the topic `readings`, and a process that has looked nowhere."""
-    destination._SEEN.clear()
+    sink._SEEN.clear()
     with EmbeddedBroker({"readings": 4}) as running:
         yield running
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.spark.writer.options import writer_options
-from ehkafka.spark.writer.task import write_rows
+from ehkafka.spark.writer.sending import write_rows
 from tests.kit.brokers import KEY, connection_string, server_identity
 from tests.kit.identity_endpoint import IdentityEndpoint
 from tests.kit.topic_read import read_messages

@@ -13,7 +13,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.spark.writer import rows, sending
 from ehkafka.spark.writer.options import writer_options
 from ehkafka.spark.writer.producers import KEPT
-from ehkafka.spark.writer.task import write_rows
+from ehkafka.spark.writer.sending import write_rows
 from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.kit.topic_read import read_messages
 from tests.spark.kept import close_idle
