@@ -1,7 +1,7 @@
 """One task: its rows are sent in their order, and it ends when the broker has written them all.
 
 On an executor, in Spark's Python worker, on the thread that runs the task. What another attempt would be
-refused again is reported to the driver, which ends the query with it: a failed task would be tried again.
+refused again is reported to the driver, which ends the query with it: a failed task would be repeated.
 
 The client reports only what is not written. So what was handed over is known to be written when the client
 has nothing left: until then a window of portions is kept. If a message is refused for now, its client ends;
