@@ -90,14 +90,14 @@ def test_topics_of_a_pattern_come_and_go(
 
 
 def test_a_checkpoint_of_topics_that_the_pattern_does_not_match_is_refused(homes: SourceOptions) -> None:
-    """One of a topic that it matches is not, though the topic is gone: that is a loss."""
+    """One that names a topic it matches is not: what is gone, or no longer matched, is a loss."""
     with Log(homes) as log:
         of_others = StreamOffset({TopicPartition("my-home-1", 0): 1}).to_json()
         with pytest.raises(ConfigurationError, match=r"is of my-home-1, but the query reads home-1, home-2"):
             Stream(homes, log).latest(of_others, None)
-        gone = StreamOffset({TopicPartition("home-9", 0): 1}).to_json()
-        with pytest.raises(OffsetGapError, match="home-9"):
-            Stream(homes, log).latest(gone, None)
+        gone = StreamOffset(dict.fromkeys([TopicPartition("home-9", 0), TopicPartition("barn", 0)], 1))
+        with pytest.raises(OffsetGapError, match=r"knows barn\[0\], home-9\[0\]"):
+            Stream(homes, log).latest(gone.to_json(), None)
 
 
 def test_a_pattern_that_matches_nothing_is_reported_with_what_is_there(homes: SourceOptions) -> None:
@@ -107,3 +107,15 @@ def test_a_pattern_that_matches_nothing_is_reported_with_what_is_there(homes: So
         pytest.raises(TopicNotFoundError, match=r"subscribePattern=home .*there: home-1, home-2, my-home-1"),
     ):
         log.partitions()
+
+
+def test_a_partition_that_one_broker_does_not_know_yet_is_awaited(
+    homes: SourceOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a topic that a pattern matches, too."""
+    first, second = (TopicPartition("home-1", number) for number in range(2))
+    answers = [(first,), (first, second)]
+    monkeypatch.setattr(module, "AGAIN_S", 0.0)
+    with Log(homes) as log:
+        monkeypatch.setattr(log, "_found", lambda: answers.pop(0))
+        assert log.partitions_now({first, second}) == (first, second)

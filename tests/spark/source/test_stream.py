@@ -330,6 +330,20 @@ def test_what_has_to_be_noticed_does_not_wait(
     assert stream.latest(end, None) == end
 
 
+def test_a_log_that_became_shorter_while_a_batch_waits_is_looked_at(
+    log: FakeLog, clock: SimpleNamespace
+) -> None:
+    """It still lies above the position, where a topic that was made anew would not show by itself."""
+    log.grow("readings", 20)
+    stream = stream_of(log, **WAITING)
+    end, _ = batch(stream, stream.initial())
+    log.grow("readings", 28)
+    assert stream.latest(end, None) == end
+    log.make_anew("readings", 24)
+    with pytest.raises(OffsetGapError, match="topic 'readings' holds other records"):
+        stream.latest(end, None)
+
+
 def test_a_query_of_what_is_there_does_not_wait(log: FakeLog, clock: SimpleNamespace) -> None:
     """Trigger.AvailableNow reads the last few records as well."""
     log.grow("readings", 12)
