@@ -33,6 +33,7 @@ STARTS_MAX = 6
 CHECK_S = 0.1
 # How Spark's words begin until it knows the end of a query's first batch, or that there is none.
 _BEGINNING = ("Initializing", "Getting offsets", "Terminated")
+FORMAT = "ehkafka"
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
@@ -148,6 +149,21 @@ def _check(writer: Any, query: Any) -> None:
             f"{_WRAPPER}=true would let the query plan from the beginning of its checkpoint on this PySpark."
             " Set it to false: ehkafka.spark.start reads all that is there without it."
         )
+
+    if _is_set(session, "spark.speculation") and _sink_of(writer, query) == FORMAT:
+        query.stop()
+        raise ConfigurationError(
+            "spark.speculation=true would let two attempts of a task write the same rows, in no order. Set it"
+            " to false where the session begins."
+        )
+
+
+def _sink_of(writer: Any, query: Any) -> str:
+    """Return the format that a query writes to; nothing for a sink of Spark's own."""
+    if (plan := getattr(writer, "_write_proto", None)) is not None:
+        return str(plan.format)
+    sink = query._jsq.streamingQuery().sink()  # noqa: SLF001
+    return str(sink.name()) if sink.getClass().getSimpleName() == "PythonTable" else ""
 
 
 def _is_set(session: Any, name: str) -> bool:

@@ -26,6 +26,7 @@ def main(bootstrap: str, folder: str) -> None:
         SparkSession.builder.remote("local[2]")
         .config("spark.connect.grpc.binding.address", "127.0.0.1")
         .config("spark.ui.enabled", "false")
+        .config("spark.speculation", "true")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
@@ -42,6 +43,9 @@ def main(bootstrap: str, folder: str) -> None:
     found["wrong option"] = _refused(lambda: read.option("startingOfsets", "latest").load().schema)
     no_value = spark.range(3).write.format("ehkafka").options(**_target(options)).mode("append")
     found["no value"] = _refused(no_value.save)
+    rows = stream.load().writeStream.format("ehkafka").options(**_target(options))
+    rows = rows.option("checkpointLocation", f"{folder}/speculation")
+    found["speculation"] = _refused(lambda: start(rows))
     print(json.dumps(found))  # noqa: T201 - its answer
     spark.stop()
 

@@ -94,6 +94,7 @@ def test_a_client_of_spark_connect_reads_and_writes(version: SparkVersion, tmp_p
     assert found["wrong topic"].startswith("TopicNotFoundError: ")
     assert "did you mean startingOffsets?" in found["wrong option"]
     assert "value" in found["no value"]
+    assert found["speculation"].startswith("ConfigurationError: spark.speculation=true")
     for shown in ("wrong topic", "wrong option", "no value"):
         assert len(found[shown].splitlines()) <= 2, found[shown]
 

@@ -30,6 +30,7 @@ class Run:
     id: str = "q"
     is_stopped: bool = False
     interrupt: bool = False
+    sink: str = ""
 
     @property
     def isActive(self) -> bool:  # noqa: N802 - Spark's name
@@ -61,7 +62,10 @@ class Run:
     @property
     def _jsq(self) -> Any:
         trigger = SimpleNamespace(toString=lambda: self.trigger)
-        return SimpleNamespace(streamingQuery=lambda: SimpleNamespace(trigger=lambda: trigger))
+        kind = SimpleNamespace(getSimpleName=lambda: "PythonTable" if self.sink else "ForeachBatchSink")
+        sink = SimpleNamespace(name=lambda: self.sink, getClass=lambda: kind)
+        execution = SimpleNamespace(trigger=lambda: trigger, sink=lambda: sink)
+        return SimpleNamespace(streamingQuery=lambda: execution)
 
 
 @dataclass
@@ -203,3 +207,14 @@ def test_a_variable_that_was_set_too_late_is_recognised(monkeypatch: pytest.Monk
     with pytest.raises(ConfigurationError, match="set it before the Spark session begins") as refused:
         start(Writer([Run(error=unset)]))
     assert "sb://" not in str(refused.value)
+
+
+def test_speculation_is_refused_where_ehkafka_writes() -> None:
+    """Two attempts of a task would write at the same time; other sinks know how to choose one."""
+    conf = {"spark.speculation": "true"}
+    writer = Writer([Run(planned(10), sink="ehkafka")], conf)
+    with pytest.raises(ConfigurationError, match=r"spark\.speculation"):
+        start(writer)
+    assert writer.runs[0].is_stopped
+    for sink in ("", "ehkafka-blob"):
+        start(Writer([Run(planned(10), sink=sink)], conf))
