@@ -127,13 +127,11 @@ class HttpArguments:
         bool, typer.Option("--http-values/--no-http-values", help="Show the begin of values on the page.")
     ] = True
 
-    def options(self, *, on_spark: bool) -> Http | None:
+    def options(self) -> Http | None:
         """Return what `App.run` is given. Raises `ConfigurationError`."""
         if self.http is None:
             only_with("--http HOST:PORT", self)
             return None
-        if on_spark:
-            raise ConfigurationError("--http: not with --engine spark, which has a page of its own.")
         return Http(
             address=self.http,
             token_file=self.http_token_file,
@@ -191,7 +189,7 @@ def run(
     if reload.reload:
         return run_reloading(reload.watched(app), sys.argv)
     arguments = until.arguments(on_spark=on_spark) | members.arguments(on_spark=on_spark)
-    http = served.options(on_spark=on_spark)
+    http = served.options()
     named = () if reset is None else (f"reset={reset}",)
     given = Given.read(config, (*(assignments or ()), *named))
     found = load_app(app)
@@ -200,7 +198,7 @@ def run(
     if for_eyes:
         found.add_hook(StopNotice(log_level.number))
     if on_spark:
-        run_on_spark(found, app, spark)
+        run_on_spark(found, app, spark, http)
         return None
     in_members = members.members is not None
     is_drawn = for_eyes and sys.stderr.isatty()

@@ -123,7 +123,7 @@ def _named(option: str, given: list[str] | None, example: str, begins: str = "")
     return found
 
 
-def run_on_spark(app: App, path: str, given: SparkArguments) -> None:
+def run_on_spark(app: App, path: str, given: SparkArguments, http: object = None) -> None:
     """Run an app on Spark until a signal stops it or it ends: a session, the query, and what it did.
 
     Raises what ended it.
@@ -134,7 +134,8 @@ def run_on_spark(app: App, path: str, given: SparkArguments) -> None:
     # What was named as a file is not installed on executors.
     files = (file.resolve(),) if file.suffix == ".py" else ()
     typer.echo("Starting Spark, which takes some seconds.", err=True)
-    run = run_until_stopped(app, master=given.master, conf=given.properties(), files=files, **given.choices())
+    conf, choices = given.properties(), given.choices()
+    run = run_until_stopped(app, master=given.master, conf=conf, files=files, http=http, **choices)
     counts = ", ".join(f"{number} {name.replace('_', '-')}" for name, number in run.counts.items() if number)
     batches = counted(run.batches, "batch", "batches")
     typer.echo(f"Spark ended after {batches}: {counts or 'no records'}.", err=True)

