@@ -23,6 +23,7 @@ from ehkafka.records import Record
 from ehkafka.records.batch import Batch
 from ehkafka.records.deferral import is_deferred
 from ehkafka.records.signals import RecordSignal
+from ehkafka.wording.calling import named
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -162,7 +163,7 @@ class _Guarding(Around):
     def _report(self, error: Exception) -> None:
         if type(error) not in self._reported:
             self._reported.add(type(error))
-            name = getattr(self.function, "__name__", type(self.function).__name__)
+            name = named(self.function)
             logger.error(
                 "%s failed in middleware; the record is handled all the same. Fix it.", name, exc_info=error
             )

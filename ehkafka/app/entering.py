@@ -13,8 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.handlers.spec import is_async, must_be_callable, named
-from ehkafka.wording.calling import must_take
+from ehkafka.wording.calling import is_async, must_be_callable, must_take, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,18 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.arguments import names_of_caller, payload_of
 from ehkafka.handlers.batch import BatchSpec
-from ehkafka.handlers.spec import (
-    HandlerSpec,
-    check_decorated,
-    must_answer,
-    must_be_callable,
-    must_have_own_topics,
-    named,
-)
+from ehkafka.handlers.spec import HandlerSpec, check_decorated, must_have_own_topics
 from ehkafka.positions.start import check_start
 from ehkafka.recovery.policy import letter_topics
 from ehkafka.settings.option import takes_options
-from ehkafka.wording.calling import must_take, plainly
+from ehkafka.wording.calling import must_answer, must_be_callable, must_take, named, plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

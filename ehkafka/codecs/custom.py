@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.codecs.confluent import ConfluentCodec
 from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.errors import ConfigurationError
-from ehkafka.wording.calling import must_take
+from ehkafka.wording.calling import is_async, must_take
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def codec_of(decoder: Any) -> Codec:
             f"decoder={kind} is no function: give one that takes the bytes of a record, such as "
             "orjson.loads, or name a type by value=…."
         )
-    if any(inspect.iscoroutinefunction(one) for one in (decoder, type(decoder).__call__)):
+    if is_async(decoder):
         raise ConfigurationError(
             f"decoder={_name(decoder)} is an async def, and would decode nothing: give a plain function."
         )

@@ -12,7 +12,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.handlers.spec import is_async
+from ehkafka.wording.calling import is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,12 +17,12 @@ from types import FunctionType, NoneType, SimpleNamespace, UnionType
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
 from ehkafka.errors import ConfigurationError, describe
-from ehkafka.handlers.spec import named
 from ehkafka.records import Record
 from ehkafka.records.batch import Batch
 from ehkafka.records.payload_types import is_payload_type, is_structured
 from ehkafka.settings.secret import quoted
 from ehkafka.wording import ended
+from ehkafka.wording.calling import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.sending import calling, calling_async, taking
-from ehkafka.handlers.spec import is_async, named
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import ReceivedMessage
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, sending_type
 from ehkafka.recovery.unrun import must_return_nothing
+from ehkafka.wording.calling import is_async, named
 from ehkafka.workers.protocol import within
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ function is called is `call`'s.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
@@ -21,12 +20,23 @@ from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age, options_of
 from ehkafka.settings.option import option
 from ehkafka.settings.secret import quoted
-from ehkafka.wording.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_take, must_take_in_class
+from ehkafka.wording.calling import (
+    TOPIC_CHARACTERS_MAX,
+    is_async,
+    is_async_generator,
+    is_generator,
+    is_topic_name,
+    must_answer,
+    must_take,
+    must_take_in_class,
+    named,
+    refuse,
+)
 from ehkafka.workers.auto import Auto
 from ehkafka.workers.option import USE, WORDS, are_possible, mistakes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable
     from datetime import timedelta
     from typing import TypeGuard
 
@@ -298,28 +308,6 @@ def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:
     return spec.argument == "batch"
 
 
-def is_async(function: object) -> bool:
-    """Tell whether calling it gives a coroutine, also for an object with an async `__call__`."""
-    return any(map(inspect.iscoroutinefunction, _run_by(function)))
-
-
-def is_generator(function: object) -> bool:
-    """Tell whether calling it would run nothing of it before its result is iterated."""
-    return is_async_generator(function) or any(map(inspect.isgeneratorfunction, _run_by(function)))
-
-
-def is_async_generator(function: object) -> bool:
-    """Tell whether what it yields comes by `async for`."""
-    return any(map(inspect.isasyncgenfunction, _run_by(function)))
-
-
-def _run_by(function: object) -> tuple[Any, Any]:
-    """Return what a call may run: the function within partials, or its class's `__call__`."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function, getattr(function, "__call__", None)  # noqa: B004 - its kind is asked
-
-
 def _collecting(function: Any) -> Any:
     """Return an async generator's function as one that returns all that it yields, sent together."""
 
@@ -327,18 +315,6 @@ def _collecting(function: Any) -> Any:
         return [one async for one in function(*given)]
 
     return collect
-
-
-def named(function: object) -> str:
-    """Return a function's name for a message: a repr may show what it was made with."""
-    return getattr(function, "__name__", None) or type(function).__name__
-
-
-def refuse(where: str, mistakes: Mapping[str, bool]) -> None:
-    """Raise a `ConfigurationError` with the first of these texts that is so."""
-    for text, is_so in mistakes.items():
-        if is_so:
-            raise ConfigurationError(f"{where}: {text}")
 
 
 def check_topics(topics: tuple[Any, ...], where: str) -> None:
@@ -357,28 +333,6 @@ def topics_of(to: object) -> tuple[Any, ...]:
     if to is None:
         return ()
     return tuple(to) if isinstance(to, list | tuple) else (to,)
-
-
-def must_be_callable(function: object, what: str) -> None:
-    """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
-    mistakes = {
-        f"a {type(function).__name__} cannot be called: give a function, by its name and without "
-        "parentheses.": not callable(function),
-        f"{named(function)} contains yield, so that calling it would run nothing of it: give a plain "
-        "function without it.": is_generator(function),
-    }
-    refuse(what, mistakes)
-
-
-def must_answer(function: object, given: tuple[str, ...], what: str) -> None:
-    """Refuse a function whose result could be no answer, or that cannot be called so."""
-    must_be_callable(function, what)
-    no_loop = (
-        "an async def is called here without an event loop, so that nothing of it would run: give a plain "
-        "function, and open what async handlers share in on_worker_start, which runs on their loop."
-    )
-    refuse(what, {no_loop: is_async(function)})
-    must_take(function, given, what)
 
 
 def check_decorated(topics: tuple[object, ...], decorator: str) -> None:

@@ -22,14 +22,13 @@ Values and their checks, which each app needs when it is made; `log_bounds.start
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import quoted
-from ehkafka.wording.calling import must_take
+from ehkafka.wording.calling import is_async, must_take
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,7 +61,7 @@ def check_start(start: object) -> None:
     elif not callable(start) and not _is_fixed(start):
         raise ConfigurationError(f"start={quoted(start)} is not a start position; give {_EXPLANATION}.")
     elif callable(start):
-        if inspect.iscoroutinefunction(start):
+        if is_async(start):
             raise ConfigurationError(
                 "start: an async def is called here without an event loop: give a plain function."
             )

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from ehkafka.errors import ConfigurationError
 from ehkafka.lanes.decision import AfterDeadLetter
 from ehkafka.wording import ended
-from ehkafka.wording.calling import is_topic_name, made_plainly
+from ehkafka.wording.calling import is_topic_name, made_plainly, named
 
 OnLimit = Literal["stop", "hold"]
 
@@ -108,7 +108,7 @@ class DeadLetter:
     @property
     def where(self) -> str:
         """The topic, or the function's name, for messages."""
-        return self.to if isinstance(self.to, str) else getattr(self.to, "__name__", type(self.to).__name__)
+        return self.to if isinstance(self.to, str) else named(self.to)
 
 
 FailurePolicy = Stop | Hold | Skip | DeadLetter

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.handlers.spec import is_async
+from ehkafka.wording.calling import is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable

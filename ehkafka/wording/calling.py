@@ -1,4 +1,4 @@
-"""Whether a call fits: a user's of what we offer, and ours of a user's function, checked before a run.
+"""What a function is, and whether a call fits: a user's of what we offer, ours of a user's function.
 
 Values; called while the user's program registers and makes things, on its thread. A wrong call becomes one
 sentence with the right way to write it, as a `ConfigurationError`. What cannot be known is let through: a
@@ -167,6 +167,62 @@ def _called(function: Callable[..., object]) -> str:
     if name == "__init__":
         return "App" if room == "app" else room
     return f"{room}.{name}" if room else name
+
+
+def is_async(function: object) -> bool:
+    """Tell whether calling it gives a coroutine, also for an object with an async `__call__`."""
+    return any(map(inspect.iscoroutinefunction, _run_by(function)))
+
+
+def is_generator(function: object) -> bool:
+    """Tell whether calling it would run nothing of it before its result is iterated."""
+    return is_async_generator(function) or any(map(inspect.isgeneratorfunction, _run_by(function)))
+
+
+def is_async_generator(function: object) -> bool:
+    """Tell whether what it yields comes by `async for`."""
+    return any(map(inspect.isasyncgenfunction, _run_by(function)))
+
+
+def _run_by(function: object) -> tuple[Any, Any]:
+    """Return what a call may run: the function within partials, or its class's `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function, getattr(function, "__call__", None)  # noqa: B004 - its kind is asked
+
+
+def named(function: object) -> str:
+    """Return a function's name for a message: a repr may show what it was made with."""
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def refuse(where: str, mistakes: Mapping[str, bool]) -> None:
+    """Raise a `ConfigurationError` with the first of these texts that is so."""
+    for text, is_so in mistakes.items():
+        if is_so:
+            raise ConfigurationError(f"{where}: {text}")
+
+
+def must_be_callable(function: object, what: str) -> None:
+    """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
+    mistakes = {
+        f"a {type(function).__name__} cannot be called: give a function, by its name and without "
+        "parentheses.": not callable(function),
+        f"{named(function)} contains yield, so that calling it would run nothing of it: give a plain "
+        "function without it.": is_generator(function),
+    }
+    refuse(what, mistakes)
+
+
+def must_answer(function: object, given: tuple[str, ...], what: str) -> None:
+    """Refuse a function whose result could be no answer, or that cannot be called so."""
+    must_be_callable(function, what)
+    no_loop = (
+        "an async def is called here without an event loop, so that nothing of it would run: give a plain "
+        "function, and open what async handlers share in on_worker_start, which runs on their loop."
+    )
+    refuse(what, {no_loop: is_async(function)})
+    must_take(function, given, what)
 
 
 def must_take(function: object, given: tuple[str, ...], what: str, *, instead: str = "") -> None:

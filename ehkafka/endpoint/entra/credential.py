@@ -8,12 +8,12 @@ at files and processes. A credential that we built is ours to close; the user's 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording.calling import is_async
 
 if TYPE_CHECKING:
     from ehkafka.endpoint.entra.namespace import EntraNamespace
@@ -110,7 +110,7 @@ def _check_object(credential: object, who: str) -> None:
             " which has no get_token(scope); give a credential object of azure-identity, or a name:"
             f" {', '.join(get_args(CredentialName))}"
         )
-    if any(map(inspect.iscoroutinefunction, asks)):
+    if any(map(is_async, asks)):
         raise ConfigurationError(
             f"{who}: {type(credential).__name__} is an async credential; give its synchronous twin,"
             " from azure.identity instead of azure.identity.aio. It blocks nothing: it runs on a thread of"

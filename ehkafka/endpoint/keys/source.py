@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording.calling import is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ class CallableSource:
     def __init__(self, call: Callable[[], str]) -> None:
         name = getattr(call, "__qualname__", type(call).__qualname__)
         self.name = f"callable {getattr(call, '__module__', '')}.{name}"
-        if inspect.iscoroutinefunction(call):
+        if is_async(call):
             raise _unreadable(self.name, "it is async; give a plain function, such as lambda: asyncio.run(…)")
         self._call = call
 
