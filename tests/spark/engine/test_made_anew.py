@@ -11,11 +11,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
-from ehkafka.embedded.topics import produce
 from ehkafka.errors import OffsetGapError
 from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
@@ -24,6 +21,7 @@ from ehkafka.spark.engine.group.group import Group
 from ehkafka.spark.engine.tasks.results import LastRecord
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
+from tests.integration.logs import commit_of, fill, make_anew
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,32 +67,9 @@ class Stage:
         group.open()
         return group
 
-    def fill(self, word: str, count: int) -> None:
-        """Write so many records."""
-        records = [(f"k{number % 7}", f"{word}-{number}".encode()) for number in range(count)]
-        produce(self.broker.bootstrap, self.topic, records, partition=0)
-
-    def make_anew(self) -> None:
-        """Delete the topic, make it again, and write a longer log."""
-        self.broker.delete_topic(self.topic)
-        self.broker.create_topic(self.topic, 1)
-        self.fill("new", NEW)
-
-    def commit(self, offset: int | None = None, metadata: str = "") -> KafkaPartition:
-        """Commit from outside, if there is an offset, and return what the group has."""
-        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": self.group})
-        try:
-            if offset is not None:
-                wanted = KafkaPartition(self.topic, 0, offset, metadata=metadata)
-                consumer.commit(offsets=[wanted], asynchronous=False)
-            [found] = consumer.committed([KafkaPartition(self.topic, 0)], timeout=15.0)
-            return found
-        finally:
-            consumer.close()
-
     def facts(self) -> LogFacts:
         """Return what the group's commit says of its log."""
-        found = self.commit()
+        found = commit_of(self)
         return facts_of(found.offset, found.metadata)
 
 
@@ -115,7 +90,7 @@ class LastBatch(NamedTuple):
 
 def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> None:
     """The first id, and a new one with a new beginning; without that the next start is to find out."""
-    stage.fill("old", OLD)
+    fill(stage, "old", OLD)
     other = bytes(reversed(OLD_ID))
     group = stage.open()
     group.take(group.begin())
@@ -127,7 +102,7 @@ def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> No
         ended = StreamOffset({stage.partition: end}, topic_ids={stage.topic: reported}, anew=anew)
         group.commits.note(ended, {stage.partition: LastRecord(90, 1_000, None)})
         assert group.commits.finish(10) == []
-        assert (stage.commit().offset, stage.facts().topic_id) == (end, known)
+        assert (commit_of(stage).offset, stage.facts().topic_id) == (end, known)
 
 
 @pytest.fixture
@@ -175,23 +150,23 @@ def test_a_running_query_begins_the_new_log_at_its_beginning(
     def handled() -> set[str]:
         return {words[0] for words in journal.lines()}
 
-    stage.fill("old", OLD)
+    fill(stage, "old", OLD)
     where = str(tmp_path / "checkpoint")
     run = app_for(on_out_of_range="earliest").run_on_spark(spark, checkpoint=where)
     wait_until(lambda: len(handled()) == OLD)
     wait_until(lambda: stage.facts().topic_id)
     before = stage.facts().topic_id
     last_batch.hold.set()
-    stage.fill("last", 1)
+    fill(stage, "last", 1)
     wait_until(last_batch.is_held.is_set)
-    stage.make_anew()
+    make_anew(stage, NEW)
     last_batch.go.set()
     new = {f"new-{number}" for number in range(NEW)}
     # All of them: the last one may be handled before others, which have another key.
     wait_until(lambda: new <= handled())
-    wait_until(lambda: stage.commit().offset == NEW)
+    wait_until(lambda: commit_of(stage).offset == NEW)
     run.stop()
     assert stage.facts().topic_id not in (None, before)
-    stage.make_anew()
+    make_anew(stage, NEW)
     with pytest.raises(OffsetGapError, match=r"had the id .*new_checkpoint=True"):
         app_for().run_on_spark(spark, checkpoint=where)

@@ -20,6 +20,7 @@ from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream import Stream
+from tests.integration.logs import fill, make_anew
 from tests.spark.kept import close_idle
 from tests.spark.source.conftest import batch, read_all_of, stream_of
 
@@ -113,17 +114,6 @@ class OnKafka:
         )
         return Stream(options, self._undo.enter_context(Log(options)))
 
-    def fill(self, word: str, count: int) -> None:
-        """Write so many records."""
-        records = [("k", f"{word}-{number}".encode()) for number in range(count)]
-        produce(self.broker.bootstrap, self.topic, records, partition=0)
-
-    def make_anew(self) -> None:
-        """Delete the topic, make it again, and write a longer log."""
-        self.broker.delete_topic(self.topic)
-        self.broker.create_topic(self.topic, 1)
-        self.fill("new", NEW)
-
     def values(self, pieces: list[Piece]) -> list[bytes]:
         """Return what tasks read of these pieces."""
         options = options_from({"kafka.bootstrap.servers": self.broker.bootstrap, "subscribe": self.topic})
@@ -142,11 +132,11 @@ def on_kafka(kafka: KafkaBroker) -> Iterator[OnKafka]:
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
 def test_a_topic_made_anew_on_kafka_ends_the_query(on_kafka: OnKafka, *, is_restarted: bool) -> None:
     """Row 23 on a real broker, between two batches and from a checkpoint: `failOnDataLoss=true`."""
-    on_kafka.fill("old", OLD)
+    fill(on_kafka, "old", OLD)
     stream = on_kafka.stream(startingOffsets="earliest")
     end, pieces = batch(stream, stream.initial())
     assert len(on_kafka.values(pieces)) == OLD
-    on_kafka.make_anew()
+    make_anew(on_kafka, NEW)
     after = on_kafka.stream() if is_restarted else stream
     with pytest.raises(OffsetGapError, match=rf"topic '{on_kafka.topic}' had the id .* and has .* now"):
         after.latest(end, None)
@@ -155,10 +145,10 @@ def test_a_topic_made_anew_on_kafka_ends_the_query(on_kafka: OnKafka, *, is_rest
 @pytest.mark.broker
 def test_without_fail_on_data_loss_all_of_the_new_log_is_read(on_kafka: OnKafka) -> None:
     """On a real broker: each record of the new log, once, and of the partitions that it has more, at once."""
-    on_kafka.fill("old", OLD)
+    fill(on_kafka, "old", OLD)
     stream = on_kafka.stream(startingOffsets="earliest", failOnDataLoss="false")
     end, _ = batch(stream, stream.initial())
-    on_kafka.make_anew()
+    make_anew(on_kafka, NEW)
     on_kafka.broker.create_partitions(on_kafka.topic, 2)
     produce(on_kafka.broker.bootstrap, on_kafka.topic, [("k", b"v")] * 5, partition=1)
     end, pieces = batch(stream, end)
