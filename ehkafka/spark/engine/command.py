@@ -16,10 +16,11 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
 from ehkafka.run.spark_options import SparkOptions
 from ehkafka.spark import versions
-from ehkafka.spark.engine.app_checks import check_app
+from ehkafka.spark.engine.app_checks import check_app, check_source
 from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, reach_options
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
 from ehkafka.spark.java_home import find_java_home
+from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -105,7 +106,9 @@ def _check(app: _App, source_options: Mapping[str, str]) -> None:
     versions.check_pyspark()
     given = app._options()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
     check_app(given)
-    reach_options(given.endpoint, source_options, consumer=given.settings.consumer, advice=ADVICE_FOR_COMMAND)
+    consumer = given.settings.consumer
+    options = reach_options(given.endpoint, source_options, consumer=consumer, advice=ADVICE_FOR_COMMAND)
+    check_source(options_from({**options, **source_options, "subscribe": ",".join(given.topics)}))
     pack(Shipment.of(given))
 
 

@@ -170,6 +170,15 @@ def test_an_app_that_cannot_run_on_spark_is_reported_before_spark_starts(
     assert "Traceback" not in found.stderr
 
 
+def test_a_wrong_option_of_the_source_is_reported_before_spark_starts(
+    tmp_path: Path, without_java: dict[str, str]
+) -> None:
+    """As an app's own mistake is."""
+    found = _run(tmp_path, without_java, "--engine", "spark", "--source-option", "taks=2")
+    assert found.returncode == 2, found.stderr
+    assert "There is no option 'taks'; did you mean tasks?" in found.stderr
+
+
 def _fetched(address: str, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://{address}/{path}", timeout=30) as answer:
