@@ -99,6 +99,7 @@ class RowSender:
         self._rules = rules
         self._busy = busy_codes(is_event_hubs=producer.endpoint.is_event_hubs)
         self._window: list[Portion] = []
+        self._rows = self._bytes = 0
         # How many rows are known to be written.
         self.written = 0
         # Of the window's messages: those that this client has taken, those of them that it has reported, and
@@ -110,9 +111,10 @@ class RowSender:
     def send(self, portion: Portion) -> None:
         """Hand rows over. Raises `EndpointError` if they, or rows before them, cannot be written."""
         self._window.append(portion)
+        self._rows += portion.batch.num_rows
+        self._bytes += portion.batch.nbytes
         self._hand_over(portion)
-        size = sum(one.batch.nbytes for one in self._window)
-        if self._refusal is not None or self._rows() >= WINDOW_ROWS or size >= WINDOW_BYTES:
+        if self._refusal is not None or self._rows >= WINDOW_ROWS or self._bytes >= WINDOW_BYTES:
             self.drain()
 
     def drain(self) -> None:
@@ -124,9 +126,6 @@ class RowSender:
                 self._let_go(len(self._window))
             else:
                 self._begin_again(*self._refusal)
-
-    def _rows(self) -> int:
-        return sum(one.batch.num_rows for one in self._window)
 
     def _hand_over(self, portion: Portion) -> None:
         client = self._one.client
@@ -181,6 +180,8 @@ class RowSender:
     def _let_go(self, count: int) -> None:
         """Forget the window's first portions, which are written."""
         rows = sum(one.batch.num_rows for one in self._window[:count])
+        self._bytes -= sum(one.batch.nbytes for one in self._window[:count])
+        self._rows -= rows
         del self._window[:count]
         self.written += rows
         self._taken = self._reported = 0
@@ -202,7 +203,7 @@ class RowSender:
         self._refusal = None
         self._one.renew(is_fault=is_fault, waits=error.code() in self._busy)
         while self._one.client is None:
-            self._patience.check(self._waiting(self._rows()), self._one.problem)
+            self._patience.check(self._waiting(self._rows), self._one.problem)
             time.sleep(min(POLL_S, self._one.due_s()))
             self._one.open_when_due()
         for one in self._window:
