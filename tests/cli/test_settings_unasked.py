@@ -14,16 +14,13 @@ from ehkafka import App, Endpoint
 from ehkafka.cli.settings.given import Given
 from ehkafka.cli.settings.unasked import check_credentials
 from ehkafka.errors import ConfigurationError
+from tests.cli.test_config import CONNECTION_STRING, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Command = Callable[..., subprocess.CompletedProcess[str]]
 
-KEY = "Zk9xQ0vR3t7pLmW2dYhB8sJc5uNe1aXg"
-CONNECTION_STRING = (
-    f"Endpoint=sb://unit-test.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={KEY}"
-)
 # Each would move a key, weaken a check, run a command, load a library or read a file.
 REFUSED = (
     *("bootstrap.servers", "metadata.broker.list", "client.dns.lookup", "plugin.library.paths", "oauth_cb"),

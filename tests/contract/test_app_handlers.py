@@ -208,7 +208,10 @@ def test_nothing_is_registered_while_the_app_runs(lab: Any, recorder: Any) -> No
 class Counting:
     """A class handler that tells what happens to its instances."""
 
-    seen: ClassVar[list[tuple[Any, ...]]] = []
+    seen: ClassVar[list[tuple[Any, ...]]]
+
+    def __init_subclass__(cls) -> None:
+        cls.seen = []
 
     def __init__(self) -> None:
         self.partition: Any = None
@@ -231,8 +234,7 @@ class Counting:
 def test_a_class_handler_gets_one_instance_per_partition(lab: Any) -> None:
     """Open before the first record, close with the reason after the last, one instance throughout."""
 
-    class Mine(Counting):
-        seen: ClassVar[list[tuple[Any, ...]]] = []
+    class Mine(Counting): ...
 
     for partition in range(4):
         lab.produce("a b c d e", topic="t4", partition=partition)
@@ -253,8 +255,7 @@ def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any) -> None:
     """After a loss the next assignment has an instance of its own."""
     from ehkafka.testing import ApiKey  # noqa: PLC0415
 
-    class Mine(Counting):
-        seen: ClassVar[list[tuple[Any, ...]]] = []
+    class Mine(Counting): ...
 
     app = lab.start(Mine)
     lab.produce("a")
@@ -275,8 +276,6 @@ def test_no_record_is_handled_before_open_has_returned(lab: Any) -> None:
     gate = threading.Event()
 
     class Mine(Counting):
-        seen: ClassVar[list[tuple[Any, ...]]] = []
-
         def open(self, partition: Any) -> None:
             assert gate.wait(20.0)
             super().open(partition)
@@ -294,8 +293,6 @@ def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events:
     from ehkafka.events import UserCodeFailed  # noqa: PLC0415
 
     class Mine(Counting):
-        seen: ClassVar[list[tuple[Any, ...]]] = []
-
         def close(self, reason: str) -> None:
             raise ConnectionError("cannot flush")
 
@@ -312,8 +309,6 @@ def test_a_close_at_the_stop_has_the_stops_own_time(lab: Any) -> None:
     gate = threading.Event()
 
     class Mine(Counting):
-        seen: ClassVar[list[tuple[Any, ...]]] = []
-
         def close(self, reason: str) -> None:
             assert gate.wait(10.0)
             self.seen.append(("close", reason))

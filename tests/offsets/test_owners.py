@@ -26,41 +26,33 @@ def row(ownership: Ownership | None, members: list[GroupMember] | None, age_s: f
 
 
 @pytest.mark.parametrize(
-    ("members", "age_s", "state"),
+    ("ownership", "members", "age_s", "state", "owner"),
     [
-        pytest.param(None, SILENT_S - 1, "owned", id="the broker does not tell"),
-        pytest.param(None, SILENT_S + 1, "silent", id="heard of no more"),
-        pytest.param([PLAIN], SILENT_S + 1, "silent", id="he cannot write, or another client has it"),
-        pytest.param([PLAIN], 0.0, "owned", id="he is a member"),
-        pytest.param([UNSETTLED], 0.0, "owned", id="the group is settling a rebalance"),
-        pytest.param([], LATE_S - 1, "owned", id="his word is fresher than the broker's"),
-        pytest.param([], LATE_S + 1, "gone", id="the group has no members"),
+        pytest.param(WRITTEN, None, SILENT_S - 1, "owned", "app-1", id="the broker does not tell"),
+        pytest.param(WRITTEN, None, SILENT_S + 1, "silent", "app-1", id="heard of no more"),
+        pytest.param(
+            WRITTEN, [PLAIN], SILENT_S + 1, "silent", "app-1", id="he cannot write, or it is another's"
+        ),
+        pytest.param(WRITTEN, [PLAIN], 0.0, "owned", "app-1", id="he is a member"),
+        pytest.param(WRITTEN, [UNSETTLED], 0.0, "owned", "app-1", id="the group is settling a rebalance"),
+        pytest.param(WRITTEN, [], LATE_S - 1, "owned", "app-1", id="his word is fresher than the broker's"),
+        pytest.param(WRITTEN, [], LATE_S + 1, "gone", "app-1", id="the group has no members"),
+        (RELEASED, None, 0.0, "released", ""),
+        (RELEASED, [], 0.0, "released", ""),
+        (RELEASED, [PLAIN], 0.0, "owned", "rdkafka (/127.0.0.1)"),
+        (None, [PLAIN], 0.0, "owned", "rdkafka (/127.0.0.1)"),
+        (None, [], 0.0, "unowned", ""),
+        (None, None, 0.0, "unowned", ""),
     ],
 )
-def test_a_killed_owner_does_not_own_for_ever(
-    members: list[GroupMember] | None, age_s: float, state: str
+def test_who_has_a_partition(
+    ownership: Ownership | None, members: list[GroupMember] | None, age_s: float, state: str, owner: str
 ) -> None:
-    """His name stays to be seen, but not as that of an owner, once the broker or his silence tells."""
-    found = row(WRITTEN, members, age_s)
-    assert (found.state, found.owner) == (state, "app-1")
+    """An owner's name stays to be seen, but not as that of one once the broker or his silence tells.
 
-
-@pytest.mark.parametrize(
-    ("ownership", "members", "state", "owner"),
-    [
-        (RELEASED, None, "released", ""),
-        (RELEASED, [], "released", ""),
-        (RELEASED, [PLAIN], "owned", "rdkafka (/127.0.0.1)"),
-        (None, [PLAIN], "owned", "rdkafka (/127.0.0.1)"),
-        (None, [], "unowned", ""),
-        (None, None, "unowned", ""),
-    ],
-)
-def test_without_an_owner_s_word_the_broker_s_counts(
-    ownership: Ownership | None, members: list[GroupMember] | None, state: str, owner: str
-) -> None:
-    """Released or never written: the member that the broker names has it, else none."""
-    found = row(ownership, members)
+    Released or never written: the member that the broker names has it, else none.
+    """
+    found = row(ownership, members, age_s)
     assert (found.state, found.owner) == (state, owner)
 
 
