@@ -38,7 +38,7 @@ def main(bootstrap: str, folder: str, container: str) -> None:
     app = ehkafka.App(group="older", start="earliest", endpoint=ehkafka.Endpoint.kafka(bootstrap))
     app.handler("readings")(lambda _record: None)
     found: dict[str, Any] = {"version": spark.version}
-    found["engine"] = _refused(lambda: app.run_on_spark(spark, available_now=True).wait())
+    found["engine"] = _refused(lambda: found.update(handled=_handled(app, spark)))
     if int(spark.version[0]) < DATA_SOURCES_SINCE:
         found["formats"] = _refused(lambda: register_formats(spark))
     else:
@@ -51,6 +51,13 @@ def main(bootstrap: str, folder: str, container: str) -> None:
         found["sink"] = _refused(lambda: _copied(spark, options, f"{folder}/sink", json.loads(container)))
     print(json.dumps(found))  # noqa: T201 - its answer
     spark.stop()
+
+
+def _handled(app: ehkafka.App, spark: Any) -> int:
+    """Run the app up to the ends of the logs, by batches of 20; return how many records it finished."""
+    run = app.run_on_spark(spark, available_now=True, max_records_per_batch=int(LIMIT))
+    run.wait()
+    return run.counts["finished"]
 
 
 def _refused(do: Callable[[], object]) -> str:

@@ -81,6 +81,7 @@ def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
         assert found["sink"] == ""
         assert len({(row["partition"], row["offset"]) for row in rows}) == len(rows) == 57
     assert found["engine"] == ""
+    assert found["handled"] == 50
 
 
 @pytest.mark.timeout(INSTALL_S + RUN_S)

@@ -49,8 +49,8 @@ class LastWord:
             return ""
         return (
             f"The query ended after one batch, and {counted(left, 'offset')} up to the ends of the logs are "
-            "left. If its trigger is AvailableNow: that is one batch before PySpark 4.2. Start the query by "
-            "ehkafka.spark.start(writer), or leave maxOffsetsPerTrigger out."
+            "left. If its trigger is AvailableNow: that is one batch before PySpark 4.2. "
+            "ehkafka.spark.start(writer) continues until nothing is left; writer.start() does not."
         )
 
     def _say(self) -> None:
