@@ -186,11 +186,11 @@ def test_pyspark_4_0_and_4_1_get_a_limit_of_our_own(
         start = end
     assert [len(rows) for rows in read] == [5, 5, 3, 0]
     assert ends == [{"readings": {"0": 10, "1": 3}}, {"readings": {"0": 10}}, None, None]
-    _produce(broker, 3, 0)
-    again = reader(EarlyStreamReader, maxOffsetsPerTrigger="2", minOffsetsPerTrigger="3")
+    _produce(broker, 4, 0)
+    again = reader(EarlyStreamReader, maxOffsetsPerTrigger="3", minOffsetsPerTrigger="3")
     assert list(again.partitions(start, start)) == []
     end = again.latestOffset()
-    assert _rows(again, again.partitions(start, end)) == [(0, 10), (0, 11)]
+    assert _rows(again, again.partitions(start, end)) == [(0, 10), (0, 11), (0, 12)]
     _produce(broker, 1, 0)  # it waits for more, and where the log ends now must not become another text
     assert json.dumps(again.latestOffset()) == json.dumps(end)
 
