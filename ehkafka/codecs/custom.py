@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.codecs.confluent import ConfluentCodec
 from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.errors import ConfigurationError
-from ehkafka.wording.calling import is_async, must_take
+from ehkafka.wording.calling import is_async, must_take, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,16 +37,16 @@ def codec_of(decoder: Any) -> Codec:
         )
     if is_async(decoder):
         raise ConfigurationError(
-            f"decoder={_name(decoder)} is an async def, and would decode nothing: give a plain function."
+            f"decoder={named(decoder)} is an async def, and would decode nothing: give a plain function."
         )
     if any(kind.__module__.startswith("confluent_kafka.") for kind in type(decoder).__mro__):
         return ConfluentCodec(decoder)
     if inspect.isgeneratorfunction(decoder):
         raise ConfigurationError(
-            f"decoder={_name(decoder)} contains yield, so that calling it would decode nothing: leave it out."
+            f"decoder={named(decoder)} contains yield, so that calling it would decode nothing: leave it out."
         )
     takes_two = _takes_two(decoder)
-    must_take(decoder, ("value", "record") if takes_two else ("value",), f"decoder={_name(decoder)}")
+    must_take(decoder, ("value", "record") if takes_two else ("value",), f"decoder={named(decoder)}")
     return CustomMessageCodec(decoder) if takes_two else CustomCodec(decoder)
 
 
@@ -57,7 +57,7 @@ class CustomCodec:
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
-        self.name = _name(function)
+        self.name = named(function)
 
     @property
     def decode(self) -> Callable[[bytes], Any]:
@@ -97,7 +97,7 @@ class per_process:  # noqa: N801 - reads like a function where it is given
 
     def __init__(self, make: Callable[[], object]) -> None:
         self._make = make
-        self.name = _name(make)
+        self.name = named(make)
         self._codec: Any = None
         # Guards the making: workers begin together.
         self._lock = threading.Lock()
@@ -160,10 +160,6 @@ class ConvertingCodec:
         """Return why the payload does not fit."""
         reason: str | None = self._target.misfit(error)
         return self._inner.misfit(error) if reason is None else reason
-
-
-def _name(function: object) -> str:
-    return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
 def _takes_two(function: Any) -> bool:

@@ -84,9 +84,8 @@ def test_a_plain_client_takes_over_from_an_app_and_back_without_repeats(stage: A
     app = stage.app(lambda _record: time.sleep(0.002), consumer=QUICK_GROUP, commit_interval_s=0.5)
     app.start()
     wait_until(lambda: len(app.snapshot().partitions) == 8, "the app has all")
-    properties = {"enable.auto.commit": False, "auto.offset.reset": "earliest", **QUICK_GROUP}
-    place = {"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group, "log_level": 0}
-    plain = Consumer(properties | place)
+    given = {"enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0, **QUICK_GROUP}
+    plain = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.group, **given})
     handled: list[tuple[Any, Any]] = []
 
     def commit(consumer: Consumer, _partitions: object) -> None:

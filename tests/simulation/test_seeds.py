@@ -149,8 +149,7 @@ def test_the_seeds_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatc
     reports = [simulate(seed) for seed in range(COUNTED)]
     for report in reports:
         assert report.ok, report.report()
-    assert seen["keys kept"] > 5, seen
-    assert seen["records moved"] > 20, seen
+    assert min(4 * seen["keys kept"], seen["records moved"]) > 20, seen
     verdicts = [report.verdict for report in reports]
     assert {report.plan.scope for report in reports} == {"partition", "handler"}
     assert {report.plan.cooperative for report in reports} == {True, False}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.wording.calling import is_async
+from ehkafka.wording.calling import is_async, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,8 +88,7 @@ class CallableSource:
     may_block = True
 
     def __init__(self, call: Callable[[], str]) -> None:
-        name = getattr(call, "__qualname__", type(call).__qualname__)
-        self.name = f"callable {getattr(call, '__module__', '')}.{name}"
+        self.name = f"callable {getattr(call, '__module__', '')}.{named(call)}"
         if is_async(call):
             raise _unreadable(self.name, "it is async; give a plain function, such as lambda: asyncio.run(…)")
         self._call = call
