@@ -50,7 +50,7 @@ def version(
 def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
     version: SparkVersion, azurite: Azurite, tmp_path: Path
 ) -> None:
-    """Below 4.0 one error; from 4.0 on source, restart and engine, from 4.1 on the sink."""
+    """Below 4.0 one error; from 4.0 on source, restart, engine and sink."""
     name = f"c{uuid.uuid4().hex[:12]}"
     azurite.create_container(name)
     secret = tmp_path / "storage-connection"
@@ -74,12 +74,8 @@ def test_an_older_pyspark_does_what_it_can_and_hears_of_the_rest(
         rows = [
             json.loads(line) for blob in blobs for line in client.download_blob(blob).readall().splitlines()
         ]
-    if release < (4, 1):
-        assert "ehkafka-blob needs PySpark 4.1 or newer" in found["sink"]
-        assert not rows
-    else:
-        assert found["sink"] == ""
-        assert len({(row["partition"], row["offset"]) for row in rows}) == len(rows) == 57
+    assert found["sink"] == ""
+    assert len({(row["partition"], row["offset"]) for row in rows}) == len(rows) == 57
     assert found["engine"] == ""
     assert found["handled"] == 50
 

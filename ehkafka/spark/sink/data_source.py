@@ -7,7 +7,7 @@ commit of each batch runs in such a process again. So neither keeps anything but
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import datasource
 
@@ -94,19 +94,13 @@ class BlobDataSource(datasource.DataSource):
         )
 
 
-# With Arrow from PySpark 4.1; on 4.0 the class is there, and refuses to be used.
-_Writer: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
+class BlobStreamWriter(datasource.DataSourceArrowWriter, datasource.DataSourceStreamWriter):
+    """`write` runs on executors, `commit` and `abort` on the driver.
 
-
-class BlobStreamWriter(_Writer):  # type: ignore[misc]
-    """`write` runs on executors, `commit` and `abort` on the driver."""
+    A class of both kinds gets Arrow batches from PySpark 4.0 on.
+    """
 
     def __init__(self, settings: SinkOptions) -> None:
-        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
-            raise ConfigurationError(
-                "ehkafka-blob needs PySpark 4.1 or newer: 4.0 gives a sink no Arrow batches. Upgrade, or "
-                "write with foreachBatch"
-            )
         self._settings = settings
 
     @reported_in_one_line()
@@ -117,13 +111,13 @@ class BlobStreamWriter(_Writer):  # type: ignore[misc]
         return stage(self._settings, iterator)
 
     @reported_in_one_line()
-    def commit(self, messages: Sequence[Staged | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+    def commit(self, messages: Sequence[Staged | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803 - Spark's name
         """Make a batch visible."""
         from ehkafka.spark.sink.commit import commit  # noqa: PLC0415 - executors do without it
 
         commit(self._settings, messages, batchId)
 
-    def abort(self, messages: Sequence[Staged | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: Sequence[Staged | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
         """Leave it: readers never see staged blocks, and the service discards them after a week.
 
         What a commit that broke off had made visible is replaced when Spark replays the batch.
