@@ -417,3 +417,10 @@ def dead(lab: Any) -> Any:
     """Return the lab with a topic for dead letters, of two partitions."""
     lab.broker.create_topic("dead", 2)
     return lab
+
+
+@pytest.fixture
+def out(lab: Any) -> Any:
+    """Return the lab with a topic to write to."""
+    lab.broker.create_topic("audit", 2)
+    return lab

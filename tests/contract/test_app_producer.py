@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 LIMIT_S = 10.0
 
 
-@pytest.fixture
-def out(lab: Any) -> Any:
-    """Return the lab with a topic to write to."""
-    lab.broker.create_topic("audit", 2)
-    return lab
-
-
 def idle(_record: Any) -> None:
     """Do nothing."""
 

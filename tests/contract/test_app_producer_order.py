@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-@pytest.fixture
-def out(lab: Any) -> Any:
-    """Return the lab with a topic to write to."""
-    lab.broker.create_topic("audit", 2)
-    return lab
-
-
 @pytest.mark.parametrize("codes", [(89,), (0, 89), (87,), (0, 87), (87, 87), (0, 87, 87)])
 def test_what_is_refused_for_now_is_not_passed_by_others_of_its_key(
     out: Any, read_topic: Any, codes: tuple[int, ...]
