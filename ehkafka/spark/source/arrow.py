@@ -9,7 +9,6 @@ it compares them. Called in tasks, on one thread.
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -108,22 +107,6 @@ class _Batch:
         return self._times
 
 
-def _keys(batch: _Batch) -> pa.Array:
-    return _binary(list(map(Message.key, batch.records)))
-
-
-def _values(batch: _Batch) -> pa.Array:
-    return _binary(list(map(Message.value, batch.records)))
-
-
-def _topic(batch: _Batch) -> pa.Array:
-    return _repeated(batch.piece.topic, pa.string(), len(batch.records))
-
-
-def _partition(batch: _Batch) -> pa.Array:
-    return _repeated(batch.piece.partition, pa.int32(), len(batch.records))
-
-
 def _offsets(batch: _Batch) -> pa.Array:
     records, count = batch.records, len(batch.records)
     first, last = records[0].offset() or 0, records[-1].offset() or 0
@@ -205,24 +188,15 @@ def _validity(nulls: np.ndarray[Any, Any]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(~nulls, bitorder="little"))
 
 
-def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
-    """Return a constant column; slices of one that is kept cost nothing."""
-    size = 1 << (count - 1).bit_length()
-    return _constant(value, kind, size).slice(0, count)
-
-
-@lru_cache(maxsize=256)
-def _constant(value: str | int, kind: pa.DataType, size: int) -> pa.Array:
-    if isinstance(value, int):
-        return _numbers(np.full(size, value, np.int32), kind)
-    return _binary([value.encode()] * size, kind)
-
-
 _COLUMNS: Mapping[str, Callable[[_Batch], pa.Array]] = {
-    "key": _keys,
-    "value": _values,
-    "topic": _topic,
-    "partition": _partition,
+    "key": lambda batch: _binary(list(map(Message.key, batch.records))),
+    "value": lambda batch: _binary(list(map(Message.value, batch.records))),
+    "topic": lambda batch: pa.repeat(
+        _binary([batch.piece.topic.encode()], pa.string())[0], len(batch.records)
+    ),
+    "partition": lambda batch: _numbers(
+        np.full(len(batch.records), batch.piece.partition, np.int32), pa.int32()
+    ),
     "offset": _offsets,
     "timestamp": _timestamps,
     "timestampType": _timestamp_types,

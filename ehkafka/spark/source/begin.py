@@ -5,7 +5,7 @@ Called once in the life of a checkpoint for the start, on the driver.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source.start import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtWord
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ehkafka.records import TopicPartition
+    from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.start import Place, Start, Word
 
 _EVERY = (
@@ -22,26 +23,8 @@ _EVERY = (
 )
 
 
-class LogOffsets(Protocol):
-    """What is asked of the log."""
-
-    def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return first offsets."""
-
-    def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets after the last records."""
-
-    def at(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return first offsets of a moment or later."""
-
-    def committed(
-        self, group: str, partitions: Collection[TopicPartition]
-    ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
-        """Return a group's commits, and the partitions that are newer than its first ones."""
-
-
 def offsets_of(
-    place: Start, log: LogOffsets, partitions: Collection[TopicPartition], *, grows: bool = False
+    place: Start, log: Log, partitions: Collection[TopicPartition], *, grows: bool = False
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition. Raises `ConfigurationError` for a partition that none is for.
 
@@ -63,7 +46,7 @@ def offsets_of(
 
 
 def _from_offsets(
-    offsets: Mapping[TopicPartition, int], log: LogOffsets, partitions: Collection[TopicPartition]
+    offsets: Mapping[TopicPartition, int], log: Log, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     _check_named(offsets, partitions, _EVERY)
     early = [one for one in partitions if offsets[one] == EARLIEST]
@@ -77,9 +60,7 @@ def _from_offsets(
     return {one: offsets[one] for one in partitions} | log.starts(early) | {one: ends[one] for one in late}
 
 
-def _from_time(
-    place: AtTime, log: LogOffsets, partitions: Collection[TopicPartition]
-) -> dict[TopicPartition, int]:
+def _from_time(place: AtTime, log: Log, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     if place.moment_ms is not None:
         moments = dict.fromkeys(partitions, place.moment_ms)
     else:
@@ -98,7 +79,7 @@ def _from_time(
 
 
 def _from_group(
-    group: str, otherwise: Place | None, log: LogOffsets, partitions: Collection[TopicPartition]
+    group: str, otherwise: Place | None, log: Log, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     known, new = log.committed(group, partitions)
     without = [one for one in partitions if one not in known]

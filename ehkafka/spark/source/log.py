@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
-    from ehkafka.spark.source.log_ids import Readings
-    from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
 
     _Answer = TypeVar("_Answer")
@@ -66,7 +64,8 @@ class Log:
         self._timeout_s = min(TIMEOUT_S, options.timeout_s)
         self._inspection: Inspection | None = None
         self._was_reached = False
-        self._ids = LogIds(options)
+        # What tells these logs from others of their names.
+        self.identity = LogIds(options)
         self._known: tuple[TopicPartition, ...] = ()
         self._refresh_at_s = 0.0
 
@@ -98,26 +97,6 @@ class Log:
             if wanted <= set(found) or time.monotonic() >= gives_up_s:
                 return found
             time.sleep(AGAIN_S)
-
-    def begin_ids(self) -> None:
-        """Begin to ask for the topics' ids, without waiting and without an error."""
-        self._ids.begin(self.topics())
-
-    def first_ids(self) -> Mapping[str, bytes]:
-        """Return the ids that the run's first question has brought; a service without ids tells none."""
-        return self._ids.first()
-
-    def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Return the ids that these topics have now, nothing where no answer comes within 5 s."""
-        return self._ids.now(known)
-
-    def is_check_due(self) -> bool:
-        """Tell whether records were last read a minute ago, or not yet."""
-        return self._ids.is_check_due()
-
-    def records(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
-        """Return what the logs have at these offsets, `then` read after `first`; each within 5 s."""
-        return self._ids.records(first, then)
 
     def reads(self, topic: str) -> bool:
         """Tell whether the query reads a topic of this name, without asking the broker."""
@@ -174,8 +153,8 @@ class Log:
     def close(self) -> None:
         """Close the clients. The next question would open others."""
         self._close_client()
-        self._ids.stop()
-        self._ids = LogIds(self._options)
+        self.identity.stop()
+        self.identity = LogIds(self._options)
 
     def _close_client(self) -> None:
         if self._inspection is not None:

@@ -66,24 +66,28 @@ class StreamOffset:
         return cls(is_unresolved=True)
 
     @classmethod
-    def from_json(cls, value: object) -> Self:
+    def from_json(cls, value: Any) -> Self:
         """Read what `to_json` wrote. Raises `ConfigurationError` for anything else."""
-        if not isinstance(value, dict):
-            raise _no_offset(value)
-        topics = {name: numbers for name, numbers in value.items() if not name.startswith("#")}
+        try:
+            return cls._read(value)
+        except (AttributeError, TypeError, ValueError):
+            raise _no_offset(value) from None
+
+    @classmethod
+    def _read(cls, value: Any) -> Self:
         start, group = value.get(_START), value.get(_GROUP)
         is_unresolved = start == _UNRESOLVED
         if not (group is None or isinstance(group, str)):
-            raise _no_offset(value)
+            raise TypeError(_GROUP)
         return cls(
-            positions=_positions(topics, value),
-            start=None if start is None or is_unresolved else _positions(start, value),
+            positions=_positions({name: of for name, of in value.items() if not name.startswith("#")}),
+            start=None if start is None or is_unresolved else _positions(start),
             group=group,
             is_unresolved=is_unresolved,
-            topic_ids=_topic_ids(value.get(_TOPICS, {}), value),
-            anew=_positions(value.get(_ANEW, {}), value),
-            witnesses=_witnesses(value.get(_WITNESS, {}), value),
-            ends=_positions(value.get(_ENDS, {}), value),
+            topic_ids={topic: bytes.fromhex(text) for topic, text in value.get(_TOPICS, {}).items()},
+            anew=_positions(value.get(_ANEW, {})),
+            witnesses=_witnesses(value.get(_WITNESS, {})),
+            ends=_positions(value.get(_ENDS, {})),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -122,16 +126,8 @@ def encode(positions: Positions) -> str:
     return json.dumps(_by_topic(positions))
 
 
-def decode(text: str) -> dict[TopicPartition, int]:
-    """Return the positions in an offset's text, as a checkpoint or a query's progress has it.
-
-    Raises `ConfigurationError` for text that is none.
-    """
-    return dict(read(text).positions)
-
-
 def read(text: str) -> StreamOffset:
-    """Return an offset from its text; errors as `decode`."""
+    """Return the offset of a text, as a checkpoint or a query's progress has it; errors as `from_json`."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -146,27 +142,14 @@ def _by_topic(positions: Positions) -> dict[str, dict[str, int]]:
     return value
 
 
-def _positions(topics: object, whole: object) -> dict[TopicPartition, int]:
+def _positions(topics: Any) -> dict[TopicPartition, int]:
     positions = {}
-    if not isinstance(topics, dict):
-        raise _no_offset(whole)
     for topic, numbers in topics.items():
-        if not isinstance(numbers, dict):
-            raise _no_offset(whole)
         for number, offset in numbers.items():
             if not number.isdecimal() or type(offset) is not int or offset < 0:
-                raise _no_offset(whole)
+                raise ValueError(number)
             positions[TopicPartition(topic, int(number))] = offset
     return positions
-
-
-def _topic_ids(ids: object, whole: object) -> dict[str, bytes]:
-    if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
-        raise _no_offset(whole)
-    try:
-        return {topic: bytes.fromhex(text) for topic, text in ids.items()}
-    except ValueError:
-        raise _no_offset(whole) from None
 
 
 def _packed(witnesses: Witnesses) -> dict[str, str]:
@@ -182,15 +165,11 @@ def _packed(witnesses: Witnesses) -> dict[str, str]:
     return {topic: base64.urlsafe_b64encode(records).decode("ascii") for topic, records in packed.items()}
 
 
-def _witnesses(texts: object, whole: object) -> dict[TopicPartition, WitnessRecord]:
-    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise _no_offset(whole)
-    try:
-        found = {one: record for topic, text in texts.items() for one, record in _unpacked(topic, text)}
-    except ValueError:
-        raise _no_offset(whole) from None
+def _witnesses(texts: Any) -> dict[TopicPartition, WitnessRecord]:
+    found = {one: record for topic, text in texts.items() for one, record in _unpacked(topic, text)}
     if _packed(found) != texts:
-        raise _no_offset(whole)  # several texts could say the same, and Spark would take them for several
+        # Several texts could say the same, and Spark would take them for several.
+        raise ValueError(texts)
     return found
 
 

@@ -145,7 +145,12 @@ class _Reading:
             self._next[where] = last + 1
             if last + 1 >= piece.end:
                 self._close(where)
-            if wanted := records if last < piece.end else _before(records, piece.end):
+            is_within = last < piece.end
+            if (
+                wanted := records
+                if is_within
+                else [one for one in records if (one.offset() or 0) < piece.end]
+            ):
                 self._adapt(wanted)
                 yield piece, wanted
 
@@ -258,11 +263,3 @@ def _refuse_broken(event: Message) -> None:
             f"{failed.text()} Nothing behind it is read, for it would be lost. If it stays broken, begin "
             "behind it with a new checkpoint."
         )
-
-
-def _before(records: list[Message], end: int) -> list[Message]:
-    """Return the records before an offset."""
-    kept = len(records)
-    while kept and (records[kept - 1].offset() or 0) >= end:
-        kept -= 1
-    return records[:kept]

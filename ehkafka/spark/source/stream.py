@@ -1,61 +1,38 @@
 """A stream's decisions: where it begins, how far the next batch goes, what is read for it.
 
-No PySpark and no client in here; `log` is asked and may be any object with its methods. Everything that
+No PySpark and no client in here; `log` is asked. Everything that
 Spark may call again for the same batch gives the same answer: the start is resolved once and travels in
 the offset that Spark writes down. Owned by one reader in Spark's planning process, one thread.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source import begin, planning
 from ehkafka.spark.source.loss import Loss, Lost, id_replaced, logs_replaced, partitions_gone
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.pace import BatchPace
 from ehkafka.spark.source.start import AtGroup, AtOffsets, AtWord
-from ehkafka.spark.source.witnesses import RecordLog, Witnesses
+from ehkafka.spark.source.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ehkafka.records import TopicPartition
+    from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
     from ehkafka.spark.source.planning import Piece
 
 
-class StreamLog(begin.LogOffsets, RecordLog, Protocol):
-    """What a stream asks of the broker."""
-
-    def topics(self) -> tuple[str, ...]:
-        """Return the names of what is read now."""
-
-    def reads(self, topic: str) -> bool:
-        """Tell whether a topic of this name is read, without asking the broker."""
-
-    def partitions(self) -> tuple[TopicPartition, ...]:
-        """Return what is read now."""
-
-    def partitions_now(self, known: Collection[TopicPartition] = ()) -> tuple[TopicPartition, ...]:
-        """Return the same, asked anew, for a moment again while one of `known` is missing."""
-
-    def begin_ids(self) -> None:
-        """Begin to ask for the topics' ids, without waiting."""
-
-    def first_ids(self) -> Mapping[str, bytes]:
-        """Return the ids that the run's first question has brought so far, none if the broker has none."""
-
-    def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Return the ids that these topics have now, as far as the broker tells; waits for it."""
-
-
 class Stream:
     """The state of one query: what Spark does not keep for us."""
 
-    def __init__(self, options: SourceOptions, log: StreamLog) -> None:
+    def __init__(self, options: SourceOptions, log: Log) -> None:
         self._options = options
         self._log = log
         # Where batch 0 begins, while Spark has written nothing down yet.
@@ -66,7 +43,8 @@ class Stream:
         self._seen: dict[TopicPartition, int] = {}
         self._is_checked = False
         self._witnesses = Witnesses(log)
-        self._pace = BatchPace(options.least_records, options.delay_s_max)
+        # When the last batch of this run began.
+        self._began_s = -inf
 
     def initial(self) -> dict[str, Any]:
         """Return what Spark takes as the offset before batch 0."""
@@ -79,10 +57,10 @@ class Stream:
         """
         start = StreamOffset.from_json(start_json)
         self._check_same(start)
-        self._log.begin_ids()
+        self._log.identity.begin(self._log.topics())
         partitions = self._partitions(start)
         # Before the ends are: a first id is never younger than the positions that it comes with.
-        ids = self._log.first_ids()
+        ids = self._log.identity.first()
         begun = self._resolved_begin(partitions) if start.is_unresolved else None
         positions = dict(start.positions) if begun is None else begun
         before, self._seen = self._seen, self._log.ends(partitions)
@@ -181,7 +159,7 @@ class Stream:
         known = start.topic_ids
         if not known or (self._is_checked and is_idle):
             return {**first, **known}, {}
-        now = self._log.ids_now({topic: known[topic] for topic in self._log.topics() if topic in known})
+        now = self._log.identity.now({topic: known[topic] for topic in self._log.topics() if topic in known})
         replaced = {topic: one for topic, one in now.items() if one != known[topic]}
         text = {topic: id_replaced(topic, known[topic], one) for topic, one in replaced.items()}
         return {**first, **known, **replaced}, text
@@ -194,10 +172,15 @@ class Stream:
         return planning.limited(starts, self._up_to_target(starts, ends), limit_records)
 
     def _waits(self, positions: Positions) -> bool:
-        """Tell whether too few records have arrived for a batch; at the run's first one its clock starts."""
+        """Tell whether too few records have arrived for a batch; one that may begin is taken to begin now."""
         if self._target is not None or positions.keys() != self._seen.keys():
             return False
-        return self._pace.waits(sum(end - positions[one] for one, end in self._seen.items()))
+        new, now_s = sum(end - positions[one] for one, end in self._seen.items()), time.monotonic()
+        if 0 < new < self._options.least_records and now_s < self._began_s + self._options.delay_s_max:
+            return True
+        if new:
+            self._began_s = now_s
+        return False
 
     def _in_new_logs(
         self, positions: Positions, replaced: Collection[str]

@@ -8,7 +8,7 @@ is gone by retention or compaction, or was not read in time, proves nothing. Own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ehkafka.positions.same_log import disproof
 from ehkafka.progress.metadata import LogFacts
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ehkafka.positions.same_log import Reading, WitnessRecord
     from ehkafka.records import TopicPartition
+    from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.offsets import Positions, StreamOffset
 
     Readings = Mapping[TopicPartition, Reading]
@@ -27,16 +28,6 @@ if TYPE_CHECKING:
 
 # Where a batch ends there may be the marker of a transaction, which is no record: one offset before it.
 _BEFORE_END = 2
-
-
-class RecordLog(Protocol):
-    """What is asked of the broker, and of the clock."""
-
-    def is_check_due(self) -> bool:
-        """Tell whether the last look of this run is long ago, or there was none."""
-
-    def records(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
-        """Return what the logs have at these offsets, read one after the other, as far as read in time."""
 
 
 def made_anew(carried: Records, readings: Readings) -> dict[str, dict[TopicPartition, str]]:
@@ -59,7 +50,7 @@ def made_anew(carried: Records, readings: Readings) -> dict[str, dict[TopicParti
 class Witnesses:
     """The records of one query's logs, as its run knows them."""
 
-    def __init__(self, log: RecordLog) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
         # The newest of each partition, out of an offset or read by this run.
         self._known: dict[TopicPartition, WitnessRecord] = {}
@@ -85,7 +76,7 @@ class Witnesses:
         }
         if not (carried or wanted) or not (is_urgent or self._is_due(start, carried, wanted)):
             return {}
-        fresh, seen = self._log.records(wanted, {p: offset for p, (offset, _) in carried.items()})
+        fresh, seen = self._log.identity.records(wanted, {p: offset for p, (offset, _) in carried.items()})
         found = made_anew(carried, seen)
         proved = {p: one for p, one in _read(fresh, planned).items() if p not in carried or p in seen}
         self._known = {p: one for p, one in (carried | proved).items() if p.topic not in found}
@@ -95,7 +86,7 @@ class Witnesses:
 
     def begin(self, planned: Positions, ids: Collection[str]) -> None:
         """Take first records of logs that have just been found to be new."""
-        fresh, _ = self._log.records(_last(planned, ids), {})
+        fresh, _ = self._log.identity.records(_last(planned, ids), {})
         self._known |= _read(fresh, planned)
 
     def records_for(self, ends: Positions, ids: Collection[str]) -> dict[TopicPartition, WitnessRecord]:
@@ -112,7 +103,7 @@ class Witnesses:
     def _is_due(self, start: StreamOffset, carried: Records, wanted: Positions) -> bool:
         # Whatever is read of a topic is to be recognised by some record of it.
         is_first = not {p.topic for p in wanted} <= {p.topic for p in carried} | self._wanted
-        return is_first or start.witnesses != self._checked or self._log.is_check_due()
+        return is_first or start.witnesses != self._checked or self._log.identity.is_check_due()
 
 
 def _last(planned: Positions, ids: Collection[str]) -> dict[TopicPartition, int]:

@@ -232,13 +232,16 @@ class Planner:
         self.signs = Signs(folder)
         log = SimpleNamespace(
             topics=lambda: ("t",),
+            reads=lambda topic: topic == "t",
             partitions=lambda: (TopicPartition("t", 0),),
             starts=lambda asked: dict.fromkeys(asked, 0),
             ends=lambda asked: dict.fromkeys(asked, self.end),
-            begin_ids=lambda: None,
-            first_ids=dict,
-            is_check_due=lambda: True,
-            records=lambda _first, _then: ({}, {}),
+            identity=SimpleNamespace(
+                begin=lambda _topics: None,
+                first=dict,
+                is_check_due=lambda: True,
+                records=lambda _first, _then: ({}, {}),
+            ),
         )
         given = {"subscribe": "t", "startingOffsets": '{"t": {"0": 5}}', "maxOffsetsPerTrigger": "3"}
         options = options_from({**given, "kafka.bootstrap.servers": "127.0.0.1:1"})

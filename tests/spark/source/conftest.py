@@ -11,6 +11,8 @@ import pytest
 from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.failures import is_too_late
+from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.log_ids import LogIds
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.stream import Stream
 from ehkafka.spark.starting import STARTS_MAX
@@ -18,7 +20,7 @@ from ehkafka.testing import EmbeddedBroker
 from tests.spark.kept import close_idle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +36,53 @@ Rows = list[tuple[int, int]]
 ENOUGH_S = 200
 
 
+class FakeIds(LogIds):
+    """What tells the logs of a `FakeLog` from others."""
+
+    def __init__(self, log: FakeLog) -> None:
+        self._log = log
+
+    def begin(self, topics: Iterable[str]) -> None:
+        """Nothing takes time here."""
+
+    def first(self) -> Mapping[str, bytes]:
+        """All ids."""
+        return dict(self._log.ids)
+
+    def now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """The ids of these topics; noted in `asked`."""
+        self._log.asked.append("ids")
+        return {topic: one for topic, one in self._log.ids.items() if topic in known}
+
+    def is_check_due(self) -> bool:
+        """Whether a minute has passed, as the test says."""
+        return self._log.is_due
+
+    def records(self, first: Positions, then: Positions) -> tuple[Any, Any]:
+        """Read records; noted in `asked` with the numbers of both."""
+        if first or then:
+            self._log.asked.append(f"records {len(first)} {len(then)}")
+            self._log.is_due = False
+        fresh = self._read(first)
+        self._log.in_between()
+        return fresh, self._read(then)
+
+    def _read(self, offsets: Positions) -> dict[TopicPartition, Reading]:
+        return {one: self._reading(one, at) for one, at in offsets.items() if one not in self._log.unread}
+
+    def _reading(self, partition: TopicPartition, at: int) -> Reading:
+        log = self._log
+        if at >= log.last[partition]:
+            return Reading(None, log.last[partition])
+        while (partition, at) in log.holes:
+            at += 1
+        if not log.first[partition] <= at < log.last[partition]:
+            return Reading(None)
+        return Reading((at, log.written_ms.get(partition.topic, 1000) + at))
+
+
 @dataclass
-class FakeLog:
+class FakeLog(Log):
     """Logs as numbers: where each begins and ends, when records are, what a group committed."""
 
     first: dict[TopicPartition, int] = field(default_factory=dict)
@@ -59,6 +106,9 @@ class FakeLog:
 
     # What is to be there at the next look that asks anew.
     grow_late: Callable[[], object] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.identity = FakeIds(self)
 
     def grow(self, topic: str, *ends: int) -> None:
         """Let the topic's logs end there; partitions that are new begin at 0."""
@@ -84,18 +134,6 @@ class FakeLog:
         self.grow_late()
         return self.partitions()
 
-    def begin_ids(self) -> None:
-        """Nothing takes time here."""
-
-    def first_ids(self) -> Mapping[str, bytes]:
-        """All ids."""
-        return dict(self.ids)
-
-    def ids_now(self, known: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """The ids of these topics; noted in `asked`."""
-        self.asked.append("ids")
-        return {topic: one for topic, one in self.ids.items() if topic in known}
-
     def make_anew(self, topic: str, *ends: int) -> None:
         """Delete the topic and make it again, with an id and logs of its own."""
         for partition in [one for one in self.last if one.topic == topic]:
@@ -104,31 +142,6 @@ class FakeLog:
             self.ids[topic] = bytes(reversed(self.ids[topic]))
         self.written_ms[topic] = self.written_ms.get(topic, 1000) + 86_400_000
         self.grow(topic, *ends)
-
-    def is_check_due(self) -> bool:
-        """Whether a minute has passed, as the test says."""
-        return self.is_due
-
-    def records(self, first: Positions, then: Positions) -> tuple[Any, Any]:
-        """Read records; noted in `asked` with the numbers of both."""
-        if first or then:
-            self.asked.append(f"records {len(first)} {len(then)}")
-            self.is_due = False
-        fresh = self._read(first)
-        self.in_between()
-        return fresh, self._read(then)
-
-    def _read(self, offsets: Positions) -> dict[TopicPartition, Reading]:
-        return {one: self._reading(one, at) for one, at in offsets.items() if one not in self.unread}
-
-    def _reading(self, partition: TopicPartition, at: int) -> Reading:
-        if at >= self.last[partition]:
-            return Reading(None, self.last[partition])
-        while (partition, at) in self.holes:
-            at += 1
-        if not self.first[partition] <= at < self.last[partition]:
-            return Reading(None)
-        return Reading((at, self.written_ms.get(partition.topic, 1000) + at))
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """First offsets; noted in `asked`."""

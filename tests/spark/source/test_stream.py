@@ -12,7 +12,7 @@ import pytest
 
 from ehkafka.errors import ConfigurationError, OffsetGapError
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source import pace
+from ehkafka.spark.source import stream as stream_module
 from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.options import options_from
@@ -278,7 +278,7 @@ def test_a_batch_costs_one_look_at_the_ends(log: FakeLog) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Return the time, which a test moves."""
     now = SimpleNamespace(s=1000.0)
-    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: now.s))
+    monkeypatch.setattr(stream_module, "time", SimpleNamespace(monotonic=lambda: now.s))
     return now
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ehkafka.records import TopicPartition
 from ehkafka.spark import lag
-from ehkafka.spark.source.offsets import decode
+from ehkafka.spark.source.offsets import read
 
 pytest.importorskip("pyspark")
 
@@ -34,7 +34,7 @@ def test_a_stream_reads_each_record_once_in_bounded_batches_over_restarts(querie
     assert sink.rows == _rows((0, 30), (0, 50))
     assert [len(sink.batches[batch]) for batch in sorted(sink.batches)] == [32, 32, 16]
     first, *_, last = [one for one in query.recentProgress if one["numInputRows"]]
-    assert decode(last["sources"][0]["endOffset"]) == {
+    assert read(last["sources"][0]["endOffset"]).positions == {
         TopicPartition("readings", 0): 30,
         TopicPartition("readings", 1): 50,
     }
