@@ -17,11 +17,31 @@ source joins no consumer group.
 
 from __future__ import annotations
 
-from ehkafka.spark.formats import register_formats
-from ehkafka.spark.java_home import find_java_home
-from ehkafka.spark.jvm_options import kafka_options
-from ehkafka.spark.observing import observe
-from ehkafka.spark.source.lag import lag
-from ehkafka.spark.starting import start
+import importlib
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from ehkafka.spark.formats import register_formats
+    from ehkafka.spark.java_home import find_java_home
+    from ehkafka.spark.jvm_options import kafka_options
+    from ehkafka.spark.observing import observe
+    from ehkafka.spark.source.lag import lag
+    from ehkafka.spark.starting import start
+
+# Loaded when a program asks for it: each process that plans or reads for Spark needs little of the room.
+_MODULES = {
+    "find_java_home": "java_home",
+    "kafka_options": "jvm_options",
+    "lag": "source.lag",
+    "observe": "observing",
+    "register_formats": "formats",
+    "start": "starting",
+}
 __all__ = ["find_java_home", "kafka_options", "lag", "observe", "register_formats", "start"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name of the table."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

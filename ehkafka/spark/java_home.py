@@ -31,7 +31,7 @@ VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 def find_java_home() -> Path:
     """Return what JAVA_HOME has to be for PySpark. Raises `MissingExtraError` when there is no Java."""
     for java in machine_javas():
-        if _has_vector_module(java):
+        if _answer(str(java), VECTOR_MODULE, "-version") is not None:
             # A java on the PATH is often a link into the JDK.
             return java.resolve().parent.parent
     incomplete = wheel_java() or next(machine_javas(), None)
@@ -63,11 +63,7 @@ def machine_javas() -> Iterator[Path]:
 
 def _major_version(java: str) -> int:
     """Return 17 for `openjdk version "17.0.15"`, 8 for `"1.8.0_402"`, 0 for what does not run."""
-    try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - the user's own Java
-    except (OSError, subprocess.TimeoutExpired):
-        return 0  # a broken Java is no Java; the caller's error says what to install
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    found = re.search(r'version "(?:1\.)?(\d+)', _answer(java, "-version") or "")
     return int(found.group(1)) if found else 0
 
 
@@ -80,12 +76,13 @@ def cache_directory() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "ehkafka"
 
 
-def _has_vector_module(java: Path) -> bool:
-    command = [str(java), VECTOR_MODULE, "-version"]
+def _answer(java: str, *arguments: str) -> str | None:
+    """Return what a Java says; None for a broken one: the caller's error says what to install."""
     try:
-        return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0  # noqa: S603 - the user's own Java
-    except (OSError, subprocess.TimeoutExpired):
-        return False  # a broken Java is no Java; the caller's error says what to install
+        ended = subprocess.run([java, *arguments], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603 - the user's own Java
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ended.stderr + ended.stdout
 
 
 def _home_without_vector_module(java: Path) -> Path:

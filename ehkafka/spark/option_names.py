@@ -6,12 +6,12 @@ Called on the driver, by the options of `source/` and of `writer/`.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import secrets
+from ehkafka.wording.calling import close_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,8 +57,8 @@ class OptionNames:
 
     def _refuse_unknown(self, given: str, by_lower: Mapping[str, str]) -> NoReturn:
         meant = self.meant.get(given.lower())
-        close = difflib.get_close_matches(given.lower(), by_lower, n=1, cutoff=0.6)
+        close = close_to(given.lower(), by_lower)
         if meant is None:
-            meant = f"did you mean {by_lower[close[0]]}?" if close else f"there are {', '.join(self.taken)}"
+            meant = f"did you mean {by_lower[close]}?" if close else f"there are {', '.join(self.taken)}"
         stop = "" if meant.endswith("?") else "."
         raise ConfigurationError(f"There is no option {given[:80]!r}; {meant}{stop}")

@@ -170,7 +170,7 @@ def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
                 "No option names the broker: give one of connectionStringEnv, connectionStringFile,"
                 " namespace (Entra ID), endpointFactory or kafka.bootstrap.servers."
             )
-        return NamedEndpoint(way="bootstrap", value=bootstrap, properties=_frozen(properties))
+        return NamedEndpoint(way="bootstrap", value=bootstrap, properties=tuple(sorted(properties.items())))
     if given[0] != "namespace":
         _refuse_additions(options)
     elif "credential" in options and "credentialFactory" in options:
@@ -183,7 +183,7 @@ def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
         credential=options.get("credential"),
         credential_factory=options.get("credentialFactory"),
         client_id=options.get("clientId"),
-        properties=_frozen(properties),
+        properties=tuple(sorted(properties.items())),
     )
 
 
@@ -283,7 +283,3 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
             )
         found[name] = value
     return found
-
-
-def _frozen(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(properties.items()))

@@ -11,20 +11,22 @@ import re
 from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.wording.extras import install
 
-SOURCES_SINCE = (4, 0)
+SOURCES_SINCE = 4
 """Python data sources."""
 
 
-def check_pyspark() -> tuple[int, int]:
-    """Return PySpark's version. Raises `MissingExtraError`, `ConfigurationError` for one that is too old."""
-    version = pyspark_version()
-    if version < SOURCES_SINCE:
-        found = ".".join(map(str, version))
+def check_pyspark() -> None:
+    """Raise `MissingExtraError` where there is no PySpark, `ConfigurationError` for one that is too old."""
+    try:
+        import pyspark  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise MissingExtraError(f"Spark needs PySpark: {install('spark')}") from None
+    major, minor = re.findall(r"\d+", pyspark.__version__)[:2]
+    if int(major) < SOURCES_SINCE:
         raise ConfigurationError(
-            f"PySpark {found} has no data sources in Python; ehkafka needs 4.0 or newer. Upgrade, or"
+            f"PySpark {major}.{minor} has no data sources in Python; ehkafka needs 4.0 or newer. Upgrade, or"
             " use the JVM connector with ehkafka.spark.kafka_options(endpoint), which makes its options."
         )
-    return version
 
 
 def gives_limits() -> bool:
@@ -36,13 +38,3 @@ def gives_limits() -> bool:
         return importlib.util.find_spec("pyspark.sql.streaming.datasource") is not None
     except ModuleNotFoundError:
         return False
-
-
-def pyspark_version() -> tuple[int, int]:
-    """Return major and minor version. Raises `MissingExtraError` where there is no PySpark."""
-    try:
-        import pyspark  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise MissingExtraError(f"Spark needs PySpark: {install('spark')}") from None
-    numbers = re.findall(r"\d+", pyspark.__version__)
-    return int(numbers[0]), int(numbers[1])

@@ -5,6 +5,6 @@ down), `planning`, `loss`, `schema`, `lag` with `picture`; `stream` and `witness
 decisions. On the driver `log` and `log_ids` ask the broker, and `commits` makes a query's commits. In Spark's
 Python workers `client` opens, `consumers` keeps, `reading` reads and `arrow` writes columns. Only
 `data_source`, `reader_parts` and the readers (`batch_reader`; `stream_reader` from PySpark 4.2 on,
-`early_stream_reader` with `last_word` before; `partition` is what they give to tasks) import PySpark, so
+`early_stream_reader` before; `partition` is what they give to tasks) import PySpark, so
 everything else is tested without a JVM.
 """

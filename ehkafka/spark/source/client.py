@@ -37,12 +37,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 _OWNED = (
-    Owned("enable.auto.commit", value=False, reason="Spark's checkpoint keeps positions", fix="Leave it out"),
-    Owned(
-        "enable.auto.offset.store",
-        value=False,
-        reason="Spark's checkpoint keeps positions",
-        fix="Leave it out",
+    *(
+        Owned(name, value=False, reason="Spark's checkpoint keeps positions", fix="Leave it out")
+        for name in ("enable.auto.commit", "enable.auto.offset.store")
     ),
     Owned(
         "auto.offset.reset",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer, KafkaError
 
-    from ehkafka.endpoint import Endpoint
     from ehkafka.spark.source.options import SourceOptions
 
 # What librdkafka reported apart from the records; only the last of it explains a time-out.
@@ -31,11 +30,7 @@ class SourceConsumer:
     consumer: Consumer
     errors: list[KafkaError] = field(default_factory=list)
     # The password that it was opened with, to notice a rotated one. Stays in this process.
-    _opened_with: object = field(default=None, repr=False)
-
-    def is_current(self, endpoint: Endpoint) -> bool:
-        """Tell whether its key is still the endpoint's; a file is read again for that."""
-        return endpoint.credential is None or self._opened_with == _key(endpoint)
+    opened_with: object = field(default=None, repr=False)
 
 
 KEPT: Final[KeptClients[SourceConsumer]] = KeptClients(lambda one: one.consumer.close())
@@ -48,24 +43,15 @@ def borrowed(options: SourceOptions) -> Iterator[SourceConsumer]:
     Raises `ConfigurationError` where the endpoint cannot be made or opened here.
     """
     endpoint = options.endpoint.endpoint()
-    with KEPT.used(
-        (options.endpoint, options.group),
-        lambda: _opened(endpoint, options.group),
-        is_current=lambda one: one.is_current(endpoint),
-    ) as lent:
+    # Through the properties, because that reads a file or callable again.
+    password = endpoint.credential and endpoint.client_properties().get("sasl.password")
+
+    def opened() -> SourceConsumer:
+        errors: list[KafkaError] = []
+        return SourceConsumer(open_source_consumer(endpoint, options.group, errors), errors, password)
+
+    key = (options.endpoint, options.group)
+    with KEPT.used(key, opened, is_current=lambda one: one.opened_with == password) as lent:
         yield lent
         lent.consumer.unassign()
         del lent.errors[:-_ERRORS_MAX]
-
-
-def _opened(endpoint: Endpoint, group: str | None) -> SourceConsumer:
-    errors: list[KafkaError] = []
-    key = _key(endpoint)
-    return SourceConsumer(open_source_consumer(endpoint, group, errors), errors, key)
-
-
-def _key(endpoint: Endpoint) -> object:
-    if endpoint.credential is None:
-        return None
-    # Through the properties, because that reads a file or callable again.
-    return endpoint.client_properties().get("sasl.password")

@@ -61,11 +61,6 @@ class StreamOffset:
     ends: Positions = field(default_factory=dict, compare=False)
 
     @classmethod
-    def initial(cls) -> Self:
-        """Return the offset before the first batch, the same at every call."""
-        return cls(is_unresolved=True)
-
-    @classmethod
     def from_json(cls, value: Any) -> Self:
         """Read what `to_json` wrote. Raises `ConfigurationError` for anything else."""
         try:

@@ -15,7 +15,6 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_TRUE, _FALSE = "true", "false"
 # What Kafka's protocol has room for: offsets and times, and the numbers of partitions.
 _LARGEST = 2**63 - 1
 _LAST_PARTITION = 2**31 - 1
@@ -30,10 +29,15 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,256}")
 
 def flag(name: str, text: str) -> bool:
     """Return a yes or no."""
+    return word(name, text, "true", "false") == "true"
+
+
+def word(name: str, text: str, *known: str) -> str:
+    """Return one of the words that are known, in lower case as these are."""
     value = text.strip().lower()
-    if value not in {_TRUE, _FALSE}:
-        raise wrong(name, text, "give true or false")
-    return value == _TRUE
+    if value not in known:
+        raise wrong(name, text, f"give {', '.join(known[:-1])} or {known[-1]}")
+    return value
 
 
 def count(name: str, text: str) -> int:

@@ -92,6 +92,7 @@ class StreamReaderParts(DataSourceStreamReader):
         """Return the end of the next batch, `start` itself when there is nothing new.
 
         What `latestOffset` of every PySpark comes to; the engine's reader adds when there is no next batch.
+        PySpark's `commit` is not used: it comes one batch late, and not at all for the last one.
         """
         commits = self._commits
         if commits is not None:
@@ -113,9 +114,6 @@ class StreamReaderParts(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records, in a worker."""
         return batches_of(self.options, partition)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: Spark calls this one batch late, and not at all for the last one."""
 
     def stop(self) -> None:
         """Close what the driver opened."""

@@ -87,9 +87,7 @@ def start_from(options: Mapping[str, str], group: str | None) -> Start | None:
         return None
     if name == "startingOffsets":
         return _offsets_start(options, group)
-    strategy = options.get(_STRATEGY, "error").lower()
-    if strategy not in {"error", "latest"}:
-        raise option_text.wrong(_STRATEGY, options[_STRATEGY], "give error or latest")
+    strategy = option_text.word(_STRATEGY, options.get(_STRATEGY, "error"), "error", "latest")
     return _time(name, options[name], cast("Literal['error', 'latest']", strategy))
 
 
@@ -121,9 +119,7 @@ def _offsets_start(options: Mapping[str, str], group: str | None) -> Start:
         raise ConfigurationError(
             f"Option {_UNNAMED} belongs to offsets of single partitions, startingOffsets={_OFFSETS}."
         )
-    word = options[_UNNAMED].lower()
-    if word not in {"earliest", "latest"}:
-        raise option_text.wrong(_UNNAMED, options[_UNNAMED], "give earliest or latest")
+    word = option_text.word(_UNNAMED, options[_UNNAMED], "earliest", "latest")
     return replace(place, otherwise=cast("Word", word))
 
 
@@ -132,12 +128,9 @@ def _group_start(options: Mapping[str, str], group: str | None) -> AtGroup:
         raise ConfigurationError(
             "Option startingOffsets=group needs the group: give groupId, whose commits are the start."
         )
-    word = options.get(_WITHOUT_COMMIT, "earliest").lower()
-    if word == "fail":
-        return AtGroup(group, None)
-    if word not in {"earliest", "latest"}:
-        raise option_text.wrong(_WITHOUT_COMMIT, options[_WITHOUT_COMMIT], "give earliest, latest or fail")
-    return AtGroup(group, AtWord(cast("Word", word)))
+    given = options.get(_WITHOUT_COMMIT, "earliest")
+    word = option_text.word(_WITHOUT_COMMIT, given, "earliest", "latest", "fail")
+    return AtGroup(group, None if word == "fail" else AtWord(cast("Word", word)))
 
 
 def _place(name: str, text: str) -> AtWord | AtOffsets:
@@ -145,7 +138,8 @@ def _place(name: str, text: str) -> AtWord | AtOffsets:
     if word in {"earliest", "latest"}:
         return AtWord(cast("Word", word))
     if not word.startswith("{"):
-        raise option_text.wrong(name, text, f"give earliest, latest{_more(name)} or JSON, such as {_OFFSETS}")
+        more = ", group" if name == "startingOffsets" else ""
+        raise option_text.wrong(name, text, f"give earliest, latest{more} or JSON, such as {_OFFSETS}")
     return AtOffsets(option_text.by_partition(name, text, _OFFSETS, EARLIEST))
 
 
@@ -154,10 +148,6 @@ def _time(name: str, text: str, after_last: Literal["error", "latest"]) -> AtTim
         moments = option_text.moments_by_partition(name, text, _TIMES)
         return AtTime(by_partition=moments, after_last=after_last)
     return AtTime(option_text.moment_ms(name, text), after_last=after_last)
-
-
-def _more(name: str) -> str:
-    return ", group" if name == "startingOffsets" else ""
 
 
 def _only_one(options: Mapping[str, str], names: tuple[str, ...]) -> str | None:

@@ -48,7 +48,7 @@ class Stream:
 
     def initial(self) -> dict[str, Any]:
         """Return what Spark takes as the offset before batch 0."""
-        return StreamOffset.initial().to_json()
+        return StreamOffset(is_unresolved=True).to_json()
 
     def latest(self, start_json: Any, limit_records: int | None) -> dict[str, Any]:
         """Return the end of the next batch, `start_json` itself when there is nothing new.

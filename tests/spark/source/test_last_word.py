@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 # The parent stands for the JVM: it starts the process, closes its end of that one's stderr as it sends the
 # signal, and sends it twice.
 JVM = """
@@ -23,7 +25,7 @@ print(planner.wait(30))
 """
 PLANNER = """
 import json, sys, time
-from ehkafka.spark.source.last_word import LastWord
+from ehkafka.spark.source.early_stream_reader import LastWord
 word = LastWord()
 for end in json.loads(sys.argv[1]):
     word.note(end)
