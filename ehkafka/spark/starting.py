@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import versions
 from ehkafka.spark.engine.failures import failure_of, is_of_ours, is_too_late
-from ehkafka.spark.source.lag import reported_offset, rows_of
+from ehkafka.spark.source.lag import reported_offset
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
@@ -115,17 +115,18 @@ def _is_done(query: StreamingQuery, ends: Places) -> bool:
     if "latestOffset" not in progress["durationMs"]:
         return False
     if not ends:
-        ends |= _places(progress, "log_ends")
-    at = _places(progress, "positions")
+        ends |= _places(progress, "endOffset", "log_ends")
+    at = _places(progress, "endOffset", "positions")
     left = sum(max(0, end - at.get(one, 0)) for one, end in ends.items())
-    if not left or not rows_of(progress):
+    # Not by its rows: offsets of a compacted log or of transactions have none.
+    if not left or at == _places(progress, "startOffset", "positions"):
         return True
     _LOG.info("The query's run ended after one batch, with %s left: it continues.", counted(left, "offset"))
     return False
 
 
-def _places(progress: Mapping[str, Any], which: str) -> Places:
-    offsets = enumerate(reported_offset(one.get("endOffset")) for one in progress["sources"])
+def _places(progress: Mapping[str, Any], reported: str, which: str) -> Places:
+    offsets = enumerate(reported_offset(one.get(reported)) for one in progress["sources"])
     return {
         (number, partition): at
         for number, offset in offsets

@@ -86,12 +86,14 @@ class Writer:
         return SimpleNamespace(conf=self.conf)
 
 
-def planned(at: int, end: int | None = None, *, rows: int = 10, is_new: bool = True) -> dict[str, Any]:
-    """Return the progress of a batch that ended at `at`; the log ended at `end`, as far as is known."""
+def planned(at: int, end: int | None = None, *, start: int = 0, is_new: bool = True) -> dict[str, Any]:
+    """Return the progress of a batch from `start` to `at`; the log ended at `end`, as far as is known."""
     offset = StreamOffset({READINGS: at}, ends={} if end is None else {READINGS: end})
     times = {"triggerExecution": 1} | ({"latestOffset": 1} if is_new else {})
     other = {"endOffset": "another format's", "numInputRows": 0}
-    ours = {"endOffset": json.dumps(offset.to_json()), "numInputRows": rows}
+    # The rows say nothing: a compacted log has offsets without records.
+    ours = {"endOffset": json.dumps(offset.to_json()), "numInputRows": 0}
+    ours["startOffset"] = json.dumps(StreamOffset({READINGS: start}).to_json())
     return {"durationMs": times, "sources": [other, ours], "numInputRows": None}  # as Spark Connect has it
 
 
@@ -112,8 +114,8 @@ def start(writer: Writer, **more: Any) -> Any:
         pytest.param([planned(10)], id="a batch without a limit reads all"),
         pytest.param([planned(10, 25), planned(20, 40), planned(30, 50)], id="up to the first ends"),
         pytest.param([planned(7, is_new=False), planned(17, 20), planned(20)], id="a repeated batch first"),
-        pytest.param([planned(5, rows=0)], id="nothing new"),
-        pytest.param([planned(10, 25), planned(10, 25, rows=0)], id="records that no reader gets"),
+        pytest.param([planned(5, start=5)], id="nothing new"),
+        pytest.param([planned(10, 25), planned(10, 25, start=10)], id="records that no reader gets"),
         pytest.param([None], id="stopped by its user"),
     ],
 )
