@@ -125,15 +125,11 @@ class NamedEndpoint:
             case "connectionStringFile":
                 return Endpoint.connection_string(Path(self.value), properties=properties)
             case "namespace":
-                credential = self._credential()
+                factory = self.credential_factory
+                credential = called("credentialFactory", factory) if factory else self.credential
                 return Endpoint.entra(self.value, credential, client_id=self.client_id, properties=properties)
             case "endpointFactory":
                 return self._from_factory()
-
-    def _credential(self) -> object:
-        if self.credential_factory is None:
-            return self.credential
-        return called("credentialFactory", self.credential_factory)
 
     def _from_factory(self) -> Endpoint:
         if self.properties:

@@ -63,17 +63,12 @@ class QueryPicture:
         found = []
         for one, place in sorted(self._places.items()):
             end = place.log_end if log_ends is None else log_ends.get(one)
+            lag = None if end is None else max(0, end - place.at)
+            group_has, got = (committed or {}).get(one), place.received
+            # Between two batches no record waits, and a batch is all or nothing.
+            waiting = (0, 0, 0, 0, None, 0)
             found.append(
-                PartitionSnapshot(
-                    one,
-                    epoch=1,
-                    lag_records=None if end is None else max(0, end - place.at),
-                    watermark=place.at,
-                    committed=(committed or {}).get(one),
-                    received_records=place.received,
-                    finished_records=place.received,
-                    **_NOTHING,
-                )
+                PartitionSnapshot(one, 1, lag, *waiting, place.at, group_has, got, got, 0, 0, False, None)
             )
         return tuple(found)
 
@@ -81,10 +76,7 @@ class QueryPicture:
         end = reported_offset(source.get("endOffset"))
         if end is None:
             return {}
-        start, latest = (
-            reported_offset(source.get("startOffset")),
-            reported_offset(source.get("latestOffset")),
-        )
+        start, latest = (reported_offset(source.get(name)) for name in ("startOffset", "latestOffset"))
         begins = {**(end.start or {}), **({} if start is None else start.positions)}
         log_ends = {} if latest is None else latest.log_ends
         found = {}
@@ -93,15 +85,3 @@ class QueryPicture:
             before = self._places.get(one) or _Place(begins.get(one, 0 if begins else at), 0, None)
             found[one] = _Place(at, before.received + max(0, at - before.at), log_ends.get(one))
         return found
-
-
-# Between two batches no record waits, and a batch is all or nothing.
-_NOTHING: Mapping[str, Any] = {
-    **dict.fromkeys(
-        ("backlog_records", "backlog_bytes", "parked_records", "parked_bytes", "lanes", "skipped_records"), 0
-    ),
-    "dead_lettered_records": 0,
-    "parked_full_key": None,
-    "paused": False,
-    "oldest": None,
-}

@@ -35,6 +35,7 @@ class Stream:
     def __init__(self, options: SourceOptions, log: Log) -> None:
         self._options = options
         self._log = log
+        self._group = options.start.group if isinstance(options.start, AtGroup) else None
         # Where batch 0 begins, while Spark has written nothing down yet.
         self._begin: dict[TopicPartition, int] | None = None
         # Of a query with Trigger.AvailableNow: it ends here, whatever comes meanwhile.
@@ -146,8 +147,7 @@ class Stream:
         read = {one.topic for one in ends}
         topic_ids = {topic: one for topic, one in ids.items() if topic in read}
         witnesses = self._witnesses.records_for(ends, topic_ids)
-        group = self._group()
-        return StreamOffset(ends, begun, group, topic_ids=topic_ids, anew=anew, witnesses=witnesses)
+        return StreamOffset(ends, begun, self._group, topic_ids=topic_ids, anew=anew, witnesses=witnesses)
 
     def _ids_after(
         self, start: StreamOffset, first: Mapping[str, bytes], *, is_idle: bool
@@ -193,10 +193,6 @@ class Stream:
         ends = self._log.ends(partitions)
         anew = self._log.starts([one for one in partitions if one.topic in replaced])
         return {p: at for p, at in positions.items() if p.topic not in replaced} | anew, ends, anew
-
-    def _group(self) -> str | None:
-        start = self._options.start
-        return start.group if isinstance(start, AtGroup) else None
 
     def _partitions(self, start: StreamOffset) -> tuple[TopicPartition, ...]:
         """Return what is read now. One that is new may be known to us before each broker knows it."""
@@ -266,7 +262,7 @@ class Stream:
                 f"The checkpoint is of {', '.join(sorted(topics))}, but the query reads"
                 f" {', '.join(self._log.topics())}. Give each query a checkpointLocation of its own."
             )
-        group = self._group()
+        group = self._group
         if offset.group != group and offset.group is not None and group is not None:
             raise ConfigurationError(
                 f"The checkpoint began with the commits of group {offset.group!r}, but groupId is {group!r}."
