@@ -14,13 +14,12 @@ from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source import begin
 from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.planning import pieces_between, plan
-from ehkafka.spark.source.reader_parts import SourcePartition, batches_of
+from ehkafka.spark.source.reader_parts import PiecesReader, SourcePartition
 from ehkafka.spark.source.start import LATEST, AtOffsets, AtWord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
     from ehkafka.spark.source.log import Log
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.planning import Piece
 
 
-class SourceBatchReader(DataSourceReader):
+class SourceBatchReader(PiecesReader, DataSourceReader):
     """Reads what lies between two places of the log."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -60,10 +59,6 @@ class SourceBatchReader(DataSourceReader):
             pieces = self._pieces(log)
         shares = plan(pieces, self.options.tasks, split=self.options.split)
         return [SourcePartition(share) for share in shares or [[]]]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's records, in a worker."""
-        return batches_of(self.options, partition)
 
     def _pieces(self, log: Log) -> list[Piece]:
         options, partitions = self.options, log.partitions()

@@ -35,18 +35,23 @@ class SourcePartition(InputPartition):
         self.pieces = tuple(pieces)
 
 
-def batches_of(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Yield a task's records, in a worker."""
-    # Not at the top: planning needs neither Arrow nor NumPy.
-    from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
-    from ehkafka.spark.source.reading import messages  # noqa: PLC0415
+class PiecesReader:
+    """What readers of streams and of batches do in a worker."""
 
-    assert isinstance(partition, SourcePartition)
-    with reported_in_one_line():
-        yield from record_batches(options.columns, messages(options, partition.pieces))
+    options: SourceOptions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's records."""
+        # Not at the top: planning needs neither Arrow nor NumPy.
+        from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
+        from ehkafka.spark.source.reading import messages  # noqa: PLC0415
+
+        assert isinstance(partition, SourcePartition)
+        with reported_in_one_line():
+            yield from record_batches(self.options.columns, messages(self.options, partition.pieces))
 
 
-class StreamReaderParts(DataSourceStreamReader):
+class StreamReaderParts(PiecesReader, DataSourceStreamReader):
     """Everything but `latestOffset`, whose shape depends on PySpark's version."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -110,10 +115,6 @@ class StreamReaderParts(DataSourceStreamReader):
         return [
             SourcePartition(share) for share in plan(pieces, self.options.tasks, split=self.options.split)
         ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's records, in a worker."""
-        return batches_of(self.options, partition)
 
     def stop(self) -> None:
         """Close what the driver opened."""
