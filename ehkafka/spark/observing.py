@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.offsets import Positions
     from ehkafka.telemetry.snapshot import Snapshot
 
-# What a question to the broker may take: who reads metrics waits for ten seconds by default.
+# What the broker may take: who reads metrics waits for ten seconds by default. `Log` asks twice at most.
 ASK_S = 5.0
 
 
@@ -44,7 +44,7 @@ class ObservedQuery:
         self._query = query
         self._name = str(query.name or query.id)
         given = None if options is None else options_from(options)
-        self._options = given and replace(given, timeout_s=min(ASK_S, given.timeout_s))
+        self._options = given and replace(given, timeout_s=min(ASK_S / 2, given.timeout_s))
         self._began_s = time.monotonic()
         self._lock = threading.Lock()
         # Under the lock.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError
 from ehkafka.metrics import Collector, exposition
-from ehkafka.spark import observe
+from ehkafka.spark import observe, observing
 from ehkafka.testing import EmbeddedBroker
 
 
@@ -60,6 +62,22 @@ def test_with_the_streams_options_the_lag_is_that_of_now(query: SimpleNamespace)
         observed.close()
     assert observed.snapshot().lag_records is None
     observed.close()
+
+
+def test_a_silent_broker_keeps_metrics_no_longer_than_is_said(
+    query: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads them gives up after ten seconds, and would have none at all."""
+    monkeypatch.setattr(observing, "ASK_S", 2.0)
+    with EmbeddedBroker({"readings": 1}) as broker:
+        options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": "readings"}
+        observed = observe(query, options)
+        assert observed.snapshot().lag_records == 0
+        broker.delay_next(ApiKey.LIST_OFFSETS, 20.0, times=3)
+        began_s = time.monotonic()
+        assert observed.snapshot().lag_records is None
+        assert time.monotonic() - began_s < 3.5
+        observed.close()
 
 
 @pytest.mark.parametrize("ends", ["by itself", "with its session"])

@@ -8,6 +8,7 @@ option only.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +63,7 @@ class QueryCommits:
             commits=self._outside,
         )
         self._positions: dict[TopicPartition, Position] = {}
+        self._epochs = itertools.count(1)
         self._credential = CredentialWatch(self._endpoint.credential, self._report)
         self._consumer: Consumer | None = None
         # Set once: nothing more is committed in this run.
@@ -104,11 +106,14 @@ class QueryCommits:
             close_within(self._consumer, ANSWER_S)
 
     def _note(self, offset: StreamOffset) -> None:
+        for gone in self._positions.keys() - offset.positions.keys():
+            del self._positions[gone]
+            self._ledger.ended(gone)
         for partition, at in offset.positions.items():
             before = self._positions.get(partition, Position(0, at + 1))
             if at < before.next_offset:
                 # New, or of a recreated topic: in one epoch nothing is ever lowered.
-                before = before._replace(epoch=before.epoch + 1)
+                before = before._replace(epoch=next(self._epochs))
                 self._ledger.assigned(partition, before.epoch, None)
             if at != before.next_offset:
                 self._positions[partition] = before._replace(next_offset=at)

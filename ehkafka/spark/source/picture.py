@@ -36,7 +36,8 @@ class QueryPicture:
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Take a progress, no older than the one before. One that was left out is made up for."""
-        places = dict(self._places)
+        # One that is gone stays where it was, and nothing is known of its log.
+        places = {one: place._replace(log_end=None) for one, place in self._places.items()}
         for source in progress["sources"]:
             places |= self._reached(source)
         self._places = places

@@ -17,6 +17,7 @@ from ehkafka.spark import versions
 from ehkafka.spark.source import commits
 from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
+from ehkafka.spark.source.offsets import StreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +112,7 @@ def test_the_last_batch_is_committed_before_a_run_of_what_is_there_ends(
     broker.produce("readings", [(b"k", b"v")] * 9, partition=0)
     reader = SourceStreamReader(options(startingOffsets="earliest", groupId="g", commitOffsets="true"))
     reader.prepareForTriggerAvailableNow()
-    at, ends = reader.initialOffset(), []
+    at, ends = reader.initialOffset(), list[Any]()
     while not ends or ends[-1] != at:
         at = ends[-1] if ends else at
         ends.append(reader.latestOffset(at, ReadMaxRows(3)))
@@ -126,9 +127,25 @@ def test_a_recreated_topic_takes_its_commits_back(
     run = query()
     run.batch(9, 3)
     run.batch(1, 0)
-    run.reader._commits.finished({"readings": {"0": 4, "1": 3}})
-    run.reader._commits.rest(is_last=True)
+    made: Any = run.reader._commits
+    made.finished({"readings": {"0": 4, "1": 3}})
+    made.rest(is_last=True)
     assert run.committed == {0: 4, 1: 3}
+
+
+def test_a_partition_that_is_gone_is_committed_no_more(query: Callable[..., Query]) -> None:
+    """A broker refuses it each time, as long as the query runs. One that comes back is another one."""
+    run = query()
+    run.batch(9, 3)
+    run.batch(1, 0)
+    made: Any = run.reader._commits
+    made._note(StreamOffset.from_json({"readings": {"0": 10, "1": 8}}))
+    made._note(StreamOffset.from_json({"readings": {"0": 11}}))
+    made.rest(is_last=True)
+    assert run.committed == {0: 11, 1: 3}
+    made._note(StreamOffset.from_json({"readings": {"0": 11, "1": 2}}))
+    made.rest(is_last=True)
+    assert run.committed == {0: 11, 1: 2}
 
 
 @pytest.mark.parametrize(

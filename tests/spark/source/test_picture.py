@@ -68,6 +68,12 @@ def test_a_recreated_topic_takes_nothing_back() -> None:
     assert shown(picture)[0] == (P0, None, 4, 5)
 
 
+def test_a_partition_that_is_gone_has_no_lag_any_more() -> None:
+    """Its topic was deleted, and the query continues without it; what it had counts on."""
+    found = shown(taken(source((5, 0), (8, 4), (9, 9)), source((8, 4), (9,), (9,))))
+    assert found == [(P0, 0, 9, 4), (P1, None, 4, 4)]
+
+
 def test_progress_that_was_left_out_is_made_up_for() -> None:
     """Whoever scrapes sees one progress in a hundred."""
     assert shown(taken(source((5, 0), (8, 0)), source((90, 0), (95, 0))))[0][3] == 90
