@@ -76,22 +76,26 @@ def test_an_answer_that_refuses_an_output_is_decided_by_its_handlers_rules(
 def test_an_answer_that_says_nothing_of_an_output_counts_as_no_attempt(
     answering: Any, answer: str, mode: str
 ) -> None:
-    """Twice in a row for requests that have the marked output; then it is written as all others are."""
+    """Twice in a row for requests that have the marked output; then it is written as all others are.
+
+    After each of them the outputs that were in flight behind it are sent again.
+    """
     one = answering(mode)
     one.produce(RECORDS)
     one.mark_one()
-    left = [AGAIN[answer]] * 2
+    times = 2
+    left = [AGAIN[answer]] * times
 
     def code_of(request: Produced) -> int:
         return left.pop() if left and MARK in request.frame else 0
 
     one.proxy.code_of = code_of
     one.run(one.made(), count=0)
-    assert one.proxy.refused_requests == 2
+    assert one.proxy.refused_requests == times
     assert one.letters() == []
     assert one.events.of(OutputRefused) == []
     by_client = answer in BY_THE_CLIENT
-    one.judge(without=set(), repeats_max=0 if by_client else 1)
+    one.judge(without=set(), repeats_max=0 if by_client else times)
     assert len(one.replaced()) <= (0 if by_client else 3), one.replaced()
     assert len(one.events.of(TransactionAborted)) <= (0 if by_client or not one.is_exact else ABORTS_MAX * 2)
 
