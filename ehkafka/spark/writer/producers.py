@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.properties.layers import LETTER_BYTES
+from ehkafka.endpoint.properties.setting_checks import whole_number
 from ehkafka.errors import EndpointError
 from ehkafka.outputs.one_producer import producer_of
 from ehkafka.outputs.properties import message_properties, output_bytes_max
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 QUEUE_KBYTES: Final = 65_536
 # How many partitions a topic has is asked again after so long.
 TOPICS_S: Final = 60.0
+_QUEUE: Final = "queue.buffering.max.kbytes"
 _ASK_S: Final = 5.0
 _SERVE_S: Final = 0.1
 # Those of an app that names nothing but what must be named: all else is the endpoint's.
@@ -45,11 +47,13 @@ def writer_properties(endpoint: Endpoint, *, is_plain: bool = False) -> dict[str
             "This broker does not support producer IDs (InitProducerId), without which rows could be"
             " written out of order. Use a broker that does, such as Kafka 0.11 or later."
         )
+    most = output_bytes_max(endpoint, SETTINGS)
+    properties = {_QUEUE: QUEUE_KBYTES, **message_properties(endpoint, SETTINGS)}
     return {
-        "queue.buffering.max.kbytes": QUEUE_KBYTES,
-        **message_properties(endpoint, SETTINGS),
-        # A larger row is refused before the first one is sent.
-        LETTER_BYTES: output_bytes_max(endpoint, SETTINGS),
+        **properties,
+        # A larger row is refused before the first one is sent, and each other one has room in the queue.
+        LETTER_BYTES: most,
+        _QUEUE: max(whole_number(_QUEUE, properties[_QUEUE]), most // 1024 + 1),
         "message.timeout.ms": 0,
         # A row that is written costs no call.
         "delivery.report.only.error": True,

@@ -20,7 +20,7 @@ from ehkafka.outputs.encoding import ANY_PARTITION, FRAME_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Message = tuple[str, "bytes | str | None", "bytes | str | None", int, "list[tuple[str, bytes | None]]"]
+    Message = tuple[str, "bytes | None", "bytes | None", int, "list[tuple[str, bytes | None]]"]
 
 # One report of a broken message stands for so many rows, and so many are sent again because of it.
 PORTION_ROWS: Final = 1_000
@@ -66,12 +66,14 @@ class Portion:
 
     def _column(self, name: str) -> list[Any]:
         column = _column(self.batch, name)
+        if name in {"key", "value"} and column is not None:
+            column = column.cast(pa.large_binary())  # text may be no UTF-8: Spark's casts keep any bytes
         return [None] * self.batch.num_rows if column is None else column.to_pylist()
 
     def row_of(self, topic: str, value: bytes | None, key: bytes | None) -> int | None:
         """Return the number of the first row with this message."""
         for row, message in enumerate(self.messages(), self.first):
-            if (message[0], _bytes(message[1]), _bytes(message[2])) == (topic, value, key):
+            if message[:3] == (topic, value, key):
                 return row
         return None
 
@@ -99,9 +101,11 @@ def _check_topics(batch: pa.RecordBatch, first: int, rules: Rules) -> None:
             f"{rules.name(first + row)} has no topic: its column topic is null. Fill it, or give the option"
             " topic."
         )
-    for topic in topics.unique().to_pylist():
+    topics = topics.cast(pa.binary())
+    for name in topics.unique().to_pylist():
+        topic = name.decode("utf-8", "replace")
         if not rules.partitions_of(topic):
-            row = pc.index(topics, topic).as_py()
+            row = pc.index(topics, name).as_py()
             raise TopicNotFoundError(
                 f"{rules.name(first + row)} names topic {topic!r:.300}, which is not there. Create it, or"
                 " correct the column topic."
@@ -166,7 +170,3 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
     """Return a column; None where the frame has none of that name."""
     at = batch.schema.get_field_index(name)
     return None if at < 0 else batch.column(at)
-
-
-def _bytes(given: bytes | str | None) -> bytes | None:
-    return given.encode() if isinstance(given, str) else given

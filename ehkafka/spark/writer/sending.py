@@ -110,6 +110,9 @@ class RowSender:
 
     def send(self, portion: Portion) -> None:
         """Hand rows over. Raises `EndpointError` if they, or rows before them, cannot be written."""
+        self._one.serve(0.0)  # what else the client has to say counts as a message of it
+        if not len(self._one.client):
+            self._patience.moved()  # nothing waits, however long the rows took to come
         self._window.append(portion)
         self._rows += portion.batch.num_rows
         self._bytes += portion.batch.nbytes
@@ -128,11 +131,8 @@ class RowSender:
                 self._begin_again(*self._refusal)
 
     def _hand_over(self, portion: Portion) -> None:
-        client = self._one.client
-        if self._refusal is None and not len(client):
-            self._patience.moved()  # nothing waits, however long the rows took to come
         portion.is_unwritten = False
-        produce, report = client.produce, partial(self._take_report, portion)
+        produce, report = self._one.client.produce, partial(self._take_report, portion)
         for topic, value, key, partition, headers in portion.messages():
             while self._refusal is None:
                 try:

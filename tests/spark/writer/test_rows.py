@@ -41,6 +41,15 @@ def test_the_option_counts_more_than_the_column() -> None:
     assert [one[0] for one in sent(batch.slice(0, 1), None)] == ["readings"]
 
 
+def test_text_that_is_no_utf_8_is_written_as_it_is() -> None:
+    """Spark's cast to string keeps any bytes. No topic has such a name."""
+    text = pa.array([b"a\xff", None]).view(pa.string())
+    batch = pa.record_batch([text, text], names=["key", "value"])
+    assert [one[1:3] for one in sent(batch)] == [(b"a\xff", b"a\xff"), (None, None)]
+    with pytest.raises(TopicNotFoundError, match=r"^Row 1 of the frame's partition 3 names topic 'a\ufffd',"):
+        sent(pa.record_batch([text[:1], text[:1]], names=["topic", "value"]), None)
+
+
 @given(
     st.lists(
         st.tuples(st.none() | st.binary(max_size=40), st.binary(max_size=40), st.none() | st.integers(0, 3)),
@@ -123,7 +132,7 @@ def test_text_counts_in_bytes_and_long_types_are_taken() -> None:
     """Spark sends text as text, and with `useLargeVarTypes` as the types with long offsets."""
     names, types = ("key", "value"), (pa.large_string(), pa.large_binary())
     batch = pa.record_batch([pa.array(["é"], types[0]), pa.array([b"x" * 870], types[1])], names=names)
-    assert sent(batch) == [("readings", b"x" * 870, "é", -1, [])]
+    assert sent(batch) == [("readings", b"x" * 870, "é".encode(), -1, [])]
     with pytest.raises(EndpointError, match="has 873 bytes"):
         sent(pa.record_batch([pa.array(["é"]), pa.array([b"x" * 871])], names=names))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -160,6 +161,28 @@ def test_an_outage_is_waited_for_and_said(
         write(broker, numbers(1), deliveryTimeoutMs="1500")
     said = [one.getMessage() for one in caplog.records]
     assert any("which has written nothing for" in one and "_TRANSPORT" in one for one in said), said
+
+
+def test_rows_that_come_late_are_not_the_brokers_delay(broker: EmbeddedBroker) -> None:
+    """A connection that broke while no row waited is one more thing that the client has to say."""
+    late = {"deliveryTimeoutMs": "3000", "kafka.reconnect.backoff.max.ms": "100"}
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        broker.take_down()
+        time.sleep(4)
+        broker.bring_up()
+        time.sleep(0.5)
+        yield numbers(3)
+
+    assert write(broker, numbers(1), **late) == (1, None)
+    options = writer_options({"kafka.bootstrap.servers": broker.bootstrap, **late})
+    assert write_rows(options, "readings", batches(), partition=3, attempt=0) == (3, None)
+
+
+def test_a_row_that_is_larger_than_the_clients_queue_is_written(broker: EmbeddedBroker) -> None:
+    """The client would say for ever that its queue is full."""
+    small = {"kafka.queue.buffering.max.kbytes": "1"}
+    assert write(broker, frame(value=[b"x" * 100_000] * 3), **small) == (3, None)
 
 
 def test_a_second_attempt_says_that_rows_may_be_there_twice(
