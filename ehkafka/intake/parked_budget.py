@@ -18,7 +18,7 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Iterable
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
@@ -54,14 +54,15 @@ class ParkedBudget:
         """Tell of a full share and act on it; True where the partition is to be paused."""
         with route.hub.locked() as inboxes:
             largest, action = max(_of(inboxes, epoch), key=_records, default=None), self._action
-            if action == "stop" and not self._is_full(epoch, _by_hand(inboxes, epoch)):
+            spared = filter(_is_spared, _of(inboxes, epoch))
+            if action == "stop" and not self._is_full(epoch, spared):
                 action = "pause_partition"
             sent = action == "dead_letter" and self._send(inboxes, epoch)
         # Described without the lock: a key may be of a user's type.
         self._report(epoch, "?" if largest is None else describe_key(largest.key), action)
         return action == "pause_partition" or (action == "dead_letter" and not sent)
 
-    def _is_full(self, epoch: Epoch, without: Collection[Held]) -> bool:
+    def _is_full(self, epoch: Epoch, without: Iterable[Held]) -> bool:
         """Tell whether a share is full without some of the waiting keys."""
         records, size = self._context.flow.parked_share(len(self._context.owned))
         sizes = [entry[SIZE] for held in without for entry in held.q]
@@ -73,8 +74,7 @@ class ParkedBudget:
         """Send keys to the dead letters as far as needed; False where that is not enough."""
         flow, partitions = self._context.flow, len(self._context.owned)
         records, size = flow.parked_share(partitions)
-        # Others' retries do not end because a key is paused, or tried.
-        leaving = [held for held in _of(inboxes, epoch) if held.ticket or held.is_paused or not held.decision]
+        leaving = [held for held in _of(inboxes, epoch) if held.ticket or _is_spared(held)]
         if self._is_full(epoch, leaving) and not _send_largest(inboxes, epoch):
             return False
         # While letters are on their way some more may come. It is taken from the backlog's room.
@@ -106,9 +106,9 @@ def _of(inboxes: Inboxes, epoch: Epoch) -> list[Held]:
     return [held for held in keys if held.is_parked and held.q and held.q[0][EPOCH] is epoch]
 
 
-def _by_hand(inboxes: Inboxes, epoch: Epoch) -> list[Held]:
-    """Return those of them that a command has paused."""
-    return [held for held in _of(inboxes, epoch) if held.is_paused]
+def _is_spared(held: Held) -> bool:
+    """Tell whether a command has paused a key, or it is tried, perhaps well: nothing ends because of it."""
+    return held.is_paused or held.decision is None
 
 
 def _records(held: Held) -> int:
@@ -129,6 +129,6 @@ def _send_largest(inboxes: Inboxes, epoch: Epoch) -> bool:
 
 
 def _may_go(held: Held) -> bool:
-    # A command paused it to have it later, no broker takes its letter, that is on its way, or it is tried.
+    # No broker takes its letter, or that is on its way.
     refused = isinstance(held.decision, HoldHead) and held.decision.letter_refused
-    return held.ticket is None and held.decision is not None and not held.is_paused and not refused
+    return held.ticket is None and not _is_spared(held) and not refused

@@ -189,6 +189,26 @@ def test_stop_ends_the_app_and_names_the_key(lab: Any) -> None:
     assert lab.committed() in (None, 0, 1)
 
 
+def test_a_key_that_is_tried_only_pauses_its_partition(lab: Any) -> None:
+    """Its attempt may end well, as this one; if it fails, the app is stopped then."""
+    calls, may_end = [], threading.Event()
+
+    def handler(record: Any) -> None:
+        calls.append(record.offset())
+        if len(calls) == 1:
+            raise ValueError("poison")
+        assert may_end.wait(30)
+
+    app = lab.start(handler, retry=FOR_EVER, on_parked_full="stop", **SMALL)
+    lab.produce("hot " * 10)
+    wait_until(lambda: len(calls) == 2)
+    lab.produce("hot " * 30)
+    wait_until(lambda: paused(app) == [0])
+    may_end.set()
+    wait_until(lambda: lab.committed() == 40)
+    assert calls == [0, *range(40)]
+
+
 def test_a_full_budget_of_bytes_acts_too(lab: Any) -> None:
     """A few large records fill the share as well as many small ones."""
     app = lab.start(Switch(), retry=FOR_EVER, parked_bytes_max=50_000)
