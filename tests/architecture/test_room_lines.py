@@ -41,7 +41,7 @@ BUDGETS = {
     "redrive": 400,
     "run": 4910,
     "settings": 640,
-    "spark": 10560,
+    "spark": 10570,
     "telemetry": 2830,
     "testing": 2710,
     "transactions": 1780,

@@ -34,7 +34,9 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
         done = at.positions
         topics = {one.topic for one in done}
         there = _reported(source) if ends is None else ends
-        found |= {one: max(0, end - done.get(one, 0)) for one, end in there.items() if one.topic in topics}
+        left = {one: end - done.get(one, 0) for one, end in there.items() if one.topic in topics}
+        # Two sources may read the same partition: the one that is further behind counts.
+        found |= {one: max(offsets, found.get(one, 0)) for one, offsets in left.items()}
     if not found:
         raise ConfigurationError(
             "The progress has no position of a Kafka topic, so its lag is unknown: wait for the first batch, "

@@ -5,6 +5,7 @@ Pure. One thread takes progress, of a plain query or the engine's; any thread ma
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.spark.source.lag import reported_offset, rows_of
@@ -30,7 +31,8 @@ class QueryPicture:
 
     def __init__(self) -> None:
         # Replaced and never changed: other threads read it.
-        self._places: dict[TopicPartition, _Place] = {}
+        # By the number of the source in the query: two may read the same partition.
+        self._places: dict[tuple[int, TopicPartition], _Place] = {}
         # How long the last batch with records took; None before the first.
         self.batch_s: float | None = None
 
@@ -38,8 +40,8 @@ class QueryPicture:
         """Take a progress, no older than the one before. One that was left out is made up for."""
         # One that is gone stays where it was, and nothing is known of its log.
         places = {one: place._replace(log_end=None) for one, place in self._places.items()}
-        for source in progress["sources"]:
-            places |= self._reached(source)
+        for number, source in enumerate(progress["sources"]):
+            places |= self._reached(number, source)
         self._places = places
         took_ms = (progress.get("durationMs") or {}).get("triggerExecution")
         if took_ms is not None and rows_of(progress):
@@ -62,10 +64,14 @@ class QueryPicture:
         from ehkafka.telemetry.snapshot import PartitionSnapshot  # noqa: PLC0415
 
         found = []
-        for one, place in sorted(self._places.items()):
+        by_partition: dict[TopicPartition, list[_Place]] = {}
+        for (_, one), place in self._places.items():
+            by_partition.setdefault(one, []).append(place)
+        for one, places in sorted(by_partition.items()):
+            place = min(places, key=attrgetter("at"))  # the source that is further behind
             end = place.log_end if log_ends is None else log_ends.get(one)
             lag = None if end is None else max(0, end - place.at)
-            group_has, got = (committed or {}).get(one), place.received
+            group_has, got = (committed or {}).get(one), sum(each.received for each in places)
             # Between two batches no record waits, and a batch is all or nothing.
             waiting = (0, 0, 0, 0, None, 0)
             found.append(
@@ -73,7 +79,7 @@ class QueryPicture:
             )
         return tuple(found)
 
-    def _reached(self, source: Mapping[str, Any]) -> dict[TopicPartition, _Place]:
+    def _reached(self, number: int, source: Mapping[str, Any]) -> dict[tuple[int, TopicPartition], _Place]:
         end = reported_offset(source.get("endOffset"))
         if end is None:
             return {}
@@ -83,6 +89,6 @@ class QueryPicture:
         found = {}
         for one, at in end.positions.items():
             # One that was added begins with its log; without any begin nothing is known of this batch.
-            before = self._places.get(one) or _Place(begins.get(one, 0 if begins else at), 0, None)
-            found[one] = _Place(at, before.received + max(0, at - before.at), log_ends.get(one))
+            before = self._places.get((number, one)) or _Place(begins.get(one, 0 if begins else at), 0, None)
+            found[number, one] = _Place(at, before.received + max(0, at - before.at), log_ends.get(one))
         return found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ehkafka.records import TopicPartition
+from ehkafka.spark.source.lag import lag
 from ehkafka.spark.source.picture import QueryPicture
 
 P0, P1 = TopicPartition("readings", 0), TopicPartition("readings", 1)
@@ -72,6 +73,18 @@ def test_a_partition_that_is_gone_has_no_lag_any_more() -> None:
     """Its topic was deleted, and the query continues without it; what it had counts on."""
     found = shown(taken(source((5, 0), (8, 4), (9, 9)), source((8, 4), (9,), (9,))))
     assert found == [(P0, 0, 9, 4), (P1, None, 4, 4)]
+
+
+def test_of_two_sources_of_a_partition_the_one_further_behind_counts() -> None:
+    """As where a stream is joined with itself. Both have received."""
+    ahead, behind = source((5, 0), (9, 0), (9, 0)), source((2, 0), (4, 0), (9, 0))
+    for sources in ([ahead, behind], [behind, ahead]):
+        progress = {"sources": [{"numInputRows": 1, **one} for one in sources]}
+        picture = QueryPicture()
+        picture.take(progress)
+        picture.take(progress)
+        assert shown(picture) == [(P0, 5, 4, 6), (P1, 0, 0, 0)]
+        assert lag(progress) == {P0: 5, P1: 0}
 
 
 def test_progress_that_was_left_out_is_made_up_for() -> None:
