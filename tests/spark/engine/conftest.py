@@ -208,13 +208,20 @@ class FakeQuery:
         """Append a progress; without records it is that of a look which found nothing new."""
         if received:
             self.batches([PartitionResult("t", 0, received=received, finished=received)], batch)
+        rows = 1 if received else 0
         self.progress.append(
             {
                 "timestamp": timestamp or f"2026-01-01T00:00:{len(self.progress):02d}.000Z",
                 "batchId": batch,
-                "numInputRows": 1 if received else 0,
+                "numInputRows": rows,
                 "durationMs": {"triggerExecution": 250},
-                "sources": [{"endOffset": {"t": {"0": end}}, "latestOffset": {"t": {"0": 40}}}],
+                "sources": [
+                    {
+                        "endOffset": {"t": {"0": end}},
+                        "latestOffset": {"t": {"0": 40}},
+                        "numInputRows": rows,
+                    }
+                ],
             }
         )
 
