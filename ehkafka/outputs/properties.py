@@ -210,5 +210,7 @@ def _common(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
         **(letters := letter_properties(endpoint, settings.consumer)),
         **asked,
         # A dead letter may be as large as a received record.
-        LETTER_BYTES: max(letters[LETTER_BYTES], output_bytes_max(endpoint, settings)),
+        LETTER_BYTES: max(
+            whole_number(LETTER_BYTES, letters[LETTER_BYTES]), output_bytes_max(endpoint, settings)
+        ),
     }

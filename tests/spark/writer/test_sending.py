@@ -181,7 +181,7 @@ def test_rows_that_come_late_are_not_the_brokers_delay(broker: EmbeddedBroker) -
 
 def test_a_row_that_is_larger_than_the_clients_queue_is_written(broker: EmbeddedBroker) -> None:
     """The client would say for ever that its queue is full."""
-    small = {"kafka.queue.buffering.max.kbytes": "1"}
+    small = {"kafka.queue.buffering.max.kbytes": "1", "kafka.message.max.bytes": "2000000"}
     assert write(broker, frame(value=[b"x" * 100_000] * 3), **small) == (3, None)
 
 
