@@ -154,7 +154,9 @@ class Crew:
             if not self._left:
                 return False
             # A member that is still starting neither dies nor stops in earnest.
-            member = self._dice.choice(self.up())
+            if not (up := self.up()):
+                return True
+            member = self._dice.choice(up)
             if self._left.pop() == "kill":
                 member.kill()
             else:

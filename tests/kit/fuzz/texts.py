@@ -117,6 +117,8 @@ def _connection_string(rng: random.Random) -> tuple[str, str]:
         case 0:
             (name, _, value), (name2, _, value2) = parts[at].partition("="), parts[other].partition("=")
             parts[at], parts[other] = f"{name}={value2}", f"{name2}={value}"
+            if "EntityPath" in (name, name2) and key in (value, value2):
+                return ";".join(parts), key  # a piece of it would be a hub's name like any other
         case 1:
             parts[at] = parts[at].partition("=")[2]
         case 2:
