@@ -122,9 +122,9 @@ def take(source: Path = FOLDER, target: Path = TAKEN, *, is_dirty_fine: bool = F
                 f"{kind.name}: what ran is in no commit ({what}). Commit, and run it again; or --dirty."
             )
             continue
-        for name in (f"{kind.name}.json", new.get("picture")):
-            if name:
-                shutil.copyfile(source / name, target / name)
+        # The numbers last: they say that all of it is taken.
+        for name in filter(None, (new.get("picture"), f"{kind.name}.json")):
+            shutil.copyfile(source / name, target / name)
     return refused
 
 
