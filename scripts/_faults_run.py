@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMNS = (
-    "row", "fault", "on", "tests run", "red", "records", "lost", "early commits", "order", "stale commits",
+    "row", "fault", "on", "tests run", "red", "records", "lost", "early commits", "order", "commits of former owners",
     "repeated %", "recovery, median / longest (s)",
 )  # fmt: skip
 SUMS = ("lost", "premature_commits", "order_violations", "stale_commits")

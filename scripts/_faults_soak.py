@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from _long_run import LongRun
 
 HEAD = (
-    "workers", "records", "kills", "stops", "letters", "lost", "unseen", "order", "early commits",
-    "stale commits", "repeated %", "unexplained", "memory at the end, MB", "slope after warm-up, MB/h",
+    "workers", "records", "kills", "stops", "dead letters", "lost", "unseen", "order", "early commits",
+    "commits of former owners", "repeated %", "unexplained", "memory at the end, MB", "slope after warm-up, MB/h",
 )  # fmt: skip
 MEASURES = ("lost", "unseen", "order_violations", "premature_commits", "stale_commits")
 COLOURS = {"threads": "#3b6ea5", "asyncio": "#c2703d", "batches": "#4f8a4c", "processes": "#8a4f7d"}
@@ -42,7 +42,7 @@ def write_soak(found: dict[str, Any], long_run: LongRun) -> None:
         "minutes": round(found["minutes"]),
         "records": sum(crew["produced"] for crew in crews),
         "kills": sum(crew["kills"] for crew in crews),
-        "letters": sum(crew["letters"] for crew in crews),
+        "dead letters": sum(crew["letters"] for crew in crews),
     }
     path = long_run.write(counts, HEAD, lines, shown, picture="soak.svg")
     _plot(found, path.with_suffix(".svg"))
