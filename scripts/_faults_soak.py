@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 HEAD = (
     "workers", "records", "kills", "stops", "dead letters", "lost", "unseen", "order", "early commits",
-    "commits of former owners", "repeated %", "unexplained", "memory at the end, MB", "slope after warm-up, MB/h",
+    "commits of former owners", "repeated %", "unexplained", "memory at the end, MB",
+    "slope after warm-up, MB/h",
 )  # fmt: skip
 MEASURES = ("lost", "unseen", "order_violations", "premature_commits", "stale_commits")
 COLOURS = {"threads": "#3b6ea5", "asyncio": "#c2703d", "batches": "#4f8a4c", "processes": "#8a4f7d"}
