@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMNS = (
-    "row", "fault", "on", "tests run", "red", "records", "lost", "early commits", "order", "commits of former owners",
-    "repeated %", "recovery, median / longest (s)",
+    "row", "fault", "on", "tests run", "red", "records", "lost", "early commits", "order",
+    "commits of former owners", "repeated %", "recovery, median / longest (s)",
 )  # fmt: skip
 SUMS = ("lost", "premature_commits", "order_violations", "stale_commits")
 NOTHING = "–"
