@@ -150,16 +150,21 @@ def _header_sizes(batch: pa.RecordBatch, first: int, rules: Rules) -> Any:
     if headers is None or headers.null_count == len(headers):
         return 0
     pairs, rows = pc.list_flatten(headers), pc.list_parent_indices(headers)
-    names = pc.struct_field(pairs, [0])
-    # The client would end a name at a NUL character.
-    bad = pc.or_(names.is_null(), pc.fill_null(pc.match_substring(names, "\0"), False))
-    if (at := pc.index(bad, True).as_py()) >= 0:
+    names = pc.struct_field(pairs, [0]).cast(pa.large_binary())  # text may be no UTF-8, as in _column
+    wrong = [name for name in names.unique().to_pylist() if not _can_name(name)]
+    if wrong:
+        row = rows[pc.index(pc.is_in(names, pa.array(wrong, names.type)), True).as_py()].as_py()
         raise ConfigurationError(
-            f"{rules.name(first + rows[at].as_py())} has a header without a name, or with a NUL character in"
-            " it. Correct the column headers."
+            f"{rules.name(first + row)} has a header without a name, or with a NUL character or bytes that"
+            " are no UTF-8 in it. Correct the column headers."
         )
     lengths = _lengths(names) + _lengths(pc.struct_field(pairs, [1]))
     return np.bincount(rows.to_numpy(), lengths, minlength=batch.num_rows).astype(np.int64)
+
+
+def _can_name(name: bytes | None) -> bool:
+    # The client would end a name at a NUL character.
+    return name is not None and b"\0" not in name and name.decode("utf-8", "ignore").encode() == name
 
 
 def _lengths(column: pa.Array) -> Any:

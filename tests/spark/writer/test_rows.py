@@ -42,12 +42,18 @@ def test_the_option_counts_more_than_the_column() -> None:
 
 
 def test_text_that_is_no_utf_8_is_written_as_it_is() -> None:
-    """Spark's cast to string keeps any bytes. No topic has such a name."""
+    """Spark's cast to string keeps any bytes. No topic and no header has such a name."""
     text = pa.array([b"a\xff", None]).view(pa.string())
     batch = pa.record_batch([text, text], names=["key", "value"])
     assert [one[1:3] for one in sent(batch)] == [(b"a\xff", b"a\xff"), (None, None)]
     with pytest.raises(TopicNotFoundError, match=r"^Row 1 of the frame's partition 3 names topic 'a\ufffd',"):
         sent(pa.record_batch([text[:1], text[:1]], names=["topic", "value"]), None)
+    header = pa.StructArray.from_arrays([text[:1], text[:1].cast(pa.binary())], ["key", "value"])
+    headers = pa.ListArray.from_arrays(pa.array([0, 0, 1], pa.int32()), header)
+    with pytest.raises(
+        ConfigurationError, match=r"^Row 2 of the frame's partition 3 has a header .* no UTF-8"
+    ):
+        sent(pa.record_batch([text, headers], names=["value", "headers"]))
 
 
 @given(
