@@ -90,7 +90,7 @@ def test_a_word_of_ours_is_explained_where_it_first_stands(page: Path) -> None:
             assert re.search(explained, lines[0]), f"{page.name}: {word}: {lines[0]}"
 
 
-@pytest.mark.parametrize("picture", sorted(GUIDES.rglob("*.svg")), ids=lambda picture: picture.name)
+@pytest.mark.parametrize("picture", sorted(GUIDES.glob("pictures/*.svg")), ids=lambda picture: picture.name)
 def test_a_drawn_picture_is_read_in_light_and_dark_and_fetches_nothing(picture: Path) -> None:
     """It says in words what it shows, has colours for both, a ground of its own, and a page that shows it."""
     drawn = ET.fromstring(picture.read_text())
@@ -104,6 +104,20 @@ def test_a_drawn_picture_is_read_in_light_and_dark_and_fetches_nothing(picture: 
     assert classes <= set(re.findall(r"\.(\w+)", light))
     assert not re.search(r"href|https?://(?!www\.w3\.org/2000/svg)", picture.read_text())
     assert any(f"pictures/{picture.name}" in page.read_text() for page in PAGES)
+
+
+@pytest.mark.parametrize("plot", sorted(GUIDES.glob("survives/*.svg")), ids=lambda plot: plot.name)
+def test_a_plot_says_what_it_shows_has_a_ground_of_its_own_and_fetches_nothing(plot: Path) -> None:
+    """Matplotlib draws it: its white ground is read on a dark page as well."""
+    drawn = ET.fromstring(plot.read_text())
+    svg = "{http://www.w3.org/2000/svg}"
+    assert all(drawn.findtext(f"{svg}{name}") for name in ("title", "desc"))
+    ground = drawn.find(f".//{svg}g[@id='patch_1']/{svg}path")
+    assert ground is not None
+    assert "fill: #ffffff" in ground.get("style", "")
+    assert set(re.findall(r'href="(.)', plot.read_text())) <= {"#"}
+    assert not re.search(r"https?://(?!www\.w3\.org/)", plot.read_text())
+    assert any(f"survives/{plot.name}" in page.read_text() for page in PAGES)
 
 
 def resolve(name: str) -> Any:
