@@ -160,10 +160,8 @@ class App(Registration, Configurable):
         from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - not for an app that runs here
 
         self._life.entrance.refuse_on_spark((*self._hooks["on_start"], *self._hooks["on_stop"]))
-        self._life.must_be_at_rest()
-        run = start_on_spark(self._options(), spark, SparkOptions(**options))
-        self._life.show(run)
-        return run
+        choices = SparkOptions(**options)
+        return self._life.start_elsewhere(lambda parts: start_on_spark(parts, spark, choices))
 
     def start(self) -> None:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""

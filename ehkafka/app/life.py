@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.run.health_file import touched
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.settings import Drain
     from ehkafka.workers.tasks.shared import SharedLoop
 
+Started = TypeVar("Started", bound="Run")
 _INSTEAD = (
     "return what is to be sent from the handler (to=…), or open a confluent_kafka.Producer of your own in "
     "on_worker_start."
@@ -74,10 +75,18 @@ class Life:
         self.check_process()
         return self._run
 
-    def show(self, run: Run) -> None:
-        """Show a run that another engine has started, and that ends by itself."""
-        with self.lock:
+    def start_elsewhere(self, start: Callable[[AppOptions], Started]) -> Started:
+        """Show a run of another engine, which ends by itself; serve what `http=` asks for meanwhile."""
+        with self.lock, ExitStack() as undo:
+            self.must_be_at_rest()
+            undo.callback(self.web.close)
+            self.web.serve()
+            parts = self._options()
+            # The first one is called last, after those of the user.
+            run = start(replace(parts, on_stop=(self.web.close, *parts.on_stop)))
+            undo.pop_all()
             self._run, self._state = run, "new"
+        return run
 
     def measure(self) -> None:
         """Have it counted from now on how long calls of handlers take."""
@@ -96,8 +105,8 @@ class Life:
                 "The app has ended by itself; call stop() before the next start: it runs the on_stop "
                 "functions and raises what ended the app."
             )
-        if self._state not in ("new", "stopped"):
-            raise ConfigurationError(f"The app is {self._state}; start it once, or after it has stopped.")
+        if self.state not in ("new", "stopped"):
+            raise ConfigurationError(f"The app is {self.state}; start it once, or after it has stopped.")
 
     def must_be_startable(self) -> None:
         """Refuse a start that cannot be. Raises `ConfigurationError`."""
@@ -146,7 +155,7 @@ class Life:
             try:
                 with ExitStack() as undo:
                     # Bound before anything starts: a port that is in use ends the start with nothing done.
-                    undo.callback(self.web.unbind)
+                    undo.callback(self.web.close)
                     serving = self.web.bind()
                     self._run = run = self._runtime(loop, until)
                     run.ending.on_change = lambda: self.entrance.changed(run)
@@ -235,7 +244,7 @@ class Life:
             options = self._options()
             supervise(self._app, options, asked, laid, made, keeps_journal=self.web.has_site, serving=serving)
         finally:
-            self.web.unbind()
+            self.web.close()
             self._state = "stopped"
 
     # --- to the end --------------------------------------------------------------------------------
@@ -274,7 +283,7 @@ class Life:
             try:
                 self._run.finish()
             finally:
-                self.web.unbind()
+                self.web.close()
                 if self._run.failure is not None:
                     raise self._run.failure
 

@@ -12,6 +12,7 @@ from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from ehkafka.app.app import App
     from ehkafka.events import Event, Hook
@@ -84,11 +85,23 @@ class Web:
         """
         if self.options is None or signals.orders is not None:
             return None
-        serving = self.site.bind()
-        self.site.start()
+        if (serving := self.site.bind()) is not None:
+            self.site.start()
         return serving
 
-    def unbind(self) -> None:
+    def serve(self, given: object = None) -> Self:
+        """Serve a run of another engine until `close`, as far as that is asked for; once is enough.
+
+        `given` is what `take` takes. Raises `ConfigurationError`.
+        """
+        import logging  # noqa: PLC0415 - an app that is made needs none
+
+        self.take(given)
+        if (serving := self.bind()) is not None:
+            logging.getLogger("ehkafka").info("%s", serving.sentence())
+        return self
+
+    def close(self) -> None:
         """Let go of the address."""
         if self.has_site:
             self.site.stop()

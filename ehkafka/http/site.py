@@ -50,8 +50,13 @@ class Site:
         )
         self._server: HttpServer | None = None
 
-    def bind(self) -> HttpServing:
-        """Take the address; return the event of it. Raises `ConfigurationError`: then nothing runs."""
+    def bind(self) -> HttpServing | None:
+        """Take the address; return the event of it, None where it is taken already.
+
+        Raises `ConfigurationError`: then nothing runs.
+        """
+        if self._server is not None:
+            return None
         self._server = HttpServer(self._options)
         return HttpServing(self._server.url, is_loopback=self._options.is_loopback)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -62,12 +62,12 @@ def run_until_stopped(
     """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 
     `master` is Spark's; None leaves it to the configuration, or takes this machine's cores. `files` are
-    modules that executors elsewhere need; `http` is what `App.run` takes. The first SIGINT or SIGTERM lets
-    the running batch end, the second leaves.
+    modules that executors elsewhere need; `http` is what `App.run` takes, and served before Spark is there. The
+    first SIGINT or SIGTERM lets the running batch end, the second leaves.
     """
     SparkOptions(**choices)
     _check(app, choices.get("source_options") or {})
-    with _served(app, http), session(master, conf) as spark:
+    with closing(app._life.web.serve(http)), session(master, conf) as spark:  # noqa: SLF001 - as `App.run`
         for file in files:
             spark.sparkContext.addPyFile(str(file))
         folders = tuple(
@@ -86,19 +86,6 @@ def run_until_stopped(
             while not run.wait(_WAIT_S):
                 pass
         return run
-
-
-@contextmanager
-def _served(app: _App, http: object) -> Iterator[None]:
-    """Serve the driver's page, probes and metrics meanwhile, if that is asked for."""
-    web = app._life.web  # noqa: SLF001 - as `App.run`
-    web.take(http)
-    try:
-        if (serving := web.bind()) is not None:
-            _LOG.info("%s", serving.sentence())
-        yield
-    finally:
-        web.unbind()
 
 
 def _check(app: _App, source_options: Mapping[str, str]) -> None:

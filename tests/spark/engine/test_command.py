@@ -7,8 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -17,6 +15,7 @@ import pytest
 
 from ehkafka.spark.java_home import wheel_java
 from ehkafka.testing.ports import free_ports
+from tests.contract.asking import ask
 
 if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
@@ -85,8 +84,8 @@ def test_a_signal_stops_it_after_the_running_batch(
     produced(5_000)
     command = [sys.executable, "-m", "ehkafka.cli", "run", "homes_of_tests", "--engine", "spark"]
     command += ["--master", "local[2]", "--checkpoint", str(tmp_path / "c"), "--batch-records", "500"]
-    address = f"127.0.0.1:{free_ports(1)[0]}"
-    command += ["--http", address]
+    [port] = free_ports(1)
+    command += ["--http", f"127.0.0.1:{port}"]
     with subprocess.Popen(
         [*command, "--spark-conf", "spark.driver.memory=512m", "--log-level", "info"],
         cwd=tmp_path,
@@ -97,8 +96,8 @@ def test_a_signal_stops_it_after_the_running_batch(
         try:
             lab.wait_until(lambda: len(journal.lines()) > 600 or process.poll() is not None)
             assert process.poll() is None, process.communicate()[1]
-            page = _fetched(address, "metrics")[1]
-            probes = {name: _fetched(address, name)[0] for name in ("live", "ready")}
+            page = ask(port, "/metrics")[1].decode()
+            probes = {path: ask(port, path)[0] for path in ("/live", "/ready")}
             process.send_signal(signal.SIGTERM)
             _, shown = process.communicate(timeout=200)
         finally:
@@ -121,7 +120,7 @@ def test_a_signal_stops_it_after_the_running_batch(
     assert loggers == {"ehkafka:", "ehkafka.spark:"}
     assert re.search(r"Spark 4\.\d.* is up, local\[2\]\.", shown)
     assert "ehkafka_lag_records" in page
-    assert probes == {"live": 200, "ready": 200}
+    assert probes == {"/live": 200, "/ready": 200}
 
 
 @pytest.mark.parametrize(
@@ -177,14 +176,6 @@ def test_a_wrong_option_of_the_source_is_reported_before_spark_starts(
     found = _run(tmp_path, without_java, "--engine", "spark", "--source-option", "taks=2")
     assert found.returncode == 2, found.stderr
     assert "There is no option 'taks'; did you mean tasks?" in found.stderr
-
-
-def _fetched(address: str, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://{address}/{path}", timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def _run(

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.errors import GroupInUseError
+from ehkafka.errors import ConfigurationError, GroupInUseError
 from ehkafka.progress.metadata import MOVED
 from ehkafka.spark.engine import start
 from ehkafka.spark.engine.group.group import Group
+from tests.contract.asking import ask
+from tests.kit.inside import port_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,6 +159,27 @@ def test_what_spark_says_to_a_start_is_raised_by_it(app: ehkafka.App, begin: Beg
     with pytest.raises(LookupError, match="no such path"):
         begin(app, start_query)
     assert reported == ["stop"]
+
+
+def test_an_app_serves_its_page_while_its_run_lasts(
+    app_at: Callable[..., ehkafka.App], begin: Begin, lab: Any
+) -> None:
+    """`App(http=…)`: a start that fails lets go of the address, a second one does not."""
+    app = app_at(http="127.0.0.1:0")
+    app.handler("t")(print)
+    with pytest.raises(ZeroDivisionError):
+        begin(app, lambda: 1 / 0)
+    assert app._life.web.site._server is None
+    run = begin(app, lab.FakeQuery)
+    port = port_of(app)
+    with pytest.raises(ConfigurationError, match="The app is running"):
+        begin(app, lab.FakeQuery)
+    answers = {path: ask(port, path) for path in ("/live", "/ready", "/metrics", "/")}
+    assert {answer[0] for answer in answers.values()} == {200}
+    assert b"ehkafka_" in answers["/metrics"][1]
+    run.stop()
+    with pytest.raises(ConnectionRefusedError):
+        ask(port, "/live")
 
 
 @pytest.mark.parametrize("name", ["AppStarted", "SparkRun"])
