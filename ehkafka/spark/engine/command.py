@@ -62,8 +62,8 @@ def run_until_stopped(
     """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 
     `master` is Spark's; None leaves it to the configuration, or takes this machine's cores. `files` are
-    modules that executors elsewhere need; `http` is what `App.run` takes, and served before Spark is there. The
-    first SIGINT or SIGTERM lets the running batch end, the second leaves.
+    modules that executors elsewhere need; `http` is what `App.run` takes, and served before Spark is there.
+    The first SIGINT or SIGTERM lets the running batch end, the second leaves.
     """
     SparkOptions(**choices)
     _check(app, choices.get("source_options") or {})
