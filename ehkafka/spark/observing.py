@@ -19,8 +19,8 @@ from ehkafka.spark.source.picture import QueryPicture
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ehkafka.spark.source.log import Log
-    from ehkafka.spark.source.offsets import Positions
+    from ehkafka.ranges.log import Log
+    from ehkafka.ranges.offset_text import Positions
     from ehkafka.telemetry.snapshot import Snapshot
 
 # What the broker may take: who reads metrics waits for ten seconds by default. `Log` asks twice at most.
@@ -96,7 +96,7 @@ class ObservedQuery:
         """Return where logs end now, None to take what the last progress says; none where it is not known."""
         if self._options is None:
             return None if is_active else {}  # of a query that has ended it grows older and older
-        from ehkafka.spark.source.log import Log  # noqa: PLC0415 - asks a broker, for which it loads a client
+        from ehkafka.ranges.log import Log  # noqa: PLC0415 - asks a broker, for which it loads a client
 
         try:
             self._log = self._log or Log(self._options)

@@ -41,6 +41,10 @@ ADDITIONS = ("credential", "credentialFactory", "clientId")
 
 CLIENT_PREFIX = "kafka."
 
+OWN_GROUP = "ehkafka-spark"
+"""The name of our clients on Spark, and the group of one without `groupId`, which is never joined nor
+committed to: a consumer needs one."""
+
 _INSTEAD = (
     "Name the secret instead of giving it: connectionStringEnv (a variable), connectionStringFile (a path),"
     " credentialFactory or endpointFactory (module:function, called where the broker is reached)."

@@ -71,6 +71,7 @@ NO_ROOMS = (
     "intake",
     "offsets",
     "progress",
+    "ranges",
     "redrive",
     "run.runtime",
     "spark",
@@ -92,6 +93,7 @@ NOT_TO_RUN = (
     "ehkafka.metrics",
     "ehkafka.offsets",
     "ehkafka.otel",
+    "ehkafka.ranges",
     "ehkafka.redrive",
     "ehkafka.run.resetting",
     "ehkafka.spark",
@@ -187,14 +189,14 @@ def test_a_command_loads_what_it_needs(module: str) -> None:
 PLANNING = """
 import json, sys
 before = set(sys.modules)
-import ehkafka.spark.source.log, ehkafka.spark.source.options, ehkafka.spark.source.stream
+import ehkafka.ranges.log, ehkafka.spark.source.options, ehkafka.spark.source.stream
 """
 # A task's records: keys, headers and a timestamp that is too large among them.
 READING = """
 import json, sys
 from confluent_kafka import Message
-from ehkafka.spark.source.arrow import TYPES, record_batches
-from ehkafka.spark.source.planning import Piece
+from ehkafka.ranges.batches import TYPES, record_batches
+from ehkafka.ranges.places import Piece
 before = set()
 def message(offset, milliseconds, headers):
     given = dict(topic="t", partition=0, key=b"k", value=b"v", headers=headers)
@@ -207,7 +209,7 @@ NOT_TO_PLAN = (
     "checkpoints checks.network checks.run events intake offsets run spark.jvm_options spark.observing"
     " spark.starting telemetry workers.hub"
 )
-PLANNING_MODULES_MAX = 92
+PLANNING_MODULES_MAX = 94
 
 
 def test_planning_loads_what_asks_the_broker() -> None:

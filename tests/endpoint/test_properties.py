@@ -12,7 +12,7 @@ from ehkafka.endpoint.client_name import host_name
 from ehkafka.endpoint.drop_in import drop_in_properties
 from ehkafka.endpoint.properties.layers import consumer_properties, producer_properties
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.source.client import client_properties
+from ehkafka.ranges.client import client_properties
 
 Hidden = Callable[..., None]
 
@@ -346,7 +346,8 @@ def test_every_client_names_its_process_unless_the_program_names_it(monkeypatch:
     assert consumer()["client.id"] == name
     assert producer_properties(PLAIN, {})["client.id"] == name
     assert drop_in_properties(HUBS, {"group.id": "g"})["client.id"].startswith(name)
-    assert client_properties(PLAIN, None)["client.id"] == name.replace("ehkafka-", "ehkafka-spark-", 1)
+    of_spark = client_properties(PLAIN, None, "ehkafka-spark")
+    assert of_spark["client.id"] == name.replace("ehkafka-", "ehkafka-spark-", 1)
     assert "client.id" not in drop_in_properties(PLAIN, {"group.id": "g"})
     for mine in (
         consumer(client_id="mine"),

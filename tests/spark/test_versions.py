@@ -53,7 +53,8 @@ def test_the_room_is_imported_without_pyspark() -> None:
     """What names options and reads progress needs no extra."""
     code = (
         "import sys; sys.modules['pyspark'] = None; sys.modules['pyarrow'] = None; import ehkafka.spark;"
-        " from ehkafka.spark.source import options, stream, log, reading; print('there')"
+        " from ehkafka.ranges import log, reading; from ehkafka.spark.source import options, stream;"
+        " print('there')"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "there\n"

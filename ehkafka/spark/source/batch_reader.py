@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.ranges import begin
+from ehkafka.ranges.places import LATEST, AtOffsets, AtWord, pieces_between
 from ehkafka.spark.one_line import reported_in_one_line
-from ehkafka.spark.source import begin
-from ehkafka.spark.source.loss import Loss
-from ehkafka.spark.source.planning import pieces_between, plan
+from ehkafka.spark.source.planning import plan
 from ehkafka.spark.source.reader_parts import PiecesReader, SourcePartition
-from ehkafka.spark.source.start import LATEST, AtOffsets, AtWord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql.datasource import InputPartition
 
-    from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.options import SourceOptions
-    from ehkafka.spark.source.planning import Piece
 
 
 class SourceBatchReader(PiecesReader, DataSourceReader):
@@ -53,26 +50,13 @@ class SourceBatchReader(PiecesReader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks; one without work when there is nothing to read."""
         # Not at the top: workers have no use for what asks the broker.
-        from ehkafka.spark.source.log import Log  # noqa: PLC0415
+        from ehkafka.ranges.log import Log  # noqa: PLC0415
 
-        with Log(self.options) as log:
-            pieces = self._pieces(log)
-        shares = plan(pieces, self.options.tasks, split=self.options.split)
+        options = self.options
+        with Log(options) as log:
+            partitions = log.partitions()
+            start, end = options.start or AtWord("earliest"), options.end or AtWord("latest")
+            ranges = begin.between(start, end, log, partitions, fail=options.fail_on_data_loss)
+        pieces = pieces_between(*ranges)
+        shares = plan(pieces, options.tasks, split=options.split)
         return [SourcePartition(share) for share in shares or [[]]]
-
-    def _pieces(self, log: Log) -> list[Piece]:
-        options, partitions = self.options, log.partitions()
-        starts = begin.offsets_of(options.start or AtWord("earliest"), log, partitions)
-        ends = begin.offsets_of(options.end or AtWord("latest"), log, partitions)
-        first = log.starts(partitions)
-        for partition, at in starts.items():
-            if at > ends[partition]:
-                raise ConfigurationError(
-                    f"{partition}: the query would begin at offset {at} and end at {ends[partition]}, before"
-                    " it. Correct the options starting… and ending…"
-                )
-            if at < first[partition] and at < ends[partition]:
-                loss = Loss(partition, at, ends[partition], first[partition], ends[partition])
-                loss.lost.settle(fail=options.fail_on_data_loss)
-                starts[partition] = loss.resume_at
-        return pieces_between(starts, ends)

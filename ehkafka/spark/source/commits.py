@@ -24,7 +24,7 @@ from ehkafka.progress.commit_transports import OutsideCommits
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.pacing import COMMIT_INTERVAL_S
-from ehkafka.spark.source.client import open_source_consumer
+from ehkafka.ranges.client import open_reader
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.wording import counted, ended
 from ehkafka.wording.line import names
@@ -50,7 +50,7 @@ class QueryCommits:
         assert options.group is not None
         self._options = options
         self._topic = topic
-        self._endpoint = options.endpoint.endpoint()
+        self._endpoint = options.broker()
         apart_s = COMMIT_INTERVAL_S_MIN if self._endpoint.is_event_hubs else 0.0
         self._ledger = CommitLedger(CommitPacing(max(COMMIT_INTERVAL_S, apart_s), spacing_s=apart_s))
         self._outside = OutsideCommits()
@@ -126,9 +126,7 @@ class QueryCommits:
             if members:
                 shown = names(member.name for member in members)
                 raise self._in_use(f"it has {counted(len(members), 'member')}, {shown}")
-            self._consumer = open_source_consumer(
-                self._endpoint, group, [], on_commit=self._outside.on_commit
-            )
+            self._consumer = open_reader(self._options, [], on_commit=self._outside.on_commit)
             self._credential.start(self._consumer)
         self._credential.apply()
         return self._consumer

@@ -1,6 +1,6 @@
-"""One consumer for each worker process and configuration, kept between tasks.
+"""One consumer for each worker process and configuration, kept between tasks, and what it reads of pieces.
 
-Called by `reading`, on the task's thread.
+Called on the task's thread.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.ranges import reading
+from ehkafka.ranges.client import OpenConsumer, open_reader
 from ehkafka.spark.kept import KeptClients
-from ehkafka.spark.source.client import open_source_consumer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka import KafkaError, Message
 
+    from ehkafka.ranges.places import Piece
     from ehkafka.spark.source.options import SourceOptions
 
 # What librdkafka reported apart from the records; only the last of it explains a time-out.
@@ -24,16 +26,19 @@ _ERRORS_MAX = 20
 
 
 @dataclass(slots=True)
-class SourceConsumer:
-    """A consumer, and what it has heard since it was handed out."""
+class SourceConsumer(OpenConsumer):
+    """A consumer that is kept."""
 
-    consumer: Consumer
-    errors: list[KafkaError] = field(default_factory=list)
     # The password that it was opened with, to notice a rotated one. Stays in this process.
     opened_with: object = field(default=None, repr=False)
 
 
 KEPT: Final[KeptClients[SourceConsumer]] = KeptClients(lambda one: one.consumer.close())
+
+
+def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, list[Message]]]:
+    """Yield the records of each piece, read by this process's consumer, as `reading.messages` does."""
+    return reading.messages(options, pieces, borrowed(options))
 
 
 @contextmanager
@@ -42,13 +47,13 @@ def borrowed(options: SourceOptions) -> Iterator[SourceConsumer]:
 
     Raises `ConfigurationError` where the endpoint cannot be made or opened here.
     """
-    endpoint = options.endpoint.endpoint()
+    endpoint = options.broker()
     # Through the properties, because that reads a file or callable again.
     password = endpoint.credential and endpoint.client_properties().get("sasl.password")
 
     def opened() -> SourceConsumer:
         errors: list[KafkaError] = []
-        return SourceConsumer(open_source_consumer(endpoint, options.group, errors), errors, password)
+        return SourceConsumer(open_reader(options, errors), errors, password)
 
     key = (options.endpoint, options.group)
     with KEPT.used(key, opened, is_current=lambda one: one.opened_with == password) as lent:

@@ -57,7 +57,7 @@ def _reported(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
-    from ehkafka.spark.source.log import Log  # noqa: PLC0415 - asks a broker, for which it loads a client
+    from ehkafka.ranges.log import Log  # noqa: PLC0415 - asks a broker, for which it loads a client
 
     with Log(options_from(options)) as log:
         return log.ends(log.partitions())

@@ -16,16 +16,13 @@ partitions that the batch's limit has cut: PySpark before 4.2 reports only the e
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping  # noqa: TC003 - dataclasses resolve it when asked
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.positions.same_log import WitnessRecord
-from ehkafka.progress.ranges_forms import read_varint, varint
-from ehkafka.records import TopicPartition
+from ehkafka.ranges.offset_text import Positions, Witnesses, by_topic, packed, positions_of, witnesses_of
 
 _START = "#start"
 _GROUP = "#group"
@@ -34,11 +31,6 @@ _ANEW = "#anew"
 _WITNESS = "#witness"
 _ENDS = "#ends"
 _UNRESOLVED = "unresolved"
-_TIMESTAMP_BYTES: Final = 6
-_FIELD_MAX: Final = 2**63 - 1
-
-Positions = Mapping[TopicPartition, int]
-Witnesses = Mapping[TopicPartition, WitnessRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +39,8 @@ class StreamOffset:
 
     `topic_ids` are the broker's names of the topics that the positions belong to, where it has named them.
     `anew` is where the batch that ends here began to read topics that were recreated. `witnesses` are records
-    below the positions, as (offset, timestamp in ms), of topics without ids; see `is_sayable`. `ends` are
-    where logs ended that have more: two offsets that differ in these alone are equal.
+    below the positions, as (offset, timestamp in ms), of topics without ids; see `offset_text.is_sayable`.
+    `ends` are where logs ended that have more: two offsets that differ in these alone are equal.
     """
 
     positions: Positions = field(default_factory=dict)
@@ -75,14 +67,14 @@ class StreamOffset:
         if not (group is None or isinstance(group, str)):
             raise TypeError(_GROUP)
         return cls(
-            positions=_positions({name: of for name, of in value.items() if not name.startswith("#")}),
-            start=None if start is None or is_unresolved else _positions(start),
+            positions=positions_of({name: of for name, of in value.items() if not name.startswith("#")}),
+            start=None if start is None or is_unresolved else positions_of(start),
             group=group,
             is_unresolved=is_unresolved,
             topic_ids={topic: bytes.fromhex(text) for topic, text in value.get(_TOPICS, {}).items()},
-            anew=_positions(value.get(_ANEW, {})),
-            witnesses=_witnesses(value.get(_WITNESS, {})),
-            ends=_positions(value.get(_ENDS, {})),
+            anew=positions_of(value.get(_ANEW, {})),
+            witnesses=witnesses_of(value.get(_WITNESS, {})),
+            ends=positions_of(value.get(_ENDS, {})),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -93,16 +85,16 @@ class StreamOffset:
         if self.is_unresolved:
             value[_START] = _UNRESOLVED
         elif self.start is not None:
-            value[_START] = _by_topic(self.start)
+            value[_START] = by_topic(self.start)
         if self.topic_ids:
             value[_TOPICS] = {topic: self.topic_ids[topic].hex() for topic in sorted(self.topic_ids)}
         if self.anew:
-            value[_ANEW] = _by_topic(self.anew)
+            value[_ANEW] = by_topic(self.anew)
         if self.witnesses:
-            value[_WITNESS] = _packed(self.witnesses)
+            value[_WITNESS] = packed(self.witnesses)
         if self.ends:
-            value[_ENDS] = _by_topic(self.ends)
-        return value | _by_topic(self.positions)
+            value[_ENDS] = by_topic(self.ends)
+        return value | by_topic(self.positions)
 
     @property
     def log_ends(self) -> Positions:
@@ -110,15 +102,9 @@ class StreamOffset:
         return {**self.positions, **self.ends}
 
 
-def is_sayable(witness: WitnessRecord) -> bool:
-    """Tell whether an offset can carry this record; a producer may have given it any timestamp."""
-    offset, timestamp_ms = witness
-    return 0 <= offset <= _FIELD_MAX and 0 <= timestamp_ms < 1 << 8 * _TIMESTAMP_BYTES
-
-
 def encode(positions: Positions) -> str:
     """Return the text of these positions, in the one order."""
-    return json.dumps(_by_topic(positions))
+    return json.dumps(by_topic(positions))
 
 
 def read(text: str) -> StreamOffset:
@@ -128,54 +114,6 @@ def read(text: str) -> StreamOffset:
     except ValueError:
         raise _no_offset(text) from None
     return StreamOffset.from_json(value)
-
-
-def _by_topic(positions: Positions) -> dict[str, dict[str, int]]:
-    value: dict[str, dict[str, int]] = {}
-    for partition in sorted(positions):
-        value.setdefault(partition.topic, {})[str(partition.partition)] = positions[partition]
-    return value
-
-
-def _positions(topics: Any) -> dict[TopicPartition, int]:
-    positions = {}
-    for topic, numbers in topics.items():
-        for number, offset in numbers.items():
-            if not number.isdecimal() or type(offset) is not int or offset < 0:
-                raise ValueError(number)
-            positions[TopicPartition(topic, int(number))] = offset
-    return positions
-
-
-def _packed(witnesses: Witnesses) -> dict[str, str]:
-    """Return a text for each topic: about 16 characters a partition, half of what numbers in JSON take.
-
-    Spark keeps three offsets in each progress of a query, and 500 partitions are no rarity.
-    """
-    packed: dict[str, bytearray] = {}
-    for topic, number in sorted(witnesses):
-        offset, timestamp_ms = witnesses[TopicPartition(topic, number)]
-        record = varint(number) + varint(offset) + timestamp_ms.to_bytes(_TIMESTAMP_BYTES)
-        packed.setdefault(topic, bytearray()).extend(record)
-    return {topic: base64.urlsafe_b64encode(records).decode("ascii") for topic, records in packed.items()}
-
-
-def _witnesses(texts: Any) -> dict[TopicPartition, WitnessRecord]:
-    found = {one: record for topic, text in texts.items() for one, record in _unpacked(topic, text)}
-    if _packed(found) != texts:
-        # Several texts could say the same, and Spark would take them for several.
-        raise ValueError(texts)
-    return found
-
-
-def _unpacked(topic: str, text: str) -> Iterator[tuple[TopicPartition, WitnessRecord]]:
-    records, position = base64.b64decode(text, altchars=b"-_", validate=True), 0
-    while position < len(records):
-        number, position = read_varint(records, position)
-        offset, position = read_varint(records, position)
-        moment = records[position : position + _TIMESTAMP_BYTES]
-        position += _TIMESTAMP_BYTES
-        yield TopicPartition(topic, number), (offset, int.from_bytes(moment))
 
 
 def _no_offset(value: object) -> ConfigurationError:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.properties.names import shown
 from ehkafka.errors import ConfigurationError
+from ehkafka.ranges.places import milliseconds
 from ehkafka.records import TopicPartition
 from ehkafka.wording import ended
 
@@ -157,8 +158,7 @@ def _moment(value: object) -> int | None:
         return None
     if moment.utcoffset() is None:  # of which zone, only the user knows
         return None
-    since = moment - _BEGIN
-    return -(-since // timedelta(milliseconds=1)) if since >= timedelta(0) else None
+    return milliseconds(moment) if moment >= _BEGIN else None
 
 
 def _whole(text: str) -> int | None:

@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.records import TopicPartition  # noqa: TC001 - dataclasses resolve it when asked
+from ehkafka.ranges import columns as column_names
+from ehkafka.ranges.loss import Words
+from ehkafka.ranges.places import Place, Start  # noqa: TC001 - dataclasses resolve it when asked
+from ehkafka.records import TopicPartition  # noqa: TC001 - likewise
 from ehkafka.spark import secrets
 from ehkafka.spark.option_names import OptionNames
-from ehkafka.spark.secrets import NamedEndpoint  # noqa: TC001 - likewise
-from ehkafka.spark.source import option_text, schema
-from ehkafka.spark.source.loss import OF_A_QUERY, GapAdvice
-from ehkafka.spark.source.start import Place, Start, end_from, start_from
+from ehkafka.spark.secrets import OWN_GROUP, NamedEndpoint
+from ehkafka.spark.source import option_text
+from ehkafka.spark.source.start import end_from, start_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ehkafka.endpoint import Endpoint
 
 # What a task waits for records that must be there: JVM connector's default, Spark's network time-out.
 TIMEOUT_S = 120.0
@@ -80,6 +84,25 @@ _MEANT: Mapping[str, str] = {
     "auto.offset.reset": "did you mean startingOffsets?",
 }
 NAMES = OptionNames(_OPTIONS, _REFUSED, _MEANT)
+OF_A_QUERY = Words(
+    client=OWN_GROUP,
+    logger="ehkafka.spark",
+    reader="The query",
+    unit="This batch",
+    knows="The checkpoint knows",
+    allowed="failOnDataLoss=false",
+    records="To continue without them, set failOnDataLoss=false; to begin elsewhere, give the query a new"
+    " checkpointLocation and startingOffsets.",
+    partitions="To continue without, set failOnDataLoss=false.",
+    logs="To read the new log from its beginning, set failOnDataLoss=false; to begin elsewhere, give the"
+    " query a new checkpointLocation and startingOffsets.",
+    slow="Spark tries the task again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs.",
+    broken="If it stays broken, begin behind it with a new checkpoint.",
+    unnamed="name every partition (-2 is earliest, -1 latest). Where a query begins,"
+    " startingOffsetsUnnamed=earliest or latest covers the rest.",
+    later="Give an earlier moment, or startingOffsetsByTimestampStrategy=latest.",
+    uncommitted="Commit an offset there, or give startingOffsetsWithoutCommit=earliest or latest.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +125,31 @@ class SourceOptions:
     delay_s_max: float = DELAY_S_MAX
     fail_on_data_loss: bool = True
     # The engine has other ways than a query.
-    gap_advice: GapAdvice = OF_A_QUERY
+    words: Words = OF_A_QUERY
     # The engine has named all partitions that there were: others were added since, and begin with their logs.
     grows: bool = False
-    columns: tuple[str, ...] = schema.WITHOUT_HEADERS
+    columns: tuple[str, ...] = column_names.WITHOUT_HEADERS
     # None: a task for each partition.
     tasks: int | None = None
     split: bool = False
     timeout_s: float = TIMEOUT_S
+
+    def broker(self) -> Endpoint:
+        """Return this process's way to the broker. Raises `ConfigurationError`."""
+        return self.endpoint.endpoint()
+
+    def named_topics(self) -> tuple[str, ...]:
+        """Return the topics' names, none of a pattern. Raises `ConfigurationError` without either."""
+        if self.pattern is not None:
+            return ()
+        if self.assigned:
+            return tuple(sorted({one.topic for one in self.assigned}))
+        if self.topics:
+            return tuple(sorted(self.topics))
+        topic = self.broker().default_topic
+        if topic is None:
+            raise ConfigurationError("No option names a topic: give subscribe, or assign.")
+        return (topic,)
 
 
 def options_from(mapping: Mapping[str, str]) -> SourceOptions:
@@ -175,8 +215,8 @@ def _least_records(options: Mapping[str, str]) -> int:
 def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
     with_headers = _flag(options, "includeHeaders", default=False)
     if "columns" not in options:
-        return tuple(schema.COLUMNS) if with_headers else schema.WITHOUT_HEADERS
-    columns = schema.chosen(option_text.names("columns", options["columns"]))
+        return column_names.NAMES if with_headers else column_names.WITHOUT_HEADERS
+    columns = column_names.chosen(option_text.names("columns", options["columns"]))
     if with_headers and "headers" not in columns:
         raise ConfigurationError("Option includeHeaders wants headers, but columns leaves them out.")
     return columns

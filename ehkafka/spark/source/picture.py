@@ -13,8 +13,8 @@ from ehkafka.spark.source.lag import reported_offset, rows_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ehkafka.ranges.offset_text import Positions
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.source.offsets import Positions
     from ehkafka.telemetry.snapshot import PartitionSnapshot
 
 

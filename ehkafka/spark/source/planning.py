@@ -7,45 +7,17 @@ Called on the driver, once for each batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ehkafka.ranges.places import Piece
+    from ehkafka.records import TopicPartition
+
 # Below so many records a cut costs more (a fetch from the middle of a log) than a second core gains.
 _CUT_RECORDS_MIN = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Offsets of one partition, `start` included, `end` not. Picklable; ordered by `key`."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def where(self) -> TopicPartition:
-        """The partition's name."""
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def size_records(self) -> int:
-        """How many offsets; the log may have fewer records."""
-        return self.end - self.start
-
-
-def pieces_between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[Piece]:
-    """Return a piece for each partition that has something between the two, in order of partitions."""
-    return [
-        Piece(*partition, starts[partition], end)
-        for partition, end in sorted(ends.items())
-        if end > starts[partition]
-    ]
 
 
 def limited(

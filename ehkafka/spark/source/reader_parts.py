@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ehkafka.ranges.log import Log
+    from ehkafka.ranges.places import Piece
     from ehkafka.spark.source.commits import QueryCommits
-    from ehkafka.spark.source.log import Log
     from ehkafka.spark.source.options import SourceOptions
-    from ehkafka.spark.source.planning import Piece
 
 
 class SourcePartition(InputPartition):
@@ -43,8 +43,8 @@ class PiecesReader:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a task's records."""
         # Not at the top: planning needs neither Arrow nor NumPy.
-        from ehkafka.spark.source.arrow import record_batches  # noqa: PLC0415
-        from ehkafka.spark.source.reading import messages  # noqa: PLC0415
+        from ehkafka.ranges.batches import record_batches  # noqa: PLC0415
+        from ehkafka.spark.source.consumers import messages  # noqa: PLC0415
 
         assert isinstance(partition, SourcePartition)
         with reported_in_one_line():
@@ -65,7 +65,7 @@ class StreamReaderParts(PiecesReader, DataSourceStreamReader):
     @cached_property
     def _log(self) -> Log:
         # Not at the top: workers have no use for what asks the broker.
-        from ehkafka.spark.source.log import Log  # noqa: PLC0415
+        from ehkafka.ranges.log import Log  # noqa: PLC0415
 
         return Log(self.options)
 

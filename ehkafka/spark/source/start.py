@@ -1,71 +1,22 @@
-"""Where a stream begins and where a batch ends, as values, and the options that say so. Pure.
+"""The options that say where a stream begins and where a batch ends. Pure.
 
 The words and JSON shapes are the JVM connector's; `group` and a default for partitions that are not named
-are ours. `log` turns the values into offsets. Called by `options` on the driver.
+are ours. Called by `options` on the driver.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, cast
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.records import TopicPartition  # noqa: TC001 - dataclasses resolve it when asked
+from ehkafka.ranges.places import EARLIEST, AtGroup, AtOffsets, AtTime, AtWord
 from ehkafka.spark.source import option_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Word = Literal["earliest", "latest"]
-
-EARLIEST = -2
-LATEST = -1
-"""What stands for the log's two ends among offsets, as in the JVM connector's JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class AtWord:
-    """One end of the log."""
-
-    word: Word
-
-
-@dataclass(frozen=True, slots=True)
-class AtOffsets:
-    """An offset for each partition, `EARLIEST` or `LATEST` included.
-
-    `otherwise` is for partitions that are not named; None refuses them.
-    """
-
-    offsets: tuple[tuple[TopicPartition, int], ...]
-    otherwise: Word | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AtTime:
-    """The first record of a moment or later, in milliseconds since 1970.
-
-    One moment for all, or one for each partition. `after_last` is what becomes of a partition whose records
-    are all older: `error`, or `latest`, its end.
-    """
-
-    moment_ms: int | None = None
-    by_partition: tuple[tuple[TopicPartition, int], ...] = ()
-    after_last: Literal["error", "latest"] = "error"
-
-
-Place: TypeAlias = AtWord | AtOffsets | AtTime
-
-
-@dataclass(frozen=True, slots=True)
-class AtGroup:
-    """What a consumer group has committed; `otherwise` where it has not, None to refuse that."""
-
-    group: str
-    otherwise: Place | None = AtWord("earliest")
-
-
-Start: TypeAlias = Place | AtGroup
+    from ehkafka.ranges.places import Place, Start, Word
 
 _OFFSETS = '{"readings": {"0": 23, "1": -2}} (-2 is earliest, -1 latest)'
 _TIMES = '{"readings": {"0": 1767225600000}}'

@@ -13,20 +13,21 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.source import begin, planning
-from ehkafka.spark.source.loss import Loss, Lost, id_replaced, logs_replaced, partitions_gone
+from ehkafka.ranges import begin
+from ehkafka.ranges.anew import id_replaced
+from ehkafka.ranges.loss import Loss, Lost, logs_replaced, partitions_gone
+from ehkafka.ranges.places import AtGroup, AtOffsets, AtWord, Piece
+from ehkafka.spark.source import planning
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.start import AtGroup, AtOffsets, AtWord
 from ehkafka.spark.source.witnesses import Witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from ehkafka.ranges.log import Log
+    from ehkafka.ranges.offset_text import Positions
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.source.log import Log
-    from ehkafka.spark.source.offsets import Positions
     from ehkafka.spark.source.options import SourceOptions
-    from ehkafka.spark.source.planning import Piece
 
 
 class Stream:
@@ -73,7 +74,7 @@ class Stream:
         tentative = self._planned(positions, self._seen, limit_records)
         replaced |= self._witnesses.check(start, tentative, ids, is_urgent=is_shorter)
         if replaced:
-            self._settle(logs_replaced(replaced[topic] for topic in sorted(replaced)))
+            self._settle(logs_replaced((replaced[one] for one in sorted(replaced)), self._options.words))
             positions, self._seen, anew = self._in_new_logs(positions, replaced)
             planned = self._planned(positions, self._seen, limit_records)
             self._witnesses.begin({p: end for p, end in planned.items() if p in anew}, ids)
@@ -115,10 +116,10 @@ class Stream:
             at = starts.get(partition, 0)
             if to < at:
                 # Planned by an earlier version, which did not write down where it went on.
-                self._settle(Loss(partition, at, at, 0, to).lost)
+                self._settle(Loss(partition, at, at, 0, to).lost(self._options.words))
                 at = 0
             if to > at:
-                pieces.append(planning.Piece(*partition, at, to))
+                pieces.append(Piece(*partition, at, to))
         return pieces
 
     def prepare_available_now(self) -> None:
@@ -217,7 +218,7 @@ class Stream:
         Settles what is lost, each once: the batch carries it, so a replay does not meet it again.
         """
         if gone := sorted(set(positions) - set(ends)):
-            self._settle(partitions_gone(gone))
+            self._settle(partitions_gone(gone, self._options.words))
         # Where logs begin is asked once: later the tasks find it out, and it costs a request each time.
         asked = [
             one
@@ -234,17 +235,19 @@ class Stream:
                 added[partition] = log_start
             elif at < log_start or at > ends[partition]:
                 end = ends[partition]
-                self._settle(Loss(partition, at, max(at, end), log_start, end).lost)
+                loss = Loss(partition, at, max(at, end), log_start, end)
+                self._settle(loss.lost(self._options.words))
                 moved[partition] = log_start
         return added, moved
 
     def _settle_added(self, partition: TopicPartition, log_start: int, log_end: int) -> None:
         # With `grows` an added partition begins with its log: what retention took of it before is no loss.
         if log_start and not self._options.grows:
-            self._settle(Loss(partition, 0, max(log_start, log_end), log_start, log_end).lost)
+            loss = Loss(partition, 0, max(log_start, log_end), log_start, log_end)
+            self._settle(loss.lost(self._options.words))
 
     def _settle(self, lost: Lost) -> None:
-        lost.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
+        lost.settle(fail=self._options.fail_on_data_loss)
 
     def _up_to_target(self, starts: Positions, ends: Positions) -> Positions:
         """Return the ends that a query with Trigger.AvailableNow may see."""

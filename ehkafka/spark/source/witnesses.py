@@ -10,41 +10,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.positions.same_log import disproof
-from ehkafka.progress.metadata import LogFacts
-from ehkafka.spark.source.loss import records_replaced
-from ehkafka.spark.source.offsets import is_sayable
+from ehkafka.ranges.anew import made_anew, records_replaced
+from ehkafka.ranges.offset_text import is_sayable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ehkafka.positions.same_log import Reading, WitnessRecord
+    from ehkafka.ranges.log import Log
+    from ehkafka.ranges.offset_text import Positions
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.source.log import Log
-    from ehkafka.spark.source.offsets import Positions, StreamOffset
+    from ehkafka.spark.source.offsets import StreamOffset
 
     Readings = Mapping[TopicPartition, Reading]
     Records = Mapping[TopicPartition, WitnessRecord]
 
 # Where a batch ends there may be the marker of a transaction, which is no record: one offset before it.
 _BEFORE_END = 2
-
-
-def made_anew(carried: Records, readings: Readings) -> dict[str, dict[TopicPartition, str]]:
-    """Return the topics whose logs are other ones, and by partition what tells.
-
-    One log that is too short while another one of its topic has its record still was cut, and no more.
-    """
-    found: dict[str, dict[TopicPartition, str]] = {}
-    for partition, reading in readings.items():
-        if reason := disproof(LogFacts(witness=carried[partition]), None, reading):
-            found.setdefault(partition.topic, {})[partition] = reason
-    same = {p.topic for p, reading in readings.items() if reading.first == carried[p]}
-    return {
-        topic: reasons
-        for topic, reasons in found.items()
-        if topic not in same or any(readings[one].end is None for one in reasons)
-    }
 
 
 class Witnesses:

@@ -20,7 +20,7 @@ from ehkafka.outputs.one_producer import producer_of
 from ehkafka.outputs.properties import message_properties, output_bytes_max
 from ehkafka.settings import Settings
 from ehkafka.spark.kept import KeptClients
-from ehkafka.spark.source.client import OWN_GROUP
+from ehkafka.spark.secrets import OWN_GROUP
 from ehkafka.spark.writer.patience import OF, Patience
 
 if TYPE_CHECKING:

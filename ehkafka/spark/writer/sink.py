@@ -70,7 +70,8 @@ def check_destination(options: WriterOptions, topic: str | None, *, is_stream: b
     from ehkafka.checks.inspection import Inspection  # noqa: PLC0415 - executors do without it all
     from ehkafka.checks.reach import enter, reach_topic  # noqa: PLC0415
     from ehkafka.checks.target import Target  # noqa: PLC0415
-    from ehkafka.spark.source.client import client_properties  # noqa: PLC0415
+    from ehkafka.ranges.client import client_properties  # noqa: PLC0415
+    from ehkafka.spark.secrets import OWN_GROUP  # noqa: PLC0415
     from ehkafka.spark.writer.producers import WriterProducer, writer_properties  # noqa: PLC0415
 
     if is_stream and (options, topic) in _SEEN:
@@ -79,7 +80,7 @@ def check_destination(options: WriterOptions, topic: str | None, *, is_stream: b
     writer_properties(endpoint)  # what is refused among them is raised here
     topics = () if topic is None else (topic,)
     inspection = Inspection(Target(endpoint=endpoint, topics=topics), min(_STEP_S, options.timeout_s))
-    inspection.use(client_properties(endpoint, None))
+    inspection.use(client_properties(endpoint, None, OWN_GROUP))
 
     def connect() -> None:
         reach_topic(inspection, topic, refused_s=inf if is_stream else _REFUSED_S)

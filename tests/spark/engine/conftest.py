@@ -20,6 +20,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
+from ehkafka.ranges.places import Piece
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.ownership import Tag
@@ -28,7 +29,6 @@ from ehkafka.spark.engine.signs import Signs
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
-from ehkafka.spark.source.planning import Piece
 from ehkafka.testing import EmbeddedBroker
 from tests.kit import waiting
 from tests.kit.simulated.message import SimulatedMessage

@@ -162,7 +162,7 @@ def make_anew(broker: EmbeddedBroker) -> None:
 
 QUICK = """
 from ehkafka import Endpoint
-from ehkafka.spark.source import log_ids
+from ehkafka.ranges import log_ids
 
 def make():
     assert log_ids.CHECK_EVERY_S > 1.0

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import EndpointError, HandlerFailedError, OffsetGapError
+from ehkafka.ranges.loss import Loss, partitions_gone
+from ehkafka.ranges.places import Piece
 from ehkafka.records import TopicPartition
 from ehkafka.spark import versions
 from ehkafka.spark.engine.signs import Signs
 from ehkafka.spark.engine.tasks import reader
 from ehkafka.spark.engine.tasks.results import batch_result, failure_in
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack
-from ehkafka.spark.source.loss import Loss, partitions_gone
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reader_parts import SourcePartition
 from ehkafka.spark.source.stream import Stream
 
@@ -143,13 +143,13 @@ def test_a_gap_is_reported_with_what_an_app_can_do_about_it(tmp_path: Path) -> N
     source = reader.engine_source(job_of(tmp_path))(
         {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
     )
-    advice = source.streamReader(schema=None).options.gap_advice  # type: ignore[arg-type]
+    words = source.streamReader(schema=None).options.words  # type: ignore[arg-type]
     with pytest.raises(
         OffsetGapError, match=r"give the app on_out_of_range='earliest'.*ehkafka offsets reset"
     ):
-        Loss(TopicPartition("t", 0), 3, 9, 5, 20).lost.settle(fail=True, advice=advice)
+        Loss(TopicPartition("t", 0), 3, 9, 5, 20).lost(words).settle(fail=True)
     with pytest.raises(OffsetGapError, match="new_checkpoint=True"):
-        partitions_gone([TopicPartition("t", 0)]).settle(fail=True, advice=advice)
+        partitions_gone([TopicPartition("t", 0)], words).settle(fail=True)
 
 
 @pytest.fixture
@@ -231,6 +231,7 @@ class Planner:
         self.end = 9
         self.signs = Signs(folder)
         log = SimpleNamespace(
+            words=options_from({"bootstrap": "127.0.0.1:1"}).words,
             topics=lambda: ("t",),
             reads=lambda topic: topic == "t",
             partitions=lambda: (TopicPartition("t", 0),),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.positions.same_log import Reading
+from ehkafka.ranges.log import Log
+from ehkafka.ranges.log_ids import LogIds
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.failures import is_too_late
-from ehkafka.spark.source.log import Log
-from ehkafka.spark.source.log_ids import LogIds
-from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.options import OF_A_QUERY, options_from
 from ehkafka.spark.source.stream import Stream
 from ehkafka.spark.starting import STARTS_MAX
 from ehkafka.testing import EmbeddedBroker
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from ehkafka.spark.source.offsets import Positions
+    from ehkafka.ranges.offset_text import Positions
+    from ehkafka.ranges.places import Piece
     from ehkafka.spark.source.options import SourceOptions
-    from ehkafka.spark.source.planning import Piece
 
 Rows = list[tuple[int, int]]
 # A query of a second may take minutes while others run; the time-out reports a test that hangs.
@@ -84,6 +84,8 @@ class FakeIds(LogIds):
 @dataclass
 class FakeLog(Log):
     """Logs as numbers: where each begins and ends, when records are, what a group committed."""
+
+    words = OF_A_QUERY
 
     first: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, int] = field(default_factory=dict)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.ranges.begin import offsets_of
+from ehkafka.ranges.places import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtWord
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.begin import offsets_of
-from ehkafka.spark.source.start import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtWord
 
 if TYPE_CHECKING:
-    from ehkafka.spark.source.start import Start
+    from ehkafka.ranges.places import Start
     from tests.spark.source.conftest import FakeLog
 
 P0, P1 = (TopicPartition("readings", number) for number in range(2))

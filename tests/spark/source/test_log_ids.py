@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import OffsetGapError
+from ehkafka.ranges import log_ids
+from ehkafka.ranges.log import Log
+from ehkafka.ranges.log_ids import LogIds
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source import log_ids
-from ehkafka.spark.source.log import Log
-from ehkafka.spark.source.log_ids import LogIds
+from ehkafka.spark.source.consumers import messages
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream import Stream
 
 if TYPE_CHECKING:

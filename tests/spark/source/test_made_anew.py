@@ -13,12 +13,12 @@ import pytest
 
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import OffsetGapError
+from ehkafka.ranges.log import Log
+from ehkafka.ranges.places import Piece
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.consumers import messages
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.planning import Piece
-from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream import Stream
 from tests.integration.logs import fill, make_anew
 from tests.spark.kept import close_idle

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.ranges.offset_text import is_sayable
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.offsets import StreamOffset, encode, is_sayable, read
+from ehkafka.spark.source.offsets import StreamOffset, encode, read
 
 POSITIONS = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["a", "b.c", "Z-1"]), st.integers(0, 30)),

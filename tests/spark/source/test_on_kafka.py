@@ -11,13 +11,12 @@ from confluent_kafka import Producer
 
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError, EhkafkaError
+from ehkafka.ranges import begin
+from ehkafka.ranges.log import Log
+from ehkafka.ranges.places import AtTime, pieces_between
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source import begin
-from ehkafka.spark.source.log import Log
+from ehkafka.spark.source.consumers import messages
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.planning import pieces_between
-from ehkafka.spark.source.reading import messages
-from ehkafka.spark.source.start import AtTime
 from tests.kit.brokers import KEY, connection_string, server_identity
 from tests.kit.identity_endpoint import IdentityEndpoint
 

@@ -7,9 +7,9 @@ import pickle
 import pytest
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.ranges.places import AtGroup, AtOffsets, AtTime, AtWord
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.start import AtGroup, AtOffsets, AtTime, AtWord
 
 HERE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "readings"}
 P0, P1 = TopicPartition("readings", 0), TopicPartition("readings", 1)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ehkafka.ranges.places import Piece, pieces_between
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.planning import Piece, limited, pieces_between, plan
+from ehkafka.spark.source.planning import limited, plan
 
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5))
 RANGES = st.dictionaries(PARTITIONS, st.tuples(st.integers(0, 10**9), st.integers(0, 10**6)), max_size=12)

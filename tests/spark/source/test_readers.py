@@ -125,7 +125,7 @@ def test_a_leader_that_stays_away_ends_the_query(
     broker: EmbeddedBroker, reader: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is an end to asking, and the error says what was looked for."""
-    monkeypatch.setattr("ehkafka.spark.source.log.LEADER_S", 0.3)
+    monkeypatch.setattr("ehkafka.ranges.log.LEADER_S", 0.3)
     one = reader()
     start = one.initialOffset()
     broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.FENCED_LEADER_EPOCH] * 1000)
@@ -162,8 +162,8 @@ def test_nothing_that_was_opened_or_secret_is_pickled(
 def test_a_worker_loads_little_of_the_package() -> None:
     """Spark starts many Python processes: those that read need neither an app nor what asks the broker."""
     code = (
-        "import sys, ehkafka.spark.register.pyspark_ehkafka, ehkafka.spark.source.reading; "
-        "print({'ehkafka.app', 'ehkafka.checks', 'ehkafka.spark.source.log'} & set(sys.modules))"
+        "import sys, ehkafka.spark.register.pyspark_ehkafka, ehkafka.spark.source.consumers; "
+        "print({'ehkafka.app', 'ehkafka.checks', 'ehkafka.ranges.log'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"

@@ -13,9 +13,10 @@ from confluent_kafka import KafkaError, Message
 
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
-from ehkafka.spark.source import consumers, reading
-from ehkafka.spark.source.planning import Piece
-from ehkafka.spark.source.reading import messages
+from ehkafka.ranges import reading
+from ehkafka.ranges.places import Piece
+from ehkafka.spark.source import consumers
+from ehkafka.spark.source.consumers import messages
 from tests.kit.broken_batches import broken_batch, write_batch
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def scripted(options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPa
         each: Callable[[list[Message]], list[Message]] = list,
     ) -> list[tuple[int, list[int | None]]]:
         lent = consumers.SourceConsumer(Scripted(*lists))  # type: ignore[arg-type]
-        monkeypatch.setattr(reading, "borrowed", lambda _options: nullcontext(lent))
+        monkeypatch.setattr(consumers, "borrowed", lambda _options: nullcontext(lent))
         quick = options(**{"kafkaConsumer.pollTimeoutMs": "1000"})
         return [
             (piece.partition, [one.offset() for one in each(records)])
@@ -283,7 +284,7 @@ def test_without_fail_on_data_loss_the_rest_is_read(
         one.message for one in caplog.records if one.name == "ehkafka.spark" and "are gone" in one.message
     ]
     assert [text.partition("(retention). ")[2] for text in logged] == [
-        "This batch ends without them; a stream's next one begins at 40 (failOnDataLoss=false).",
+        "This batch ends without them; the log begins at 40 (failOnDataLoss=false).",
         "The query continues at offset 40 (failOnDataLoss=false).",
     ]
 

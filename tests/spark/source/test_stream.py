@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ehkafka.errors import ConfigurationError, OffsetGapError
+from ehkafka.ranges.loss import Loss
+from ehkafka.ranges.places import Piece
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source import stream as stream_module
-from ehkafka.spark.source.loss import Loss
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.planning import Piece
+from ehkafka.spark.source.options import OF_A_QUERY, options_from
 from ehkafka.spark.source.stream import Stream
 from tests.spark.source.conftest import batch, covered, stream_of
 
@@ -207,9 +207,9 @@ def test_a_log_that_ends_before_the_start_is_named(log: FakeLog, caplog: pytest.
 
 def test_what_a_task_finds_cut_names_no_place_that_is_not_read() -> None:
     """Where the query goes on in a new log is for the plan of the next batch to say."""
-    assert Loss(P0, 2, 48, 0, 5).lost.goes_on == "This batch ends without them"
-    assert Loss(P0, 2, 48, 20, 90).lost.goes_on == "The query continues at offset 20"
-    assert Loss(P0, 2, 48, 60, 90).lost.goes_on.endswith("a stream's next one begins at 60")
+    assert Loss(P0, 2, 48, 0, 5).lost(OF_A_QUERY).goes_on == "This batch ends without them"
+    assert Loss(P0, 2, 48, 20, 90).lost(OF_A_QUERY).goes_on == "The query continues at offset 20"
+    assert Loss(P0, 2, 48, 60, 90).lost(OF_A_QUERY).goes_on.endswith("the log begins at 60")
 
 
 def test_partitions_that_are_gone_are_named(log: FakeLog, caplog: pytest.LogCaptureFixture) -> None:

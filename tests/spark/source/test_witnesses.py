@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from ehkafka.errors import OffsetGapError
 from ehkafka.positions.same_log import Reading
+from ehkafka.ranges.anew import made_anew
+from ehkafka.ranges.places import Piece
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.planning import Piece
-from ehkafka.spark.source.witnesses import made_anew
 from tests.spark.source.conftest import FakeLog, batch, covered, read_all_of, stream_of
 
 P0, P1, Q0 = TopicPartition("readings", 0), TopicPartition("readings", 1), TopicPartition("others", 0)

@@ -14,8 +14,7 @@ from ehkafka.errors import EndpointError, OffsetGapError
 from ehkafka.positions.gap import AnotherLog, Gap, go_on_at
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.witness import READ_S
-from ehkafka.spark.source.loss import records_replaced
-from ehkafka.spark.source.witnesses import made_anew
+from ehkafka.ranges.anew import made_anew, records_replaced
 from ehkafka.wording import ended
 from ehkafka.wording.line import names
 

@@ -20,10 +20,9 @@ from ehkafka.spark.engine.tasks.results import SCHEMA, as_arrow, failed_task
 from ehkafka.spark.engine.tasks.shipment import unpack
 from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.spark.one_line import as_reported
-from ehkafka.spark.source.loss import GapAdvice
-from ehkafka.spark.source.options import options_from
+from ehkafka.spark.source.consumers import messages
+from ehkafka.spark.source.options import OF_A_QUERY, options_from
 from ehkafka.spark.source.reader_parts import SourcePartition
-from ehkafka.spark.source.reading import messages
 
 if TYPE_CHECKING or versions.gives_limits():
     from ehkafka.spark.source.stream_reader import SourceStreamReader as SourceReader
@@ -44,12 +43,13 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.options import SourceOptions
 
 
-_GAP_ADVICE = GapAdvice(
-    "To continue without them, give the app on_out_of_range='earliest'; to begin elsewhere, move the group"
-    " (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
-    "To continue without, start with new_checkpoint=True, or --new-checkpoint.",
-    "To read the new log from its beginning, give the app on_out_of_range='earliest'; to begin elsewhere,"
-    " move the group (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
+_WORDS = OF_A_QUERY._replace(
+    records="To continue without them, give the app on_out_of_range='earliest'; to begin elsewhere, move the"
+    " group (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
+    partitions="To continue without, start with new_checkpoint=True, or --new-checkpoint.",
+    logs="To read the new log from its beginning, give the app on_out_of_range='earliest'; to begin"
+    " elsewhere, move the group (ehkafka offsets reset), and start with new_checkpoint=True if there is a"
+    " checkpoint.",
 )
 LINES = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
@@ -84,7 +84,7 @@ class EngineSource(DataSource):
     def streamReader(self, schema: StructType) -> EngineReader:  # noqa: ARG002, N802 - Spark's name and call
         """Return the reader. Raises `ConfigurationError` for wrong options."""
         options = options_from(self.options)
-        return EngineReader(replace(options, gap_advice=_GAP_ADVICE, grows=True), self.job)
+        return EngineReader(replace(options, words=_WORDS, grows=True), self.job)
 
 
 class EngineReader(SourceReader):

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.intake.route import Route
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.ranges.places import Piece
     from ehkafka.records import Message, TopicPartition
     from ehkafka.spark.engine.tasks.results import PartitionResult
     from ehkafka.spark.engine.tasks.shipment import Shipment
-    from ehkafka.spark.source.planning import Piece
 
     # What reading gives: records of one piece at a time, in offset order.
     Batches = Iterable[tuple[Piece, Sequence[Message]]]

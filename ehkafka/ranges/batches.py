@@ -1,9 +1,9 @@
-"""Records as Arrow columns of the source's schema.
+"""Records as Arrow columns.
 
-The hot path of a task: whole columns are built from what the messages give, with as little work for each
+The hot path of a reader: whole columns are built from what the messages give, with as little work for each
 record as can be, and out of buffers: for the first Python value that pyarrow converts it loads pandas, which
-takes a worker a third of a second. Types and field names match what Spark makes of `schema.COLUMNS`, because
-it compares them. Called in tasks, on one thread.
+takes a process a third of a second. Types and field names are those of Spark's own Kafka connector, because
+Spark compares them. One thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ehkafka.headers.taking import take_headers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ehkafka.spark.source.planning import Piece
+    from ehkafka.ranges.places import Piece
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 TYPES: Mapping[str, pa.DataType] = {
@@ -34,7 +34,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "timestampType": pa.int32(),
     "headers": pa.list_(pa.field("element", _HEADER)),
 }
-# Spark's cost of a batch is spread over so many rows; the bytes bound a task's memory.
+# A reader's cost of a batch is spread over so many rows; the bytes bound its memory.
 BATCH_RECORDS = 20_000
 BATCH_BYTES = 16 * 1024 * 1024
 # Offsets into a column's bytes are 32 bits wide.
@@ -43,7 +43,7 @@ _COLUMN_BYTES_MAX = 2**31 - 1
 _MILLISECONDS_MAX = (2**63 - 1) // 1000
 # Topics with a timestamp too far that was logged.
 _TOO_FAR: set[str] = set()
-_LOG = logging.getLogger("ehkafka.spark")
+_LOG = logging.getLogger("ehkafka.ranges")
 
 
 def record_batches(
@@ -119,7 +119,7 @@ def _offsets(batch: _Batch) -> pa.Array:
 def _timestamps(batch: _Batch) -> pa.Array:
     milliseconds = batch.times[:, 1]
     is_too_far = (milliseconds > _MILLISECONDS_MAX) | (milliseconds < -_MILLISECONDS_MAX)
-    # What microseconds cannot say is null: a record of a hostile producer must not end the query.
+    # What microseconds cannot say is null: a record of a hostile producer must not end the reading.
     nulls = is_too_far if is_too_far.any() else None
     if nulls is not None:
         _warn_of(batch.records[int(is_too_far.argmax())])
@@ -128,14 +128,14 @@ def _timestamps(batch: _Batch) -> pa.Array:
 
 
 def _warn_of(record: Message) -> None:
-    """Log a topic's first timestamp that is too far, once in a worker."""
+    """Log a topic's first timestamp that is too far, once in a process."""
     topic = str(record.topic())
     if topic in _TOO_FAR:
         return
     _TOO_FAR.add(topic)
     _LOG.warning(
-        "%s[%s]@%s: the timestamp %s ms is beyond what Spark's microseconds reach. It is null in the column"
-        " timestamp, as is every other such timestamp of this topic.",
+        "%s[%s]@%s: the timestamp %s ms is beyond what microseconds in 64 bits reach. It is null in the"
+        " column timestamp, as is every other such timestamp of this topic.",
         *(topic, record.partition(), record.offset(), record.timestamp()[1]),
     )
 

@@ -9,12 +9,11 @@ import pytest
 from confluent_kafka import Message
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
 
-from ehkafka.spark.source import arrow  # noqa: E402 - after the skip
-from ehkafka.spark.source.arrow import arrow_schema, record_batch, record_batches  # noqa: E402
-from ehkafka.spark.source.planning import Piece  # noqa: E402
-from ehkafka.spark.source.schema import COLUMNS  # noqa: E402
+from ehkafka.ranges import batches as module  # noqa: E402 - after the skip
+from ehkafka.ranges.batches import arrow_schema, record_batch, record_batches  # noqa: E402
+from ehkafka.ranges.columns import NAMES  # noqa: E402
+from ehkafka.ranges.places import Piece  # noqa: E402
 
 PIECE = Piece("readings", 3, 0, 1000)
 
@@ -24,28 +23,10 @@ def _message(offset: int, **given: Any) -> Message:
 
 
 def _rows(records: list[Message], *columns: str) -> list[dict[str, Any]]:
-    batch = record_batch(arrow_schema(columns or tuple(COLUMNS)), PIECE, records)
+    batch = record_batch(arrow_schema(columns or NAMES), PIECE, records)
     batch.validate(full=True)
-    return batch.to_pylist()
-
-
-def test_the_arrow_schema_is_the_one_that_spark_makes_of_ours() -> None:
-    """Trap: the first Arrow batch must match the schema exactly (`timestamp[us, tz=UTC]`)."""
-    from pyspark.sql import types  # noqa: PLC0415 - an extra
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
-
-    kinds = {
-        "BINARY": types.BinaryType(),
-        "STRING": types.StringType(),
-        "INT": types.IntegerType(),
-        "BIGINT": types.LongType(),
-        "TIMESTAMP": types.TimestampType(),
-        "ARRAY<STRUCT<key: STRING, value: BINARY>>": types.ArrayType(
-            types.StructType().add("key", "string").add("value", "binary")
-        ),
-    }
-    ours = types.StructType([types.StructField(name, kinds[kind]) for name, kind in COLUMNS.items()])
-    assert to_arrow_schema(ours, timezone="UTC").equals(arrow_schema(tuple(COLUMNS)))
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
 
 
 def test_nulls_and_empty_bytes_stay_what_they_are() -> None:
@@ -59,9 +40,9 @@ def test_nulls_and_empty_bytes_stay_what_they_are() -> None:
 
 
 def test_lists_without_records_make_no_batch() -> None:
-    """Reading gives some while it waits for the broker; Spark has no use for them."""
+    """Reading gives some while it waits for the broker; tables have no use for them."""
     lists = [(PIECE, []), (PIECE, [_message(0)]), (PIECE, [])]
-    (batch,) = record_batches(tuple(COLUMNS), lists)
+    (batch,) = record_batches(NAMES, lists)
     assert batch.num_rows == 1
 
 
@@ -80,8 +61,8 @@ def test_lists_are_joined_up_to_a_number_of_rows_and_bytes(
     monkeypatch: pytest.MonkeyPatch, value_bytes: int, lists: list[int], expected: list[int]
 ) -> None:
     """In the order in which they came, whatever their pieces are; one list is never cut."""
-    monkeypatch.setattr(arrow, "BATCH_RECORDS", 10)
-    monkeypatch.setattr(arrow, "BATCH_BYTES", 500)
+    monkeypatch.setattr(module, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(module, "BATCH_BYTES", 500)
     pieces = cycle([PIECE, Piece("readings", 4, 0, 1000)])
     numbers = iter(range(sum(lists)))
     given = [
@@ -116,7 +97,7 @@ def test_a_timestamp_that_microseconds_cannot_say_is_null(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A hostile producer's number must not end the query; each worker logs the first of a topic."""
-    monkeypatch.setattr(arrow, "_TOO_FAR", set())
+    monkeypatch.setattr(module, "_TOO_FAR", set())
     far = [5, 2**63 - 1, -(2**63), (2**63 - 1) // 1000]
     records = [_message(number, timestamp=(1, at)) for number, at in enumerate(far)]
     for _ in range(2):

@@ -1,6 +1,6 @@
 """Turns a start or an end into offsets of each partition. Pure over what `log` answers.
 
-Called once in the life of a checkpoint for the start, on the driver.
+For a stream of Spark, called once in the life of a checkpoint.
 """
 
 from __future__ import annotations
@@ -8,19 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.source.start import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtWord
+from ehkafka.ranges.loss import Loss
+from ehkafka.ranges.places import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtWord
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from ehkafka.ranges.log import Log
+    from ehkafka.ranges.places import Place, Start, Word
     from ehkafka.records import TopicPartition
-    from ehkafka.spark.source.log import Log
-    from ehkafka.spark.source.start import Place, Start, Word
-
-_EVERY = (
-    "name every partition (-2 is earliest, -1 latest). Where a query begins, startingOffsetsUnnamed=earliest"
-    " or latest covers the rest."
-)
 
 
 def offsets_of(
@@ -45,17 +41,47 @@ def offsets_of(
             return _from_group(group, otherwise, log, partitions)
 
 
+def between(
+    start: Start,
+    end: Place,
+    log: Log,
+    partitions: Collection[TopicPartition],
+    *,
+    fail: bool,
+    grows: bool = False,
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return where reading begins in each partition, and where it ends.
+
+    What retention has taken of that raises `OffsetGapError`, or with `fail=False` is named and left out; an
+    end before the start raises `ConfigurationError`. `grows` is for the start, as in `offsets_of`.
+    """
+    starts = offsets_of(start, log, partitions, grows=grows)
+    ends = offsets_of(end, log, partitions)
+    first = log.starts(partitions)
+    for partition, at in starts.items():
+        if at > ends[partition]:
+            raise ConfigurationError(
+                f"{partition}: reading would begin at offset {at} and end at {ends[partition]}, before it."
+                " Correct the start or the end."
+            )
+        if at < first[partition] and at < ends[partition]:
+            loss = Loss(partition, at, ends[partition], first[partition], ends[partition])
+            loss.lost(log.words).settle(fail=fail)
+            starts[partition] = loss.resume_at
+    return starts, ends
+
+
 def _from_offsets(
     offsets: Mapping[TopicPartition, int], log: Log, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    _check_named(offsets, partitions, _EVERY)
+    _check_named(offsets, partitions, log.words.unnamed)
     early = [one for one in partitions if offsets[one] == EARLIEST]
     late = [one for one in partitions if offsets[one] == LATEST]
     ends = log.ends(partitions)
     if beyond := [one for one in partitions if offsets[one] > ends[one]]:
         raise ConfigurationError(
             f"The offset {offsets[beyond[0]]} given for {beyond[0]} lies behind the end of its log,"
-            f" {ends[beyond[0]]}: give one up to there, or -1 (latest)."
+            f" {ends[beyond[0]]}: give one up to there, or latest."
         )
     return {one: offsets[one] for one in partitions} | log.starts(early) | {one: ends[one] for one in late}
 
@@ -71,8 +97,8 @@ def _from_time(place: AtTime, log: Log, partitions: Collection[TopicPartition]) 
     older = [one for one in partitions if found[one] is None]
     if older and place.after_last == "error":
         raise ConfigurationError(
-            f"{older[0]} has no record at {moments[older[0]]} ms since 1970 or later, where the query is to"
-            " begin. Give an earlier moment, or startingOffsetsByTimestampStrategy=latest."
+            f"{older[0]} has no record at {moments[older[0]]} ms since 1970 or later, where reading is to"
+            f" begin. {log.words.later}"
         )
     known = {one: offset for one, offset in found.items() if offset is not None}
     return known | log.ends(older)
@@ -85,8 +111,8 @@ def _from_group(
     without = [one for one in partitions if one not in known]
     if without and otherwise is None:
         raise ConfigurationError(
-            f"Group {group!r} has committed nothing on {without[0]}, where the query is to begin. Commit an"
-            " offset there, or give startingOffsetsWithoutCommit=earliest or latest."
+            f"Group {group!r} has committed nothing on {without[0]}, where reading is to begin."
+            f" {log.words.uncommitted}"
         )
     if otherwise is None or not without:
         return known
@@ -103,4 +129,4 @@ def _check_named(
     if missing := [one for one in partitions if one not in named]:
         raise ConfigurationError(f"The offsets given do not name {missing[0]}: {advice}")
     if unknown := sorted(set(named) - set(partitions)):
-        raise ConfigurationError(f"The offsets given name {unknown[0]}, which the query does not read.")
+        raise ConfigurationError(f"The offsets given name {unknown[0]}, which is not among those to read.")

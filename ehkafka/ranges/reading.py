@@ -1,9 +1,9 @@
-"""Reads pieces of partitions in a task: each offset range from its start to its end, and nothing else.
+"""Reads pieces of partitions: each offset range from its start to its end, and nothing else.
 
 A range's end may be an offset that no record has: a control record of a transaction, or one that was
 compacted away. Then the broker's word that its log ends, or the next record, tells that the range is read.
-Records that retention took before they were read are named, and `failOnDataLoss` decides. Within a
-partition the order is the log's. Called in Spark's Python worker (or anywhere else), on one thread.
+Records that retention took before they were read are named, and the reader's option decides whether the
+reading ends there. Within a partition the order is the log's. One thread, whichever it is.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.headers.size import sizes_of
 from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.ranges.loss import Loss
 from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode
-from ehkafka.spark.source.consumers import borrowed
-from ehkafka.spark.source.loss import Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from ehkafka.positions.gap import LogBounds
-    from ehkafka.spark.source.consumers import SourceConsumer
-    from ehkafka.spark.source.options import SourceOptions
-    from ehkafka.spark.source.planning import Piece
+    from ehkafka.ranges.client import OpenConsumer
+    from ehkafka.ranges.loss import Words
+    from ehkafka.ranges.options import RangeOptions
+    from ehkafka.ranges.places import Piece
 
 # So many messages are made, read and freed within the processor's cache: with 20,000 a record costs a fifth
-# more. `arrow` joins what becomes of them.
+# more. `batches` joins what becomes of them.
 CONSUME_RECORDS = 2_000
 # Keeps large records in bounds.
 CONSUME_BYTES = 16 * 1024 * 1024
 # Messages make no cycles, but Python's collector looks at each of them: a third of the time with its default.
 NEW_OBJECTS_MAX = 50_000
-# How long a batch may wait to be full. A task's last batch is full when nothing is left to come.
+# How long a batch may wait to be full. The last batch is full when nothing is left to come.
 WAIT_S = 0.02
-# A refused credential is reported by the way; librdkafka goes on trying, a task need not for minutes.
+# A refused credential is reported by the way; librdkafka goes on trying, a reader need not for minutes.
 REFUSED_S = 10.0
 FIND_S = 30.0
 
@@ -56,18 +57,21 @@ _REFUSED = {ClientCode.AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
 _FORBIDDEN = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
-def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, list[Message]]]:
+def messages(
+    options: RangeOptions, pieces: Sequence[Piece], consumer: AbstractContextManager[OpenConsumer]
+) -> Iterator[tuple[Piece, list[Message]]]:
     """Yield the records of each piece, in lists of one piece and in offset order.
 
     While the broker has nothing to give, empty lists come, one at least every `WAIT_S`: who reads has
     other things to look at.
 
-    Pieces of one partition are read one after the other, others side by side. Raises `OffsetGapError`,
-    `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
+    Pieces of one partition are read one after the other, others side by side by the one consumer, which is
+    entered where there is something to read. Raises `OffsetGapError`, `EndpointError`, `TopicNotFoundError`
+    or `ConfigurationError`.
     """
     if not pieces:
         return
-    with borrowed(options) as lent, _collector_set():
+    with consumer as lent, _collector_set():
         for round_pieces in _rounds(pieces):
             yield from _Reading(options, lent, round_pieces).batches()
 
@@ -96,7 +100,7 @@ def _rounds(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 class _Reading:
     """The reading of one piece each of some partitions."""
 
-    def __init__(self, options: SourceOptions, lent: SourceConsumer, pieces: list[Piece]) -> None:
+    def __init__(self, options: RangeOptions, lent: OpenConsumer, pieces: list[Piece]) -> None:
         self._options = options
         self._consumer = lent.consumer
         self._errors = lent.errors
@@ -117,13 +121,13 @@ class _Reading:
             records = [message for message in got if not message.error()] if events else got
             # First: librdkafka passes some of these batches, and what it returns then lies behind a hole.
             for event in events:
-                _refuse_broken(event)
+                _refuse_broken(event, self._options.words)
             if not records:
                 self._check_deadline()
                 asked_s = time.monotonic()
                 yield next(iter(self._open.values())), records
                 self._began_s += time.monotonic() - asked_s
-            # Spark may take its time between two of ours: only waiting for the broker counts.
+            # Who reads may take time between two of ours: only waiting for the broker counts.
             for piece, of_piece in self._by_piece(records):
                 yield piece, of_piece
                 self._has_progress()
@@ -175,7 +179,7 @@ class _Reading:
             yield str(topic), run
 
     def _on_error(self, event: Message) -> None:
-        """Act on an event in place of a record. Raises what ends the task."""
+        """Act on an event in place of a record. Raises what ends the reading."""
         error = event.error()
         assert error is not None
         where = TopicPartition(str(event.topic()), event.partition() or 0)
@@ -199,7 +203,7 @@ class _Reading:
             # What lay between was no record for us, or was compacted away.
             self._close(where)
         elif self._bounds(where).end < piece.end:
-            # The end was there when the batch was planned: the log was cut since.
+            # The end was there when the reading was planned: the log was cut since.
             self._lose(where)
 
     def _lose(self, where: TopicPartition) -> None:
@@ -208,7 +212,7 @@ class _Reading:
         if piece is None:
             return
         loss = Loss(where, self._next[where], piece.end, *self._bounds(where))
-        loss.lost.settle(fail=self._options.fail_on_data_loss, advice=self._options.gap_advice)
+        loss.lost(self._options.words).settle(fail=self._options.fail_on_data_loss)
         self._next[where] = loss.resume_at
         if loss.resume_at >= piece.end:
             self._close(where)
@@ -250,16 +254,15 @@ class _Reading:
         last = (refused or self._errors)[-1:]
         why = f" Last error: {describe_error(last[0])}" if last else ""
         raise EndpointError(
-            f"No record came within {waited_s:.0f} s, though there are some: {left}.{why} Spark tries the"
-            " task again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs."
+            f"No record came within {waited_s:.0f} s, though there are some: {left}.{why}"
+            f" {self._options.words.slow}"
         )
 
 
-def _refuse_broken(event: Message) -> None:
-    """Raise what ends the task where a batch cannot be read."""
+def _refuse_broken(event: Message, words: Words) -> None:
+    """Raise what ends the reading where a batch cannot be read."""
     failed = failed_fetch(event)
     if failed is not None and failed.is_batch:
         raise EndpointError(
-            f"{failed.text()} Nothing behind it is read, for it would be lost. If it stays broken, begin "
-            "behind it with a new checkpoint."
+            f"{failed.text()} Nothing behind it is read, for it would be lost. {words.broken}"
         )

@@ -1,7 +1,7 @@
-"""What tells the logs of a query from other ones of their names: ids, or records where there are no ids.
+"""What tells the logs of a reader from other ones of their names: ids, or records where there are no ids.
 
-Asked on threads of their own (`positions.log_asker`). Used in Spark's planning process, by one thread, which
-waits for an answer within a bound, and for a broker that was silent no more than once a minute.
+Asked on threads of their own (`positions.log_asker`). Used by one thread, which waits
+for an answer within a bound, and for a broker that was silent no more than once a minute.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import ASK_S, TopicIds
 from ehkafka.positions.witness import READ_S, witness_properties
 from ehkafka.progress.metadata import LogFacts
+from ehkafka.ranges.client import client_properties
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.client import client_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from ehkafka.positions.log_asker import Question
     from ehkafka.positions.same_log import Reading, Recognised
-    from ehkafka.spark.source.offsets import Positions
-    from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.ranges.offset_text import Positions
+    from ehkafka.ranges.options import RangeOptions
 
     Readings = Mapping[TopicPartition, Reading]
 
 FIRST_S: Final = 1.0
-"""What the first batch of a run waits for ids that its checkpoint does not name: brokers that have them
+"""What a run waits at first for ids that are not known to it: brokers that have them
 answer long before, and most of it passes while the connection is made."""
 CHECK_EVERY_S: Final = 60.0
 """How often records are looked at. Each look costs a connection, and a batch of records from each log: 0.1 s
@@ -45,13 +45,12 @@ for 500 logs of a broker on the same machine."""
 _MARGIN_S = 0.5
 # No batch waits again for a broker that has just kept silent.
 _SILENT_S = 60.0
-_LOG = logging.getLogger("ehkafka.spark")
 
 
 class LogIds:
     """Ids and records of these topics. Opens nothing before the first question."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: RangeOptions) -> None:
         self._options = options
         self._asker = LogAsker(TopicIds(self._open_admin), self._open_consumer)
         # A broker that does not answer about ids must not keep records from being read.
@@ -93,7 +92,7 @@ class LogIds:
     def records(self, first: Positions, then: Positions) -> tuple[Readings, Readings]:
         """Return what the logs have at these offsets, `then` read after `first`, each within 5 s.
 
-        An error is no answer: the driver's own client tells of it, too.
+        An error is no answer: the reader's own client tells of it, too.
         """
         if not (first or then):
             return {}, {}
@@ -104,7 +103,7 @@ class LogIds:
             )
             for offsets in (first, then)
         )
-        return _readings(before), _readings(after)
+        return self._readings(before), self._readings(after)
 
     def stop(self) -> None:
         """End the asking threads, without waiting for them."""
@@ -123,13 +122,15 @@ class LogIds:
         return open_consumer(witness_properties(self._quiet()), logger=SILENT)
 
     def _quiet(self) -> dict[str, Any]:
-        # Whatever is wrong with the connection the driver's consumer tells, too.
-        return {**client_properties(self._options.endpoint.endpoint(), self._options.group), "log_level": 0}
+        # Whatever is wrong with the connection the reader's consumer tells, too.
+        options = self._options
+        return {**client_properties(options.broker(), options.group, options.words.client), "log_level": 0}
 
-
-def _readings(question: Question[Recognised]) -> Readings:
-    question.done.wait(READ_S + _MARGIN_S)
-    if (error := question.error) is not None:
-        text = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
-        _LOG.info("Whether the topics are still the same could not be read; it is retried: %s", text)
-    return question.answer.readings
+    def _readings(self, question: Question[Recognised]) -> Readings:
+        question.done.wait(READ_S + _MARGIN_S)
+        if (error := question.error) is not None:
+            text = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
+            logging.getLogger(self._options.words.logger).info(
+                "Whether the topics are still the same could not be read; it is retried: %s", text
+            )
+        return question.answer.readings

@@ -1,7 +1,7 @@
-"""What the driver sees of the topics: their partitions, where the logs begin and end, a group's commits.
+"""What the broker says of the topics: their partitions, where the logs begin and end, a group's commits.
 
 The way in goes the same steps as `ehkafka check`, so that what is wrong is reported in the same words, before
-the first batch. Joins no group, commits nothing. Used by one thread at a time, in Spark's planning process.
+the first record is read. Joins no group, commits nothing. Used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.log_bounds import commits_of, log_ends, log_starts, offsets_at
 from ehkafka.progress.metadata import facts_of
+from ehkafka.ranges.client import client_properties
+from ehkafka.ranges.log_ids import LogIds
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.client import client_properties
-from ehkafka.spark.source.log_ids import LogIds
 from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
-    from ehkafka.spark.source.options import SourceOptions
+    from ehkafka.ranges.loss import Words
+    from ehkafka.ranges.options import RangeOptions
 
     _Answer = TypeVar("_Answer")
 
-# What one question of the driver may take.
+# What one question may take.
 TIMEOUT_S = 30.0
 # A wrong address is an error soon, but only at a run's first opening: a broker that restarts ends no query.
 REFUSED_S = 3.0
@@ -54,12 +55,12 @@ LEADER_S = 15.0
 
 
 class Log:
-    """The topics of one query. Opened by the first question; every method may raise `EndpointError`.
+    """The topics of one reader. Opened by the first question; every method may raise `EndpointError`.
 
     Opening raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: RangeOptions) -> None:
         self._options = options
         self._timeout_s = min(TIMEOUT_S, options.timeout_s)
         self._inspection: Inspection | None = None
@@ -69,6 +70,11 @@ class Log:
         self._known: tuple[TopicPartition, ...] = ()
         self._refresh_at_s = 0.0
 
+    @property
+    def words(self) -> Words:
+        """The words of the reader."""
+        return self._options.words
+
     def __enter__(self) -> Self:
         return self
 
@@ -76,7 +82,7 @@ class Log:
         self.close()
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Return what the query reads; that a topic has grown is seen within `REFRESH_S`."""
+        """Return what is read; that a topic has grown is seen within `REFRESH_S`."""
         now_s = time.monotonic()
         if now_s >= self._refresh_at_s:
             self._known = self._found()
@@ -99,29 +105,15 @@ class Log:
             time.sleep(AGAIN_S)
 
     def reads(self, topic: str) -> bool:
-        """Tell whether the query reads a topic of this name, without asking the broker."""
+        """Tell whether a topic of this name is read, without asking the broker."""
         pattern = self._options.pattern
         if pattern is None:
-            return topic in self._named()
+            return topic in self._options.named_topics()
         return not topic.startswith("__") and re.fullmatch(pattern, topic) is not None
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics' names, of a pattern those found. Raises `ConfigurationError` without one."""
-        return self._named() or tuple(sorted({one.topic for one in self.partitions()}))
-
-    def _named(self) -> tuple[str, ...]:
-        """Return the topics' names as the options have them, none of a pattern."""
-        options = self._options
-        if options.pattern is not None:
-            return ()
-        if options.assigned:
-            return tuple(sorted({one.topic for one in options.assigned}))
-        if options.topics:
-            return tuple(sorted(options.topics))
-        topic = options.endpoint.endpoint().default_topic
-        if topic is None:
-            raise ConfigurationError("No option names a topic: give subscribe, or assign.")
-        return (topic,)
+        return self._options.named_topics() or tuple(sorted({one.topic for one in self.partitions()}))
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offsets that the logs still hold."""
@@ -166,16 +158,19 @@ class Log:
             return self._matching()
         assigned = self._options.assigned
         found = []
-        for topic in self._named():
+        for topic in self._options.named_topics():
             answer = self._asked(self._about(topic))
             there = answer.topics.get(topic)
             if there is None or not there.partitions:
                 raise TopicNotFoundError(
-                    f"Topic {topic!r} is not there any more. Create it, or end the query."
+                    f"Topic {topic!r} does not exist any more. Create it, or end the reading."
                 )
             found += [TopicPartition(topic, number) for number in there.partitions]
         if missing := [one for one in assigned if one not in found]:
-            raise ConfigurationError(f"Option assign names {missing[0]}, which the topic does not have.")
+            last = max(one.partition for one in found if one.topic == missing[0].topic)
+            raise ConfigurationError(
+                f"{missing[0]} does not exist: name partitions that the topic has, 0 to {last}."
+            )
         return tuple(sorted(assigned or found))
 
     def _matching(self) -> tuple[TopicPartition, ...]:
@@ -188,8 +183,8 @@ class Log:
         if not found:
             others = names(sorted(one for one in there if not one.startswith("__"))) or "none"
             raise TopicNotFoundError(
-                f"subscribePattern={self._options.pattern} matches no topic's whole name: correct it, or"
-                f" create the topic. Topics there: {others}."
+                f"The pattern {self._options.pattern} matches no topic's whole name: correct it, or create"
+                f" the topic. Topics there: {others}."
             )
         return tuple(sorted(found))
 
@@ -215,9 +210,9 @@ class Log:
     def _opened(self) -> Inspection:
         check_client_version()
         options = self._options
-        endpoint, topics = options.endpoint.endpoint(), self._named()
+        endpoint, topics = options.broker(), options.named_topics()
         inspection = Inspection(Target(endpoint=endpoint, topics=topics), self._timeout_s)
-        inspection.use(client_properties(endpoint, options.group))
+        inspection.use(client_properties(endpoint, options.group, options.words.client))
 
         def connect() -> None:
             for topic in topics or (None,):
@@ -230,7 +225,7 @@ class Log:
     def _asked(self, question: Callable[[Consumer], _Answer]) -> _Answer:
         """Ask, once more by a new client: a kept connection may be refused a key that was rotated since.
 
-        While a leader moves, as after a broker's restart, it is asked again: the query need not end for that.
+        While a leader moves, as after a broker's restart, it is asked again: reading need not end for that.
         """
         gives_up_s = time.monotonic() + min(LEADER_S, self._timeout_s)
         wait_s, is_new = AGAIN_S, False
@@ -247,8 +242,8 @@ class Log:
                 self._close_client()
                 is_new = True
             else:
-                what = self._options.pattern or ", ".join(self._named())
+                what = self._options.pattern or ", ".join(self._options.named_topics())
                 raise EndpointError(
-                    f"{self._options.endpoint.endpoint().name}, topic {what}: the broker does not answer what"
-                    f" the next batch needs: {describe_error(refusal)}"
+                    f"{self._options.broker().name}, topic {what}: the broker does not answer what reading"
+                    f" needs: {describe_error(refusal)}"
                 )
