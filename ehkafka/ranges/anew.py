@@ -21,7 +21,7 @@ def id_replaced(topic: str, was: bytes, now: bytes) -> str:
 
 
 def records_replaced(topic: str, reasons: Mapping[TopicPartition, str]) -> str:
-    """Return what tells by records that a topic was recreated: `reasons` by partition, the first one said."""
+    """Return what tells by records that a topic was recreated: `reasons` by partition, of which the first one is named."""
     first = min(reasons)
     more = f", and so in {counted(len(reasons) - 1, 'more partition')}" if len(reasons) > 1 else ""
     return f"topic {topic!r} holds other records (in {first}: {reasons[first]}{more})"
@@ -32,7 +32,7 @@ def made_anew(
 ) -> dict[str, dict[TopicPartition, str]]:
     """Return the topics whose logs are other ones, and by partition what tells.
 
-    `carried` are records that were read, `readings` what stands in their place. One log that is too short
+    `carried` are records that were read, `readings` the records in their place now. One log that is too short
     while another one of its topic has its record still was cut, and no more.
     """
     found: dict[str, dict[TopicPartition, str]] = {}

@@ -1,4 +1,4 @@
-"""What the broker says of the topics: their partitions, where the logs begin and end, a group's commits.
+"""What the broker knows of the topics: their partitions, where the logs begin and end, a group's commits.
 
 The way in goes the same steps as `ehkafka check`, so that what is wrong is reported in the same words, before
 the first record is read. Joins no group, commits nothing. Used by one thread at a time.
@@ -131,7 +131,7 @@ class Log:
     def committed(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
-        """Return what the group has committed, and which partitions are newer than its first commits say."""
+        """Return what the group has committed, and which partitions are newer than its first commits."""
         assert group == self._options.group  # the client's own
         topics = sorted({one.topic for one in partitions})
         numbers = {topic: self._asked(self._about(topic)).topics[topic].partitions for topic in topics}

@@ -1,4 +1,4 @@
-"""Records that were to be read and are gone: what is said of it, and whether it ends the reading. Pure.
+"""Records that were to be read and are gone: the messages, and whether reading ends there. Pure.
 
 Used before a reading and during it. The reader's option decides; either way the partition and the offsets
 are named.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Words(NamedTuple):
     """The words of one kind of reader: what its users call things, and what they can do.
 
-    Sentences, except where a comment says otherwise.
+    Each is a whole sentence, unless its comment names another form.
     """
 
     # The name of the clients, and of the group that a client needs without being in one.
@@ -57,7 +57,7 @@ class Lost(NamedTuple):
     words: Words
 
     def settle(self, *, fail: bool) -> None:
-        """Raise `OffsetGapError`, or warn and go on."""
+        """Raise `OffsetGapError`, or warn and continue."""
         if fail:
             raise OffsetGapError(f"{ended(self.text)} {self.advice}")
         logging.getLogger(self.words.logger).warning(

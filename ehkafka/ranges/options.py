@@ -38,7 +38,7 @@ class RangeOptions(Protocol):
         """The words of its messages."""
 
     def broker(self) -> Endpoint:
-        """Return this process's way to the broker. Raises `ConfigurationError` where there is none."""
+        """Return this process's way to the broker. Raises `ConfigurationError` if none exists."""
 
     def named_topics(self) -> tuple[str, ...]:
         """Return the topics by name, none of a pattern. Raises `ConfigurationError` without either."""

@@ -18,7 +18,7 @@ Word = Literal["earliest", "latest"]
 
 EARLIEST = -2
 LATEST = -1
-"""What stands for the log's two ends among offsets, as in the JSON of Spark's own Kafka connector."""
+"""The numbers for the log's two ends among offsets, as in the JSON of Spark's own Kafka connector."""
 
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -89,7 +89,7 @@ class Piece:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Return milliseconds since 1970 of an aware moment, rounded up; 0 for an earlier one."""
+    """Return the milliseconds from 1970 to an aware moment, rounded up; 0 for an earlier one."""
     return max(0, -(-(moment - _BEGIN) // timedelta(milliseconds=1)))
 
 

@@ -226,7 +226,7 @@ class _Reading:
             return log_bounds(self._consumer, [where], min(FIND_S, self._options.timeout_s))[where]
         except KafkaException as error:
             text = describe_error(error.args[0])
-            raise EndpointError(f"{where}: the broker does not say what its log holds: {text}") from None
+            raise EndpointError(f"{where}: the broker does not answer what its log holds: {text}") from None
 
     def _close(self, where: TopicPartition) -> None:
         """Be done with a partition; the last one is unassigned with all."""
