@@ -21,7 +21,7 @@ def id_replaced(topic: str, was: bytes, now: bytes) -> str:
 
 
 def records_replaced(topic: str, reasons: Mapping[TopicPartition, str]) -> str:
-    """Return what tells by records that a topic was recreated: `reasons` by partition, of which the first one is named."""
+    """Return what tells by records that a topic was recreated; the first partition of `reasons` is named."""
     first = min(reasons)
     more = f", and so in {counted(len(reasons) - 1, 'more partition')}" if len(reasons) > 1 else ""
     return f"topic {topic!r} holds other records (in {first}: {reasons[first]}{more})"
