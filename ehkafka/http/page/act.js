@@ -128,6 +128,8 @@ function announce(text, isRefusal) {
 at("dialog-confirm").addEventListener("click", () => confirmed());
 at("dialog-cancel").addEventListener("click", () => dialog.close());
 dialog.addEventListener("close", () => {
+  // The browser reports a close with the next frame: by then a key press may have opened the dialog again.
+  if (dialog.open) return;
   asked += 1;
   // What the dialog was opened from may be gone by now: then its section.
   if (opener?.isConnected && !opener.disabled) opener.focus();

@@ -58,6 +58,18 @@ def test_all_works_by_keyboard_and_the_focus_returns(shown: Shown, browser_page:
     assert [one["do"] for one in double.actions(preview=False)] == ["retry"]
 
 
+def test_a_dialog_that_is_opened_again_before_the_next_frame_gets_its_answer(
+    shown: Shown, browser_page: Any
+) -> None:
+    """The browser reports a close a frame later, and a quick key press comes before that."""
+    shown(states.poisoned())
+    retry = card(browser_page, "readings/3@91003").get_by_role("button", name="Retry key home-4711")
+    retry.click(trial=True)  # waits until it may be clicked
+    retry.evaluate("it => { it.click(); document.getElementById('dialog').close(); it.click(); }")
+    browser_page.wait_for_selector("#dialog-confirm:not([disabled])")
+    assert browser_page.evaluate("document.activeElement.id") == "dialog-cancel"
+
+
 def test_a_refused_action_shows_the_servers_sentence(shown: Shown, browser_page: Any) -> None:
     """In the dialog, with the names that fit; there is nothing to confirm any more."""
     double = shown(states.poisoned())
