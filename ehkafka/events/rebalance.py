@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from dataclasses import fields
 from logging import WARNING
 from typing import TYPE_CHECKING, Self
@@ -30,7 +31,7 @@ _OF_ALL = {"reason", "silence_s"}
 _NEW = "new in its topic, so it is read from its beginning, whatever start= says"
 
 
-class Rebalanced(Event):
+class Rebalanced(Event, ABC):
     """Base of the events that come for each partition of an assignment: the log has one line for all."""
 
     partition: TopicPartition
@@ -44,9 +45,9 @@ class Rebalanced(Event):
         return self.sentence_of([self])
 
     @classmethod
+    @abstractmethod
     def sentence_of(cls, gathered: Sequence[Self]) -> str:
         """Say one or several events of this kind in one sentence."""
-        raise NotImplementedError
 
     @classmethod
     def fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
