@@ -7,7 +7,6 @@ after the last outcome and before leaving, and hooks end after the workers' last
 from __future__ import annotations
 
 import threading
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
@@ -52,8 +51,6 @@ class Shutdown:
         self._context = context
         self._loop = loop
         self._routes = list({route.name: route for route in routes}.values())
-        # What the last commit was to store when the broker refused it for good.
-        self._refused: list[TopicPartition] = []
         self._returned_before = 0
 
     def run(self, consumer: Consumer, request: StopRequest) -> EhkafkaError | None:
@@ -63,6 +60,7 @@ class Shutdown:
         self._returned_before = self._returned_records()
         revoked: list[Released] = []
         self._loop.membership.revoked = revoked
+        self._loop.membership.refused.given_up.clear()
         self._take_nothing_more(consumer, request)
         drained = self._drain(consumer, request)
         if drained and request.drain == "started":
@@ -77,7 +75,7 @@ class Shutdown:
         never_started = self.returned_records - sum(one.returned_records for one in revoked)
         if (event := left.event(never_started)) is not None:
             context.emit(event)
-        returned = self._returned(left, released, revoked)
+        returned = self._returned(left, released)
         self._take_last_callbacks(consumer)
         self._close(consumer)
         busy = self._end_threads(ends_s)
@@ -116,14 +114,13 @@ class Shutdown:
                 left = left._replace(outputs=delivery.outputs.count())
         return left
 
-    def _returned(
-        self, left: ReturnedRecords, released: Released, revoked: list[Released]
-    ) -> UnfinishedError | None:
+    def _returned(self, left: ReturnedRecords, released: Released) -> UnfinishedError | None:
         """Return the error that names what the next owner handles again, if anything is."""
-        ended = chain.from_iterable(one.uncommitted for one in (released, *revoked))
-        not_committed = sorted({*ended, *self._refused})
+        refused = self._loop.membership.refused
+        not_committed = sorted({*released.uncommitted, *refused.unsaved()})
         words = [left.still_running(), left.unacknowledged()]
-        words.append(left.uncommitted(not_committed, released, self._context.committer.problem))
+        problem = self._context.committer.problem or refused.why
+        words.append(left.uncommitted(not_committed, released, problem))
         if not self._context.owned.saver.is_mirrored:
             words.append(left.unsaved(released))
         return UnfinishedError(" ".join(filter(None, words))) if any(words) else None
@@ -144,9 +141,11 @@ class Shutdown:
         """
         committer, ledger = self._context.committer, self._context.ledger
         tried: dict[TopicPartition, Position] = {}
-        # Without partitions an answer to the last commit changes nothing: another member's count.
+        refused = self._loop.membership.refused
+        # Without partitions an answer to the last commit changes nothing: another member's count. What was
+        # refused in a revoke is committed if the group gives the partitions back to this member.
         while (
-            self._context.owned
+            (self._context.owned or refused.is_waiting)
             and self._context.clock() < request.deadline_s
             and not self._context.exit_now()
         ):
@@ -158,11 +157,7 @@ class Shutdown:
         if ledger.in_flight is not None and committer.waited_s() >= EXIT_S:
             committer.give_up(self._context.owned.positions())
             return False
-        if tried and committer.problem is not None:
-            # Of those that are lost by now no last commit tells.
-            self._refused = [partition for partition in tried if partition not in self._context.owned]
         if tried and not committer.is_transient:
-            self._refused = list(tried)  # perhaps no longer ours: the group has forgotten this member
             return False
         # Before what is left is counted: its answer decides what the last positions are.
         return committer.settle(EXIT_S)
@@ -180,7 +175,7 @@ class Shutdown:
         positions = self._context.owned.positions(in_full=True)
         dirty = ledger.missing(positions) if tried else ledger.dirty(positions)
         if not (dirty or self._has_outputs()):
-            return None
+            return tried if self._loop.membership.refused.is_waiting else None
         committer.send(consumer, positions, 0)
         return dirty or tried
 

@@ -75,6 +75,7 @@ PURE = (
     "intake.pace",
     "positions.first_counts",
     "positions.gap",
+    "positions.refused",
     "progress.ledger",
     "progress.metadata",
     "progress.ranges",
