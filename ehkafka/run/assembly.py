@@ -93,7 +93,7 @@ class Assembly:
             fatal=self.fail,
             exit_now=self.exit_now,
             settings=self._settings(),
-            ages=self._age_limits(),
+            ages=self.age_limits(),
             brokers=self._brokers(logs, log_watch),
             begins=self._begins(mirror, lookups),
             flow=FlowControl(FlowLimits.of(app.settings)),
@@ -161,7 +161,8 @@ class Assembly:
             return ProgressSaver(*what, self.app.clock.now_s)
         return TransactionSaver(*what, self.app.clock.now_s, ledger.acknowledged)
 
-    def _age_limits(self) -> AgeLimits | None:
+    def age_limits(self) -> AgeLimits | None:
+        """Return what finds records above the age of their topic; None where no topic has one."""
         limits = {
             topic: limit.total_seconds()
             for spec in self.app.specs

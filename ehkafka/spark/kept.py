@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _Client = TypeVar("_Client")
+
+IDLE_MAX: Final = 8
+"""How many of a kind a process keeps, for queries that take turns in it; the longest idle one goes."""
 
 
 class KeptClients(Generic[_Client]):
@@ -22,6 +25,7 @@ class KeptClients(Generic[_Client]):
 
     def __init__(self, close: Callable[[_Client], object]) -> None:
         self._close = close
+        # The longest idle one first.
         self._idle: dict[object, _Client] = {}
 
     @contextmanager
@@ -33,20 +37,30 @@ class KeptClients(Generic[_Client]):
         It comes back afterwards, and is closed if the task failed: whatever state it is in, the next task
         gets another one.
         """
-        of_process = (os.getpid(), key)
-        client = self._idle.pop(of_process, None)
-        if client is not None and not is_current(client):
-            self._close(client)
-            client = None
-        if client is None:
-            client = make()
+        client = self.take(key, make, is_current=is_current)
         try:
             yield client
         except BaseException:
             self._close(client)
             raise
-        if self._idle.setdefault(of_process, client) is not client:
+        self.give_back(key, client)
+
+    def take(
+        self, key: object, make: Callable[[], _Client], *, is_current: Callable[[_Client], bool] = bool
+    ) -> _Client:
+        """Return the client of this key; it comes back by `give_back`, or its user closes it."""
+        client = self._idle.pop((os.getpid(), key), None)
+        if client is not None and not is_current(client):
             self._close(client)
+            client = None
+        return make() if client is None else client
+
+    def give_back(self, key: object, client: _Client) -> None:
+        """Keep a client for the next task; close it where there is one, or the longest idle one for it."""
+        if self._idle.setdefault((os.getpid(), key), client) is not client:
+            self._close(client)
+        while len(self._idle) > IDLE_MAX:
+            self._close(self._idle.pop(next(iter(self._idle))))
 
     def close(self) -> None:
         """Close all of them."""

@@ -52,7 +52,7 @@ def start(writer: DataStreamWriter, path: str | None = None, *, tries: int = STA
         return query
     first = query
     ends: Places = {}
-    while not _is_done(query, ends):
+    while not _is_done(query, ends, is_first=query is first):
         query = _begun(writer, path, tries)
         if query.id != first.id:
             query.stop()
@@ -102,18 +102,25 @@ def _wait(query: StreamingQuery, *, for_its_end: bool) -> None:
         raise
 
 
-def _is_done(query: StreamingQuery, ends: Places) -> bool:
+def _is_done(query: StreamingQuery, ends: Places, *, is_first: bool) -> bool:
     """Wait for the end of a run; tell whether it was the last one.
 
-    The first run that planned a batch fills `ends`. A batch of an earlier run that is repeated was not
-    planned in this one, and tells nothing.
+    The first run that planned a batch fills `ends`. A batch of an earlier start that is repeated was not
+    planned in this one, and tells nothing; only the first run can have it.
     """
     _wait(query, for_its_end=True)
     progress: Any = query.lastProgress
     if progress is None or query.exception() is not None:
         return True
-    if "latestOffset" not in progress["durationMs"]:
-        return False
+    if "latestOffset" not in (progress["durationMs"] or {}):
+        if is_first:
+            return False
+        if not ends:
+            _LOG.warning(
+                "This platform's progress of a query does not say whether a batch was planned"
+                " (durationMs.latestOffset). So the query ends where the logs ended at its second run, not"
+                " at its first one."
+            )
     if not ends:
         ends |= _places(progress, "endOffset", "log_ends")
     at = _places(progress, "endOffset", "positions")

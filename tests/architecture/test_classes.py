@@ -22,7 +22,7 @@ FIELDS: dict[str, int] = {
     "members.supervisor.Supervisor": 25,
     "outputs.one_producer.OneProducer": 18,
     "outputs.unacknowledged.Unacknowledged": 20,
-    "spark.engine.follow.Follower": 23,
+    "spark.engine.follow.Follower": 20,
     "spark.engine.group.group.Group": 18,
     "telemetry.bus.EventBus": 18,
     "transactions.loop.TransactionLoop": 21,

@@ -42,7 +42,7 @@ BUDGETS = {
     "redrive": 400,
     "run": 4910,
     "settings": 640,
-    "spark": 9260,
+    "spark": 9030,
     "telemetry": 2830,
     "testing": 2710,
     "transactions": 1780,

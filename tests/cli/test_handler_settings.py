@@ -16,7 +16,7 @@ from ehkafka.cli.settings.given import Given
 from ehkafka.cli.settings.handlers import resolved
 from ehkafka.cli.settings.layer import HandlerValue
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.tasks.shipment import Shipment
+from ehkafka.spark.engine.tasks.shipment import to_ship
 
 if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
@@ -123,7 +123,7 @@ def test_processes_stay_processes() -> None:
     assert spec_of(app, "cleandoc").workers == Processes(5, batch_s=0.5)
     shown = {one.name: one.value for one in app.configuration()}
     assert (shown["cleandoc.workers"], shown["readings.workers"]) == ("Processes(5)", 3)
-    assert [spec.workers for spec in Shipment.of(app._options()).specs] == [3, 16, 2, 1]
+    assert [spec.workers for spec in to_ship(app._options())["specs"]] == [3, 16, 2, 1]
 
 
 def test_the_longest_name_that_fits_has_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

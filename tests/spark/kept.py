@@ -7,15 +7,7 @@ from ehkafka.spark.source import consumers
 from ehkafka.spark.writer import producers
 
 
-def close_kept() -> None:
-    """End the senders."""
-    while outputs._KEPT:
-        _, kept = outputs._KEPT.popitem()
-        kept._closes.cancel()
-        kept.sender.stop(0.0)
-
-
 def close_idle() -> None:
-    """Close the consumers and producers."""
-    consumers.KEPT.close()
-    producers.KEPT.close()
+    """Close the consumers, the producers and the senders."""
+    for kept in (consumers.KEPT, producers.KEPT, outputs.KEPT):
+        kept.close()

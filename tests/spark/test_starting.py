@@ -128,6 +128,17 @@ def test_available_now_is_started_again_until_the_ends_are_reached(
     assert writer.started == writer.runs
 
 
+def test_a_platform_that_does_not_say_what_was_planned_ends_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The first run may have repeated a batch, later ones cannot: the second one's ends count, and a line."""
+    batches = [(10, 25), (20, 40), (30, 50), (40, 60)]
+    writer = Writer([Run(planned(at, end, start=at - 10, is_new=False)) for at, end in batches])
+    assert start(writer) is writer.runs[-1]
+    (line,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    assert "at its second run" in line
+
+
 def test_another_trigger_is_not_waited_for() -> None:
     """The query is returned once its first batch is planned, which is when it no longer says so."""
     run = Run(trigger="ProcessingTimeTrigger(0)")

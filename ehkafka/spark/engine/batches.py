@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, NoReturn
 
 from ehkafka.spark.engine.failures import failure_of
-from ehkafka.spark.engine.tasks.results import batch_result, failure_in
+from ehkafka.spark.engine.tasks.results import batch_result, failure_in, result_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,12 +40,12 @@ class Batches:
         """Run a batch. Raises `BatchFailedError`."""
         try:
             # Once: a second action would run the handlers a second time.
-            rows = [row.asDict() for row in frame.collect()]
+            results = [result_in(row[0]) for row in frame.collect()]
         except Exception as error:
             self._fail(failure_of(str(error)))
-        if (failure := failure_in(rows)) is not None:
+        if (failure := failure_in(results)) is not None:
             self._fail(failure)
-        self._results[batch] = batch_result(rows)
+        self._results[batch] = batch_result(results)
 
     def take(self, batch: int) -> BatchResult | None:
         """Return what a finished batch was, once; None for one that had nothing to handle."""

@@ -2,13 +2,14 @@
 
 The folder may be anywhere that Spark can write to, so it is read and written by Spark's own file systems.
 Each new checkpoint is a folder of its own inside (`run-0001`, …): nothing of Spark's is ever deleted here.
-The description next to them is written only when it changes, and is whole at each moment. Called on the
-driver, in the thread that starts a query.
+The descriptions next to them (`ehkafka-0001.json`, …) are written when something changes, each once; the
+newest that is whole counts. Called on the driver, in the thread that starts a query.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_IDENTITY = "ehkafka.json"
-# The next description, until it takes the place of the one before.
-_NEXT = f".{_IDENTITY}.part"
+_DESCRIPTION = re.compile(r"ehkafka-(\d{4,})\.json")
 _VERSION = 1
 
 
@@ -124,32 +123,31 @@ class CheckpointFolder:
             ) from error
 
     def _read_description(self) -> dict[str, Any]:
-        found = self._named(_IDENTITY)
-        if found is None:
-            # A driver that was killed while it put a new one into the old one's place.
-            found = self._named(_NEXT, is_whole=False)
-        if found is None and {*self._names(self.location)} - {_NEXT}:
-            raise ConfigurationError(
-                f"checkpoint={self.location!r} is not a folder of ehkafka's: it is not empty and has no "
-                f"{_IDENTITY}. Give a folder of its own to each app."
-            )
-        return found or {}
+        """Return the newest one that is whole; note what the next one is called.
 
-    def _named(self, name: str, *, is_whole: bool = True) -> dict[str, Any] | None:
-        """Return a description, None where there is none, or where it need not be whole and is not."""
-        text = self._read(f"{self.location}/{name}")
-        if text is None:
-            return None
+        A driver may be killed while it writes one: no query was started with that yet.
+        """
+        names = self._names(self.location)
+        descriptions = {int(found[1]): name for name in names if (found := _DESCRIPTION.fullmatch(name))}
+        self._next = f"{self.location}/ehkafka-{max(descriptions, default=0) + 1:04d}.json"
+        for number in sorted(descriptions, reverse=True):
+            if (content := self._whole(f"{self.location}/{descriptions[number]}")) is not None:
+                return content
+        if set(names) - set(descriptions.values()):
+            raise ConfigurationError(
+                f"checkpoint={self.location!r} is not a folder of ehkafka's: it is not empty, and has no "
+                "whole ehkafka-….json. Give a folder of its own to each app."
+            )
+        return {}
+
+    def _whole(self, path: str) -> dict[str, Any] | None:
+        """Return a description, None for a part of one. Raises `ConfigurationError` for another app's."""
         try:
-            content: dict[str, Any] = json.loads(text)
+            content: dict[str, Any] = json.loads(self._read(path) or "")
             content["run"] = int(content["run"])
             found = Identity(content["group"], tuple(content["topics"]), content["endpoint"])
-        except (ValueError, KeyError, TypeError) as error:
-            if not is_whole:
-                return None
-            raise ConfigurationError(
-                f"{self.location}/{name} is damaged ({error!r}): give another folder."
-            ) from error
+        except (ValueError, KeyError, TypeError):
+            return None
         self._refuse_another(found)
         return content
 
@@ -193,17 +191,8 @@ class CheckpointFolder:
             stream.close()
 
     def _write(self, text: str) -> None:
-        """Replace the description. Few file systems rename onto a file: `_NEXT` may be alone for a moment."""
-        path = self._jvm.org.apache.hadoop.fs.Path
-        target, part = path(f"{self.location}/{_IDENTITY}"), path(f"{self.location}/{_NEXT}")
-        stream = self._files.create(part, True)
+        stream = self._files.create(self._jvm.org.apache.hadoop.fs.Path(self._next), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        if self._files.exists(target):
-            self._files.delete(target, False)
-        if not self._files.rename(part, target):
-            raise ConfigurationError(
-                f"{self.location}/{_IDENTITY} could not be written. Check the folder's rights."
-            )

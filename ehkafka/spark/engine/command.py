@@ -16,11 +16,9 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
 from ehkafka.run.spark_options import SparkOptions
 from ehkafka.spark import versions
-from ehkafka.spark.engine.app_checks import check_app, check_source
-from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND, reach_options
-from ehkafka.spark.engine.tasks.shipment import Shipment, pack
+from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND
+from ehkafka.spark.engine.start import prepared
 from ehkafka.spark.java_home import find_java_home
-from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -65,8 +63,8 @@ def run_until_stopped(
     modules that executors elsewhere need; `http` is what `App.run` takes, and served before Spark is there.
     The first SIGINT or SIGTERM lets the running batch end, the second leaves.
     """
-    SparkOptions(**choices)
-    _check(app, choices.get("source_options") or {})
+    # Before Spark has started, which takes seconds; `App.run_on_spark` does it again.
+    prepared(app._options(), SparkOptions(**choices), ADVICE_FOR_COMMAND)  # noqa: SLF001
     with closing(app._life.web.serve(http)), session(master, conf) as spark:  # noqa: SLF001 - as `App.run`
         for file in files:
             spark.sparkContext.addPyFile(str(file))
@@ -86,17 +84,6 @@ def run_until_stopped(
             while not run.wait(_WAIT_S):
                 pass
         return run
-
-
-def _check(app: _App, source_options: Mapping[str, str]) -> None:
-    """Report what is wrong before Spark has started, which takes seconds."""
-    versions.check_pyspark()
-    given = app._options()  # noqa: SLF001 - as `App.run_on_spark`, which does it again
-    check_app(given)
-    consumer = given.settings.consumer
-    options = reach_options(given.endpoint, source_options, consumer=consumer, advice=ADVICE_FOR_COMMAND)
-    check_source(options_from({**options, **source_options, "subscribe": ",".join(given.topics)}))
-    pack(Shipment.of(given))
 
 
 @contextmanager

@@ -12,12 +12,14 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from ehkafka.errors import EhkafkaError, EngineError, UnfinishedError, describe
-from ehkafka.events import AppStopped, AppStopping
+from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.run.ending import death_of
 from ehkafka.spark.engine.failures import failure_of, is_of_java, java_says
-from ehkafka.spark.engine.query_progress import BatchLines, QueryProgress, offset_of
+from ehkafka.spark.engine.query_progress import QueryProgress
 from ehkafka.spark.engine.tasks.last_tasks import await_tasks
 from ehkafka.spark.engine.tasks.results import COUNTS
+from ehkafka.spark.source.lag import reported_offset
+from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.starting import STARTS_MAX, log_start
 from ehkafka.wording import ended
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ehkafka.events import Event
+    from ehkafka.run.ending import RunEnding
     from ehkafka.spark.engine.batches import Batches
     from ehkafka.spark.engine.group.group import Group
     from ehkafka.spark.engine.signs import Signs
@@ -44,7 +47,7 @@ _BEGINNING = "Initializing"
 
 
 class Follower:
-    """What the run's thread does. `request_stop` from any thread; `done` is set when all has ended.
+    """What the run's thread does, until `ending` says that all has ended.
 
     `begin`, then `run` to the end; or `cut_off` if the start is broken off.
     """
@@ -53,6 +56,7 @@ class Follower:
         self,
         batches: Batches,
         group: Group,
+        ending: RunEnding,
         *,
         signs: Signs,
         is_session_over: Callable[[], bool],
@@ -69,32 +73,28 @@ class Follower:
         """
         self._batches = batches
         self._group = group
+        self.ending = ending
         self._signs = signs
         self._is_session_over = is_session_over
         self.stop_s = stop_s
         self._emit = emit
         self._on_stop = on_stop
         self._on_end = on_end
-        self.done = threading.Event()
         # Whether all that is left are the user's on_stop functions. Written by the thread.
         self.is_in_users_hands = False
-        # Set by `request_stop`, the reason first, and by `exit_now`; read by the thread.
-        self._reason = ""
-        self._stop_by_s: float | None = None
-        self._lock = threading.Lock()
-        # Under the lock: the first error.
-        self.failure: EhkafkaError | None = None
         # Written by the thread, replaced and never changed.
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.batches = 0
         self._query: StreamingQuery | None = None
         # Set by `run`, where the run has begun for its user.
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
         # The thread's.
         self._start_query: Callable[[], StreamingQuery]
         self._starts = 0
         self.progress = QueryProgress()
-        self._batch_lines = BatchLines(time.monotonic())
+        # When batches were reported, how many there were by then, and their records; what later ones took.
+        self._reported = time.monotonic(), 0, 0
+        self._took_s = 0.0
         self._ends_s = 0.0
 
     def begin(self, start_query: Callable[[], StreamingQuery]) -> None:
@@ -104,22 +104,22 @@ class Follower:
         """
         self._start_query = start_query
         self._serve(0.0)
-        if self.failure is not None:
-            raise self.failure
+        if self.ending.failure is not None:
+            raise self.ending.failure
         self._start()
 
     def cut_off(self) -> None:
         """End a run that no thread follows, and its query, if there is one. Never raises."""
-        self.exit_now()
+        self.ending.exit_now()
         self._finish()
 
     def run(self) -> None:
         """Follow the query to its end, and end all else. Never raises."""
-        self._thread = threading.current_thread()
+        self.thread = threading.current_thread()
         try:
             self._follow()
         except BaseException as error:
-            self.fail(_failure("The thread that follows the Spark query", error))
+            self.ending.fail(_failure("The thread that follows the Spark query", error))
         finally:
             self._finish()
 
@@ -132,36 +132,14 @@ class Follower:
     @property
     def state(self) -> Literal["running", "stopping", "stopped"]:
         """Where the run is in its life."""
-        if self.done.is_set():
+        if self.ending.is_done:
             return "stopped"
-        return "running" if self._stop_by_s is None else "stopping"
+        return "stopping" if self.ending.is_stopping else "running"
 
     def partitions(self) -> tuple[PartitionSnapshot, ...]:
         """Return the picture of what it reads, nothing once it has ended. Any thread."""
         stored = self._group.commits.stored()
-        return () if self.done.is_set() else self.progress.picture.partitions(committed=stored)
-
-    def request_stop(self, reason: str, timeout_s: float | None = None) -> None:
-        """Let the running batch end, then stop the query; without waiting. The first request counts."""
-        if self._stop_by_s is None:
-            self._reason = reason
-            self._stop_by_s = time.monotonic() + (self.stop_s if timeout_s is None else timeout_s)
-
-    def exit_now(self) -> None:
-        """Cut the running batch off, if there is one. Safe in a signal handler."""
-        self.request_stop("asked to stop at once", 0.0)
-        self._stop_by_s = time.monotonic()
-
-    def fail(self, error: EhkafkaError) -> None:
-        """End the query with an error."""
-        with self._lock:
-            if self.failure is None:
-                self.failure = error
-        self.request_stop(type(error).__name__)
-
-    def owns(self, thread: threading.Thread) -> bool:
-        """Tell whether a thread is this one."""
-        return thread is self._thread
+        return () if self.ending.is_done else self.progress.picture.partitions(committed=stored)
 
     def _start(self) -> None:
         self._starts += 1
@@ -169,18 +147,17 @@ class Follower:
         self._query = self._start_query()
 
     def _follow(self) -> None:
-        while self._stop_by_s is None:
+        while not self.ending.is_stopping:
             # In this order: a query that has ended by itself has reported all its progress.
             is_active = self.query.isActive
             self._check()
             if not is_active and not self._begins_again():
                 return
             if self._signs.over.exists():
-                self.request_stop("all that was there is handled")
+                self.ending.request_stop("all that was there is handled")
             self._serve(CHECK_S)
             if self._is_session_over():
-                self.fail(_driver_ended("the session was stopped"))
-                self.exit_now()
+                self._exit(_driver_ended("the session was stopped"))
         self._stop_between_batches()
 
     def _serve(self, timeout_s: float) -> None:
@@ -188,8 +165,12 @@ class Follower:
         self._group.serve(timeout_s)
         if (lost := self._group.commits.lost()) is not None:
             # Another run handles the records of the running batch as well.
-            self.fail(lost)
-            self.exit_now()
+            self._exit(lost)
+
+    def _exit(self, error: EhkafkaError) -> None:
+        """Fail, and cut the running batch off."""
+        self.ending.fail(error)
+        self.ending.exit_now()
 
     def _begins_again(self) -> bool:
         """Start the query again if it ended before it began, for want of time; tell whether it was."""
@@ -208,23 +189,27 @@ class Follower:
             if result is not None:
                 self.batches += 1
                 self.counts = {name: self.counts[name] + result.counts[name] for name in COUNTS}
-            source = progress["sources"][0]
-            end = offset_of(source.get("endOffset"))
+                self._took_s += progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
+            end = reported_offset(progress["sources"][0].get("endOffset")) or StreamOffset()
             self._group.commits.note(end, None if result is None else result.lasts)
-            if result is not None:
-                took_ms = progress.get("durationMs", {}).get("triggerExecution", 0)
-                latest = offset_of(source.get("latestOffset")).log_ends
-                self._batch_lines.add(result.counts["received"], took_ms / 1000, end.positions, latest)
         self._report(REPORT_S)
 
     def _report(self, at_least_s: float) -> None:
-        event = self._batch_lines.take(time.monotonic(), at_least_s)
-        if event is not None:
-            self._emit(event)
+        """Report the batches since the last line, unless that was a moment ago."""
+        now_s, (reported_s, batches, received) = time.monotonic(), self._reported
+        if self.batches == batches or now_s - reported_s < at_least_s:
+            return
+        new = self.batches - batches, self.counts["received"] - received, self._took_s
+        shown = self.progress.picture.partitions()
+        lags = [lag for one in shown if (lag := one.lag_records) is not None]
+        self._emit(BatchesFinished(*new, sum(lags) if lags else None))
+        self._reported, self._took_s = (now_s, self.batches, self.counts["received"]), 0.0
 
     def _stop_between_batches(self) -> None:
         """Stop while no batch runs: `stop()` in the middle of one would cut its handlers off."""
-        self._emit(AppStopping(self._reason, drain="started", deadline_s=round(self._stop_left_s(), 1)))
+        request = self.ending.request
+        assert request is not None
+        self._emit(AppStopping(request.reason, drain="started", deadline_s=round(self._stop_left_s(), 1)))
         self._signs.stop.touch()
         while self.query.isActive and self._stop_left_s():
             # From now on a trigger that begins finds nothing new, so one look between two of them is enough.
@@ -233,7 +218,7 @@ class Follower:
             self._serve(STOP_CHECK_S)
         else:
             if self.query.isActive and self.query.status["isTriggerActive"]:
-                self.fail(
+                self.ending.fail(
                     UnfinishedError(
                         "The running batch did not end within the stop's time, so it was cut off: none of "
                         "its records is committed, and they are handled again. Give stop() more time, or "
@@ -248,8 +233,10 @@ class Follower:
         return bool(status["isTriggerActive"]) or str(status["message"]).startswith(_BEGINNING)
 
     def _stop_left_s(self) -> float:
-        assert self._stop_by_s is not None
-        return max(0.0, self._stop_by_s - time.monotonic())
+        request = self.ending.request
+        if request is None:
+            return self.stop_s
+        return 0.0 if self.ending.is_at_once else max(0.0, request.deadline_s - time.monotonic())
 
     def _finish(self) -> None:
         """End all there is to end, each whatever became of the one before."""
@@ -265,25 +252,26 @@ class Follower:
                 try:
                     step()
                 except BaseException as error:
-                    self.fail(_failure(what, error))
+                    self.ending.fail(_failure(what, error))
         finally:
-            self.done.set()  # no caller of wait() may wait for ever
+            self.ending.end()  # no caller of wait() may wait for ever
 
     def _await_tasks(self) -> None:
         if self._query is not None:
             await_tasks(self._query)
 
     def _commit_last(self) -> None:
+        if self._query is None:
+            return  # of a start that was broken off, all is committed
         # By the stop's own deadline, unless that is too near: the mirror shares it.
-        left_s = self.stop_s if self._stop_by_s is None else self._stop_left_s()
-        timeout_s = max(left_s, min(self.stop_s, LAST_S))
+        timeout_s = max(self._stop_left_s(), min(self.stop_s, LAST_S))
         self._ends_s = time.monotonic() + timeout_s
         late = self._group.commits.finish(timeout_s)
         if (lost := self._group.commits.lost()) is not None:
-            self.fail(lost)
+            self.ending.fail(lost)
         elif late:
             shown = ", ".join(map(str, late[:10]))
-            self.fail(
+            self.ending.fail(
                 UnfinishedError(
                     f"The last commit of {shown} failed "
                     f"({self._group.commits.problem or 'no answer in time'}), so what was finished since the "
@@ -297,16 +285,17 @@ class Follower:
     def _call_on_end(self) -> None:
         self.is_in_users_hands = True
         self._call_last(self._on_stop)
-        if self._thread is not None:
+        if self.thread is not None:
             # After the user's functions: what they raise is an error of the run, too.
-            self._emit(AppStopped(0 if self.failure is None else self.failure.exit_code, 0))
+            failure = self.ending.failure
+            self._emit(AppStopped(0 if failure is None else failure.exit_code, 0))
         self._call_last(self._on_end)
 
     def _call_last(self, function: Callable[[], None]) -> None:
         try:
             function()
         except BaseException as error:
-            self.fail(EhkafkaError(f"The end of the app failed: {ended(describe(error))}"))
+            self.ending.fail(EhkafkaError(f"The end of the app failed: {ended(describe(error))}"))
 
     def _end_query(self) -> None:
         if self._query is None:
@@ -316,11 +305,11 @@ class Follower:
         self._check()
         self._report(0.0)
         if self._batches.failure is not None:
-            self.fail(self._batches.failure)
-        elif self._stop_by_s is not None and self.progress.is_for_want_of_time(self.query):
+            self.ending.fail(self._batches.failure)
+        elif self.ending.is_stopping and self.progress.is_for_want_of_time(self.query):
             pass  # without the stop, the query would have been started again: that is no failure
         elif (error := self.query.exception()) is not None:
-            self.fail(failure_of(str(error)))
+            self.ending.fail(failure_of(str(error)))
 
 
 def _failure(what: str, error: BaseException) -> EhkafkaError:

@@ -1,4 +1,4 @@
-"""What a query tells of its batches, each once, and the lines of the log about them: one every few seconds.
+"""What a query tells of its batches, each once.
 
 On the thread that follows the query; calls Java and keeps nothing but where it was. The query itself is
 asked, in the order of its batches, not heard from a listener: its events may be dropped, or come after the
@@ -10,19 +10,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.events import BatchesFinished
 from ehkafka.spark.engine.failures import is_too_late
-from ehkafka.spark.source import offsets
 from ehkafka.spark.source.picture import QueryPicture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from ehkafka.records import TopicPartition
-
-    Positions = Mapping[TopicPartition, int]
 
 
 class QueryProgress:
@@ -61,36 +53,3 @@ class QueryProgress:
         self.picture.take(progress)
         if is_batch:
             self._seen_batch = progress["batchId"]
-
-
-def offset_of(reported: Any) -> offsets.StreamOffset:
-    """Return the offset that a progress tells of its source; one without positions where it tells none."""
-    if reported is None:
-        return offsets.StreamOffset()
-    return offsets.StreamOffset.from_json(reported if isinstance(reported, dict) else json.loads(reported))
-
-
-class BatchLines:
-    """Batches since the last line. One thread's."""
-
-    def __init__(self, now_s: float) -> None:
-        self._since_s = now_s
-        self._batches = 0
-        self._records = 0
-        self._took_s = 0.0
-        self._left: int | None = None
-
-    def add(self, records: int, took_s: float, ends: Positions, latest: Positions) -> None:
-        """Take a finished batch: where it ended, and where the logs ended when it was planned."""
-        self._batches += 1
-        self._records += records
-        self._took_s += took_s
-        self._left = sum(max(0, end - ends.get(one, 0)) for one, end in latest.items()) if latest else None
-
-    def take(self, now_s: float, at_least_s: float) -> BatchesFinished | None:
-        """Return what to tell, None while there is nothing or it is too early."""
-        if not self._batches or now_s - self._since_s < at_least_s:
-            return None
-        event = BatchesFinished(self._batches, self._records, self._took_s, self._left)
-        self._since_s, self._batches, self._records, self._took_s = now_s, 0, 0, 0.0
-        return event

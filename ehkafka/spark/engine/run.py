@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import EngineError
 from ehkafka.run.run import PlainRun
 from ehkafka.spark.engine.follow import LAST_S
-from ehkafka.spark.engine.group.ownership import CHECK_TIMEOUT_MAX_S
+from ehkafka.spark.engine.group.ownership import CHECK_TIMEOUT_S
 from ehkafka.spark.engine.tasks.last_tasks import TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # How long `stop` waits beyond its own time-out, and a start that is broken off altogether. A silent broker
 # may hold up that it is noticed, that the batch has ended and that the tasks have; then these have their
 # time, the last commit has, and all else.
-SLACK_S = 3 * CHECK_TIMEOUT_MAX_S + TIMEOUT_S + LAST_S + 10.0
+SLACK_S = 3 * CHECK_TIMEOUT_S + TIMEOUT_S + LAST_S + 10.0
 
 
 class SparkRun(PlainRun):
@@ -54,12 +54,12 @@ class SparkRun(PlainRun):
     @property
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
-        return not self._follower.done.is_set()
+        return not self._follower.ending.is_done
 
     @property
     def failure(self) -> EhkafkaError | None:
         """What ended it, if it was an error."""
-        return self._follower.failure
+        return self._follower.ending.failure
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -73,7 +73,7 @@ class SparkRun(PlainRun):
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until it has ended; False when the time-out came first. Raises what ended it."""
-        if not self._follower.done.wait(timeout_s):
+        if not self._follower.ending.wait(timeout_s):
             return False
         self._raise_failure()
         return True
@@ -86,15 +86,15 @@ class SparkRun(PlainRun):
         timeout_s: float | None = None,
     ) -> None:
         """Ask it to stop after the running batch, without waiting; safe in a signal handler."""
-        self._follower.request_stop(reason, timeout_s)
+        self._follower.ending.request_stop(reason, timeout_s=timeout_s)
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the run's own."""
-        return self._follower.owns(thread)
+        return thread is self._follower.thread
 
     def exit_now(self) -> None:
         """Cut the running batch off, without waiting; its records are handled again."""
-        self._follower.exit_now()
+        self._follower.ending.exit_now()
 
     def stop(self, timeout_s: float | None = None) -> None:
         """Let the running batch end, commit it, stop; raise what ended the run, if it was an error.
@@ -102,12 +102,12 @@ class SparkRun(PlainRun):
         A batch that does not end within `timeout_s` (`stop_s` of the settings by default) is cut off, and
         `UnfinishedError` says so: its records are handled again. The on_stop functions are waited for.
         """
-        self._follower.request_stop("stop() was called", timeout_s)
+        self._follower.ending.request_stop("stop() was called", timeout_s=timeout_s)
         if self.owns(threading.current_thread()):
             return
         limit_s = max(self._follower.stop_s, timeout_s or 0.0) + SLACK_S
         # The user's on_stop functions take their time, as they do without Spark.
-        while not self._follower.done.wait(limit_s):
+        while not self._follower.ending.wait(limit_s):
             if not self._follower.is_in_users_hands:
                 raise EngineError(f"The query did not end within {limit_s:.0f} s. Please report it.")
         self._raise_failure()
@@ -121,5 +121,5 @@ class SparkRun(PlainRun):
         self.stop()
 
     def _raise_failure(self) -> None:
-        if self._follower.failure is not None:
-            raise self._follower.failure
+        if self.failure is not None:
+            raise self.failure

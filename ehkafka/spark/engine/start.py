@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from ehkafka.events import AppStarted
 from ehkafka.run.at_least_once import check_producer
+from ehkafka.run.ending import RunEnding
 from ehkafka.run.spark_options import INTERVAL_S
 from ehkafka.spark import versions
 from ehkafka.spark.engine.app_checks import check_app, check_session, check_source
@@ -29,10 +30,10 @@ from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.group import Group, give_back, reserve
 from ehkafka.spark.engine.group.hand_over import check_hand_over
-from ehkafka.spark.engine.group.reach import reach_options
+from ehkafka.spark.engine.group.reach import ADVICE, reach_options
 from ehkafka.spark.engine.run import SLACK_S, SparkRun
 from ehkafka.spark.engine.signs import Signs
-from ehkafka.spark.engine.tasks.shipment import Shipment, pack
+from ehkafka.spark.engine.tasks.shipment import pack
 from ehkafka.spark.shipped import let_planners_import
 from ehkafka.spark.source.offsets import encode
 from ehkafka.spark.source.options import options_from
@@ -47,34 +48,37 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from ehkafka.errors import EhkafkaError
     from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
     from ehkafka.run.spark_options import SparkOptions
-    from ehkafka.spark.engine.group.group import TakenGroup
 
 _LOG = logging.getLogger("ehkafka.spark")
 # In slices: a wait without end would keep signals from being handled on some platforms.
 _WAIT_S = 0.1
 
 
-def start_on_spark(app: AppOptions, spark: SparkSession, choices: SparkOptions) -> SparkRun:
-    """Start the query and return at once. Raises what is wrong; then nothing runs."""
+def prepared(app: AppOptions, choices: SparkOptions, advice: str = ADVICE) -> tuple[dict[str, str], bytes]:
+    """Return the source's options, and what goes to the executors. Raises what is wrong without a session.
+
+    `advice` is the last sentence about an endpoint that executors cannot make.
+    """
     versions.check_pyspark()
     check_app(app)
-    check_session(spark)
     given = dict(choices.source_options or {})
-    options = reach_options(app.endpoint, given, consumer=app.settings.consumer) | given
+    options = reach_options(app.endpoint, given, consumer=app.settings.consumer, advice=advice) | given
     # What is wrong with them is reported here, and not by Spark's planning process.
     source = options_from({**options, "subscribe": ",".join(app.topics)})
     check_source(source)
     source.endpoint.endpoint()
+    return options, pack(app, choices.folders)
+
+
+def start_on_spark(app: AppOptions, spark: SparkSession, choices: SparkOptions) -> SparkRun:
+    """Start the query and return at once. Raises what is wrong; then nothing runs."""
+    options, packed = prepared(app, choices)
+    check_session(spark)
     check_workers_python(spark)  # last: it asks a process
-    packed = pack(Shipment.of(app), choices.folders)
-    with ExitStack() as undo:
-        run = _Start(app, spark, choices, undo).start(options, packed)
-        undo.pop_all()
-    return run
+    return _Start(app, spark, choices).start(options, packed)
 
 
 def _is_over(context: SparkContext) -> bool:
@@ -83,32 +87,26 @@ def _is_over(context: SparkContext) -> bool:
 
 
 class _Start:
-    """One start; what it opened is closed by `undo` if it fails."""
+    """One start. What it opens is closed on the run's thread, at the run's end or where it is broken off."""
 
-    def __init__(self, app: AppOptions, spark: SparkSession, choices: SparkOptions, undo: ExitStack) -> None:
+    def __init__(self, app: AppOptions, spark: SparkSession, choices: SparkOptions) -> None:
         self._app = app
         self._spark = spark
         self._choices = choices
-        self._undo = undo
-        self._thread = threading.Thread(target=self._follow, name="ehkafka-spark", daemon=True)
-        # Taken once: by the thread when it begins, or by a start that is broken off before.
-        self._turn = threading.Lock()
-        self._is_broken_off = False
-        # Set by the thread: whether there is a query.
+        # What the thread waits for, unless the start is broken off before; and whether there is a query.
+        self._start_query: Future[Callable[[], StreamingQuery]] = Future()
         self._started: Future[None] = Future()
-        self._start_query: Callable[[], StreamingQuery]
-        # What the query needs while it runs: the run's signs, and a checkpoint if none was given.
-        self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
-        self._undo_later(partial(shutil.rmtree, self._folder, ignore_errors=True))
         self._on_stop = ExitStack()
         self._bus = EventBus(app.event_hooks)
-        self._bus.start()
-        self._undo_later(partial(self._bus.close, 1.0))
         self._batches = Batches()
-        self._group = Group(app, self._bus, self._fail)
+        self._ending = RunEnding(app)
+        self._group = Group(app, self._bus, self._ending.fail)
+        # What the query needs while it runs: the run's signs, and a checkpoint if none was given.
+        self._folder = Path(tempfile.mkdtemp(prefix="ehkafka-spark-"))
         self._follower = Follower(
             self._batches,
             self._group,
+            self._ending,
             signs=Signs(self._folder),
             is_session_over=partial(_is_over, spark.sparkContext),
             stop_s=app.settings.stop_s,
@@ -117,17 +115,23 @@ class _Start:
             on_end=self._end,
         )
 
-    @property
-    def _wanted(self) -> tuple[str, str, tuple[str, ...], str]:
-        """What a start reserves."""
-        return self._app.endpoint.name, self._group.name, self._app.topics, self._group.run
-
     def start(self, options: Mapping[str, str], packed: bytes) -> SparkRun:
-        """Reach the broker, say where to begin, run the on_start functions, start the query."""
+        """Start the query and return what the caller holds; end all that there is where that fails."""
+        # Before anything is opened, for it closes it.
+        threading.Thread(target=self._follow, name="ehkafka-spark", daemon=True).start()
+        try:
+            self._start_query.set_result(self._opened(options, packed))
+            self._started.result()
+            return SparkRun(self._follower, self._app.settings.group, self._app.endpoint.name)
+        except BaseException as error:
+            self._break_off(error)
+            raise
+
+    def _opened(self, options: Mapping[str, str], packed: bytes) -> Callable[[], StreamingQuery]:
+        """Reach the broker, say where to begin, run the on_start functions; return what starts the query."""
         app, group = self._app, self._group
-        self._undo_later(partial(give_back, *self._wanted))  # before: a signal may come in between
-        reserve(*self._wanted)
-        self._undo_later(partial(group.close, deadline_s=0.0))
+        self._bus.start()
+        reserve(app.endpoint.name, app.settings.group, app.topics, group.run)
         group.open()
         if app.output_topics:
             # The tasks have producers of their own; what keeps all of them from sending is known here.
@@ -137,24 +141,19 @@ class _Start:
         checkpoint, starts = self._take()
         self._call_on_start()
         own = self._own_options(options, starts)
-        self._start_query = self._prepare(packed, {**options, **own}, checkpoint)
-        self._thread.start()
-        self._started.result()
-        return SparkRun(self._follower, self._app.settings.group, self._app.endpoint.name)
+        return self._prepare(packed, {**options, **own}, checkpoint)
 
     def _follow(self) -> None:
         """Start the query and follow it. On the run's thread."""
-        if not self._turn.acquire(blocking=False):
-            return
         try:
-            self._follower.begin(self._start_query)
+            self._follower.begin(self._start_query.result())
             self._bus.emit(AppStarted(self._app.settings.group, self._app.topics))
         except BaseException as error:  # the caller's, whatever it is
             self._started.set_exception(error)
             self._follower.cut_off()
             return
         self._started.set_result(None)
-        if self._is_broken_off:
+        if self._ending.is_at_once:
             self._follower.cut_off()
         else:
             self._follower.run()
@@ -164,7 +163,7 @@ class _Start:
         app, group, where = self._app, self._group, self._choices.checkpoint_folder
         if where is None:
             # Its scheme says that it is this machine's: a path alone may be the cluster's.
-            return (self._folder / "checkpoint").as_uri(), self._take_group(group.begin()).starts
+            return (self._folder / "checkpoint").as_uri(), group.take(group.begin())
         identity = Identity(app.settings.group, app.topics, app.endpoint.name)
         checkpoint = CheckpointFolder(self._spark, where, identity)
         standing = checkpoint.standing()
@@ -177,16 +176,9 @@ class _Start:
             committed = {p: commit for p, commit in group.committed.items() if p not in group.disproved}
             starts |= check_hand_over(checkpoint.whose, standing, committed)
             starts |= group.begin_over(standing)
-        taken = self._take_group(starts, checkpoint.name, goes_on=standing is not None)
-        checkpoint.describe(keeps_tags=taken.keeps_tags)
-        return checkpoint.path, taken.starts
-
-    def _take_group(
-        self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
-    ) -> TakenGroup:
-        taken = self._group.take(starts, checkpoint, goes_on=goes_on)
-        self._undo.push(self._break_off)
-        return taken
+        starts = group.take(starts, checkpoint.name, goes_on=standing is not None)
+        checkpoint.describe(keeps_tags=group.keeps_tags)
+        return checkpoint.path, starts
 
     def _own_options(
         self, options: Mapping[str, str], starts: Mapping[TopicPartition, int]
@@ -230,26 +222,15 @@ class _Start:
         for function in self._app.on_stop:
             self._on_stop.callback(function)
 
-    def _undo_later(self, function: Callable[[], object]) -> None:
-        """Undo something, should the start fail, unless `_break_off` has ended all."""
-
-        def undo() -> None:
-            if not self._is_broken_off:
-                function()
-
-        self._undo.callback(undo)
-
-    def _break_off(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Let another thread end all there is, and wait for that: signals come on the main thread.
+    def _break_off(self, error: BaseException) -> None:
+        """Let the run's thread end all there is, and wait for that: signals come on the main thread.
 
         A signal may come before the caller has the query, and more of them may follow.
         """
-        self._is_broken_off = True
-        self._follower.exit_now()
-        if self._turn.acquire(blocking=False):  # the run's thread has not begun, and does nothing any more
-            threading.Thread(target=self._follower.cut_off, name="ehkafka-spark", daemon=True).start()
+        self._ending.exit_now()
+        self._start_query.cancel()
         signal = self._await_end()
-        failure = self._follower.failure
+        failure = self._ending.failure
         if failure is not None and failure is not error:
             _LOG.warning("The start was broken off, and that failed, too: %s", failure)
         if signal is not None:
@@ -258,10 +239,10 @@ class _Start:
     def _await_end(self) -> BaseException | None:
         """Wait until all has ended, with a bound; return what a signal has raised meanwhile."""
         ends_s = time.monotonic() + SLACK_S
-        follower, noted = self._follower, None
-        while not follower.done.is_set():
+        noted: BaseException | None = None
+        while not self._ending.is_done:
             try:
-                if time.monotonic() > ends_s and not follower.is_in_users_hands:
+                if time.monotonic() > ends_s and not self._follower.is_in_users_hands:
                     _LOG.warning(
                         "A start was broken off %.0f s ago, and its query has not ended. Handlers may run "
                         "until it has, so no other run gets the group before. Stop the query in Spark's own "
@@ -269,9 +250,9 @@ class _Start:
                         SLACK_S,
                     )
                     break
-                follower.done.wait(_WAIT_S)
+                self._ending.wait(_WAIT_S)
             except BaseException as signal:
-                if follower.is_in_users_hands:
+                if self._follower.is_in_users_hands:
                     raise  # their on_stop functions go on meanwhile
                 noted = noted or signal
         return noted
@@ -279,9 +260,6 @@ class _Start:
     def _end(self) -> None:
         """Close what was opened here, on the run's thread."""
         with ExitStack() as last:
-            last.callback(partial(give_back, *self._wanted))
+            last.callback(give_back, self._group.run)
             last.callback(self._bus.close, 2.0)
             last.callback(shutil.rmtree, self._folder, ignore_errors=True)
-
-    def _fail(self, error: EhkafkaError) -> None:
-        self._follower.fail(error)

@@ -8,64 +8,60 @@ option only.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.checks.inspection import close_within
-from ehkafka.checks.target import Target
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.limits import COMMIT_INTERVAL_S_MIN
-from ehkafka.errors import GroupInUseError
 from ehkafka.events import CommitFailed
-from ehkafka.offsets.members import members_of
 from ehkafka.progress.commit_transports import OutsideCommits
 from ehkafka.progress.committer import Committer
-from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
+from ehkafka.progress.ledger import CommitLedger, CommitPacing
 from ehkafka.progress.pacing import COMMIT_INTERVAL_S
 from ehkafka.ranges.client import open_reader
+from ehkafka.spark.engine.group.run_commits import CommittedGroup, RunCommits
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.wording import counted, ended
-from ehkafka.wording.line import names
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
-    from ehkafka.records import TopicPartition
     from ehkafka.spark.source.options import SourceOptions
 
 _LOG = logging.getLogger("ehkafka.spark")
 # What a wait for an answer may take of a query's time, and the end of the client.
 ANSWER_S: Final = 5.0
-_POLL_S: Final = 0.05
+_ADVICE: Final = (
+    "commitOffsets=true would move it under its consumers. Give the query a groupId of its own; or stop "
+    "them, wait until their session has ended, and start again."
+)
 
 
 class QueryCommits:
     """What one run of a query commits. Once a commit was stored it never ends the query."""
 
     def __init__(self, options: SourceOptions, topic: str) -> None:
-        assert options.group is not None
-        self._options = options
         self._topic = topic
+        self._options = options
         self._endpoint = options.broker()
+        self._group = CommittedGroup(self._endpoint, str(options.group), _ADVICE)
         apart_s = COMMIT_INTERVAL_S_MIN if self._endpoint.is_event_hubs else 0.0
         self._ledger = CommitLedger(CommitPacing(max(COMMIT_INTERVAL_S, apart_s), spacing_s=apart_s))
         self._outside = OutsideCommits()
-        self._fatal: list[EhkafkaError] = []
         self._committer = Committer(
             self._ledger,
             clock=time.monotonic,
             emit=self._report,
-            fatal=self._fatal.append,
+            fatal=self._take_fatal,
             commits=self._outside,
         )
-        self._positions: dict[TopicPartition, Position] = {}
-        self._epochs = itertools.count(1)
         self._credential = CredentialWatch(self._endpoint.credential, self._report)
         self._consumer: Consumer | None = None
+        self._commits: RunCommits | None = None
         # Set once: nothing more is committed in this run.
         self._is_over = False
 
@@ -77,27 +73,24 @@ class QueryCommits:
         """
         if self._is_over:
             return
-        self._note(StreamOffset.from_json(offset_json))
-        consumer = self._client()
-        self._listen(consumer, 0.0)
-        if self._is_over or not self._ledger.due(time.monotonic(), 0):
-            return
+        commits = self._opened()
+        commits.note(StreamOffset.from_json(offset_json), None)
         if self._committer.acknowledged:
-            self._committer.send(consumer, self._positions, 0)
-        else:
-            self._commit_now(consumer)
+            commits.serve(0.0)
+        elif self._ledger.due(time.monotonic(), 0):
+            commits.commit_now(ANSWER_S)
+        self._take_refusal(commits)
 
     def rest(self, *, is_last: bool) -> None:
         """Commit what is left and wait for it: there is nothing new. `is_last`: the query ends with this."""
-        if self._is_over or not self._ledger.dirty(self._positions):
+        if self._is_over:
             return
-        consumer = self._client()
-        ends_s = time.monotonic() + ANSWER_S
-        # A commit that is under way could come after this one, and take it back.
-        while is_last and self._ledger.in_flight is not None and time.monotonic() < ends_s:
-            self._listen(consumer, _POLL_S)
-        if not self._is_over and (is_last or self._ledger.due(time.monotonic(), 0)):
-            self._commit_now(consumer)
+        commits = self._opened()
+        if is_last:
+            commits.finish(ANSWER_S)
+        elif commits.is_dirty and self._ledger.due(time.monotonic(), 0):
+            commits.commit_now(ANSWER_S)
+        self._take_refusal(commits)
 
     def close(self) -> None:
         """Close the client, if there is one."""
@@ -105,47 +98,24 @@ class QueryCommits:
         if self._consumer is not None:
             close_within(self._consumer, ANSWER_S)
 
-    def _note(self, offset: StreamOffset) -> None:
-        for gone in self._positions.keys() - offset.positions.keys():
-            del self._positions[gone]
-            self._ledger.ended(gone)
-        for partition, at in offset.positions.items():
-            before = self._positions.get(partition, Position(0, at + 1))
-            if at < before.next_offset:
-                # New, or of a recreated topic: in one epoch nothing is ever lowered.
-                before = before._replace(epoch=next(self._epochs))
-                self._ledger.assigned(partition, before.epoch, None)
-            if at != before.next_offset:
-                self._positions[partition] = before._replace(next_offset=at)
-
-    def _client(self) -> Consumer:
-        """Return the client, with the key of now; the first time refuse a group that has members."""
-        if self._consumer is None:
-            group = str(self._options.group)
-            members = members_of(Target(endpoint=self._endpoint, group=group), group, self._topic, ANSWER_S)
-            if members:
-                shown = names(member.name for member in members)
-                raise self._in_use(f"it has {counted(len(members), 'member')}, {shown}")
+    def _opened(self) -> RunCommits:
+        """Return what commits, with the key of now; the first time refuse a group that has members."""
+        if self._commits is None:
+            self._group.refuse_members(self._topic, ANSWER_S)
             self._consumer = open_reader(self._options, [], on_commit=self._outside.on_commit)
             self._credential.start(self._consumer)
+            self._commits = RunCommits(self._ledger, self._committer, self._consumer, self._group)
         self._credential.apply()
-        return self._consumer
+        return self._commits
 
-    def _commit_now(self, consumer: Consumer) -> None:
-        self._committer.commit_now(consumer, self._positions, ANSWER_S)
-        self._take_refusal()
+    def _take_fatal(self, error: EhkafkaError) -> None:
+        assert self._commits is not None
+        self._commits.fatal = self._commits.fatal or error
 
-    def _listen(self, consumer: Consumer, timeout_s: float) -> None:
-        consumer.consume(1, timeout_s)
-        self._committer.take_answers()
-        self._take_refusal()
-
-    def _take_refusal(self) -> None:
+    def _take_refusal(self, commits: RunCommits) -> None:
         """End the commits that are refused for good: with an error until one was stored, then with a line."""
-        if self._committer.is_transient and not self._fatal:
+        if (error := commits.lost()) is None:
             return
-        refused = f"the broker refuses a commit from outside ({self._committer.problem})"
-        error = self._fatal[0] if self._fatal else self._in_use(refused)
         if not self._committer.acknowledged:
             raise error
         self._is_over = True
@@ -154,15 +124,4 @@ class QueryCommits:
     def _report(self, event: Event) -> None:
         # What ends the commits has a line of its own.
         if isinstance(event, CommitFailed) and event.retriable:
-            _LOG.warning("%s: %s", self._whose, event.sentence())
-
-    @property
-    def _whose(self) -> str:
-        return f"The group {self._options.group!r} on {self._endpoint.name}"
-
-    def _in_use(self, why: str) -> GroupInUseError:
-        return GroupInUseError(
-            f"{self._whose} is in use: {ended(why)} commitOffsets=true would move it under its consumers. "
-            "Give the query a groupId of its own; or stop them, wait until their session has ended, and "
-            "start again."
-        )
+            _LOG.warning("%s: %s", self._group, event.sentence())

@@ -20,6 +20,11 @@ from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.reader_parts import RefusedStream
 
+if TYPE_CHECKING or versions.gives_limits():
+    from ehkafka.spark.source.stream_reader import SourceStreamReader as SourceReader
+else:
+    from ehkafka.spark.source.early_stream_reader import EarlyStreamReader as SourceReader
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
     from typing import Any
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.writer.sink import KafkaWriter
 
 FORMAT = "ehkafka"
+__all__ = ["FORMAT", "EhkafkaDataSource", "SourceReader"]
 
 
 class EhkafkaDataSource(DataSource):
@@ -80,18 +86,9 @@ class EhkafkaDataSource(DataSource):
         """
         try:
             self._check(schema)
-            return self._stream_reader()
+            return SourceReader(self.source_options)
         except ConfigurationError as error:
             return RefusedStream(str(error))
-
-    def _stream_reader(self) -> DataSourceStreamReader:
-        if versions.gives_limits():
-            from ehkafka.spark.source.stream_reader import SourceStreamReader  # noqa: PLC0415 - since 4.2
-
-            return SourceStreamReader(self.source_options)
-        from ehkafka.spark.source.early_stream_reader import EarlyStreamReader  # noqa: PLC0415
-
-        return EarlyStreamReader(self.source_options)
 
     @reported_in_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -85,9 +85,6 @@ class StreamReaderParts(PiecesReader, DataSourceStreamReader):
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.options = state["options"]
-
     @reported_in_one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - PySpark's name
         """Return the constant before batch 0; `Stream` says why it names no position."""

@@ -10,8 +10,6 @@ import json
 import os
 import threading
 from collections import defaultdict
-from dataclasses import asdict
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +19,14 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.ranges.places import Piece
+from ehkafka.run.ending import RunEnding
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.follow import Follower
 from ehkafka.spark.engine.group.ownership import Tag
 from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.signs import Signs
 from ehkafka.spark.engine.tasks.results import PartitionResult
-from ehkafka.spark.engine.tasks.shipment import Shipment
+from ehkafka.spark.engine.tasks.shipment import app_of, to_ship
 from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.testing import EmbeddedBroker
 from tests.kit import waiting
@@ -35,7 +34,7 @@ from tests.kit.simulated.message import SimulatedMessage
 from tests.spark.engine.fake_group import FakeGroup
 from tests.spark.engine.group_runs import Runs
 from tests.spark.engine.sent import Out
-from tests.spark.kept import close_idle, close_kept
+from tests.spark.kept import close_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -88,10 +87,15 @@ def piece_of(log: Sequence[Any]) -> Piece:
     return Piece(log[0].topic(), log[0].partition(), log[0].offset(), log[-1].offset() + 1)
 
 
+def task_of(app: ehkafka.App, *logs: Sequence[Any]) -> TaskWork:
+    """Return an app's task over the records of some partitions, as it is where tasks run."""
+    found = app_of(to_ship(parts_of(app)), app.endpoint)
+    return TaskWork(found, [piece_of(log) for log in logs])
+
+
 def run_task(app: ehkafka.App, *logs: Sequence[Any], size: int = 100) -> list[PartitionResult]:
     """Run an app's handlers over the records of some partitions, as one task."""
-    work = TaskWork(Shipment.of(parts_of(app)), app.endpoint, [piece_of(log) for log in logs])
-    return work.run(as_batches(*logs, size=size))
+    return task_of(app, *logs).run(as_batches(*logs, size=size))
 
 
 def _appends_to(path: str) -> Callable[..., None]:
@@ -148,7 +152,7 @@ class FakeBatches(Batches):
 
     def __call__(self, results: list[PartitionResult], batch: int) -> None:  # type: ignore[override]
         """Run a batch."""
-        rows = [SimpleNamespace(asDict=partial(asdict, one)) for one in results]
+        rows = [(one.row,) for one in results]
         super().__call__(SimpleNamespace(collect=lambda: rows), batch)  # type: ignore[arg-type]
 
 
@@ -262,8 +266,8 @@ def ends_of(broker: EmbeddedBroker) -> dict[int, int]:
 def lab() -> SimpleNamespace:
     """Return what the tests of this room share."""
     shared = (
-        make_app, parts_of, log_of, as_batches, piece_of, run_task, wait_until, assert_key_order, noting,
-        assert_once, ends_of, some, FakeQuery,
+        make_app, parts_of, log_of, as_batches, piece_of, task_of, run_task, wait_until, assert_key_order,
+        noting, assert_once, ends_of, some, FakeQuery,
     )  # fmt: skip
     return SimpleNamespace(**{one.__name__: one for one in shared})
 
@@ -344,9 +348,11 @@ def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
         scene.end()
 
     scene.queries = [query]
+    ending = RunEnding(lab.parts_of(lab.make_app()))
     follower = Follower(
         query.batches,
         group,  # type: ignore[arg-type]
+        ending,
         signs=scene.signs,
         is_session_over=lambda: scene.is_session_over,
         stop_s=5.0,
@@ -360,8 +366,8 @@ def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
     scene.follower, scene.stop_s = follower, follower.stop_s
     yield scene
     scene.run.query.is_busy = False
-    follower.request_stop("the test is over")
-    assert follower.done.wait(10)
+    ending.request_stop("the test is over")
+    assert ending.wait(10)
 
 
 @pytest.fixture
@@ -370,4 +376,4 @@ def out(broker: EmbeddedBroker, lab: Any) -> Iterator[Out]:
     broker.create_topic("out", 2)
     broker.create_topic("more", 1)
     yield Out(broker, lab)
-    close_kept()
+    close_idle()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import ehkafka
-from ehkafka.spark.engine.tasks.shipment import Shipment
-from ehkafka.spark.engine.tasks.work import TaskWork
 from tests.kit.topic_read import read_all
 
 if TYPE_CHECKING:
+    from ehkafka.spark.engine.tasks.work import TaskWork
     from ehkafka.testing import EmbeddedBroker
 
 
@@ -28,8 +27,8 @@ class Out:
 
     def work(self, app: ehkafka.App, *logs: Any) -> TaskWork:
         """Return a task over these logs."""
-        pieces = [self.lab.piece_of(log) for log in logs]
-        return TaskWork(Shipment.of(self.lab.parts_of(app)), app.endpoint, pieces)
+        work: TaskWork = self.lab.task_of(app, *logs)
+        return work
 
     def read(self, topic: str = "out") -> list[tuple[bytes, bytes]]:
         """Return key and value of all that is in a topic now, each partition's in order."""

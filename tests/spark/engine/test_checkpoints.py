@@ -102,27 +102,30 @@ def test_checkpoints_of_others_are_refused(spark: SparkSession, tmp_path: Path) 
 def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The next description stands next to it until it is in place: either is enough, half of one is none."""
+    """A description is written once: the newest that is whole counts, and half of one is none."""
     ours = Identity("g", ("t",), "broker")
-    folder, description = tmp_path / "checkpoint", tmp_path / "checkpoint" / "ehkafka.json"
+    folder = tmp_path / "checkpoint"
     first = CheckpointFolder(spark, str(folder), ours)
     first.describe(keeps_tags=True)
-    description.rename(folder / ".ehkafka.json.part")
+    first.describe(keeps_tags=True)
     (folder / "run-0001").mkdir()
+    (folder / "ehkafka-0002.json").write_text('{"version": 1, "ru')
     second = CheckpointFolder(spark, f"{folder}/", ours)
     assert (second.name, second.path) == (first.name, first.path)
     second.begin_anew()
     second.describe(keeps_tags=True)
     third = CheckpointFolder(spark, str(folder), ours)
     assert (third.name, third.path) == (second.name, f"{folder}/run-0002")
-    description.unlink()
+    assert json.loads((folder / "ehkafka-0003.json").read_text())["run"] == 2
+    for number in (1, 3):
+        (folder / f"ehkafka-000{number}.json").unlink()
     with pytest.raises(ConfigurationError, match="not a folder of ehkafka's"):
         CheckpointFolder(spark, str(folder), ours)
     new = tmp_path / "new"
     new.mkdir()
-    (new / ".ehkafka.json.part").write_text('{"version": 1, "ru')
+    (new / "ehkafka-0001.json").write_text('{"version": 1, "ru')
     CheckpointFolder(spark, str(new), ours).describe(keeps_tags=True)
-    assert json.loads((new / "ehkafka.json").read_text())["group"] == "g"
+    assert json.loads((new / "ehkafka-0002.json").read_text())["group"] == "g"
 
 
 def test_a_checkpoint_where_nothing_can_be_kept_is_one_error(spark: SparkSession, tmp_path: Path) -> None:

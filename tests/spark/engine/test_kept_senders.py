@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import ProducerNotOpened
 from ehkafka.spark.engine.tasks import outputs
+from ehkafka.spark.kept import IDLE_MAX, KeptClients
 from tests.contract.outputs_order import problems
 from tests.kit.waiting import wait_until
 from tests.spark.engine.sent import by_thread, wanted
@@ -62,20 +62,23 @@ def test_a_task_that_fails_leaves_no_sender_behind(out: Out, opened: list[Any]) 
     assert len(opened) == 2
 
 
-def test_a_kept_sender_ends_when_no_task_wants_it(
-    out: Out, opened: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task that had it meanwhile prolongs its time."""
-    monkeypatch.setattr(outputs, "UNUSED_S", 0.5)
-    app = out.app(by_thread)
-    for start in (0, 5):
-        log = out.lab.log_of(5, start=start)
-        out.work(app, log).run(out.lab.as_batches(log))
-        time.sleep(0.3)
-    (sender,) = opened
-    assert sender.is_running
-    wait_until(lambda: not sender.is_running)
-    assert outputs._KEPT == {}
+def test_a_process_keeps_the_clients_that_were_used_last() -> None:
+    """So many of a kind: what a session has run long ago holds no connection for good."""
+    closed: list[int] = []
+    clients = KeptClients(closed.append)
+
+    def use(key: int) -> None:
+        with clients.used(key, lambda: key):
+            assert key not in clients._idle.values()
+
+    for key in range(1, IDLE_MAX + 1):
+        use(key)
+    use(1)
+    assert closed == []
+    use(IDLE_MAX + 1)
+    assert closed == [2]
+    clients.close()
+    assert sorted(closed) == list(range(1, IDLE_MAX + 2))
 
 
 def test_a_kept_sender_replaces_its_client_between_two_tasks(out: Out, opened: list[Any]) -> None:
@@ -97,7 +100,7 @@ def test_what_a_kept_sender_reports_is_the_next_tasks(out: Out, caplog: pytest.L
     app = out.app(by_thread)
     log = out.lab.log_of(5)
     out.work(app, log).run(out.lab.as_batches(log))
-    (kept,) = outputs._KEPT.values()
+    (kept,) = outputs.KEPT._idle.values()
     kept.report(ProducerNotOpened("outputs", "between", 1.0))
     out.work(app, log).run(out.lab.as_batches(log))
     assert "between" in caplog.text
@@ -119,7 +122,7 @@ def test_a_forked_process_has_a_sender_of_its_own(
     app, log = out.app(by_thread), out.lab.log_of(5)
     out.work(app, log).run(out.lab.as_batches(log))
     with monkeypatch.context() as patched:
-        patched.setattr(outputs.os, "getpid", lambda: 1)
+        patched.setattr("ehkafka.spark.kept.os.getpid", lambda: 1)
         out.work(app, log).run(out.lab.as_batches(log))
     assert len(opened) == 2
 

@@ -18,8 +18,8 @@ from ehkafka.records import TopicPartition
 from ehkafka.spark import versions
 from ehkafka.spark.engine.signs import Signs
 from ehkafka.spark.engine.tasks import reader
-from ehkafka.spark.engine.tasks.results import batch_result, failure_in
-from ehkafka.spark.engine.tasks.shipment import Shipment, pack
+from ehkafka.spark.engine.tasks.results import PartitionResult, batch_result, failure_in, result_in
+from ehkafka.spark.engine.tasks.shipment import pack, to_ship
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.reader_parts import SourcePartition
 from ehkafka.spark.source.stream import Stream
@@ -39,7 +39,9 @@ def job_of(folder: Path, packed: bytes = b"", *, ends_here: bool = False) -> rea
 
 
 @pytest.fixture
-def rows_of(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+def rows_of(
+    lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[PartitionResult]]:
     """Return what runs an app's task over a partition's records; `error` is what the broker ends it with."""
     monkeypatch.setattr("logging.basicConfig", lambda **_options: None)
 
@@ -50,7 +52,7 @@ def rows_of(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
         *,
         wait: Callable[[], object] = lambda: None,
         is_packed: bool = True,
-    ) -> list[dict[str, Any]]:
+    ) -> list[PartitionResult]:
         def messages(*_arguments: object) -> Iterator[Any]:
             yield from lab.as_batches(log)
             wait()
@@ -58,13 +60,14 @@ def rows_of(lab: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
                 raise error
 
         monkeypatch.setattr(reader, "messages", messages)
-        shipment = Shipment.of(lab.parts_of(app))
+        parts = lab.parts_of(app)
         if not is_packed:  # it refers to what cannot be sent
-            monkeypatch.setattr(reader, "_shipment", lambda _job: shipment)
-        job = job_of(tmp_path, pack(shipment) if is_packed else b"")
+            monkeypatch.setattr(reader, "_shipped", lambda _job: to_ship(parts))
+        job = job_of(tmp_path, pack(parts) if is_packed else b"")
         options = options_from({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
         task = SourcePartition((lab.piece_of(log),))
-        return [row for batch in reader.EngineReader(options, job).read(task) for row in batch.to_pylist()]
+        batches = reader.EngineReader(options, job).read(task)
+        return [result_in(row.as_py()) for batch in batches for row in batch.column(0)]
 
     return rows
 
@@ -211,7 +214,7 @@ def test_a_failed_task_lets_go_of_its_consumer_at_once(
         finally:
             closed.append(True)
 
-    monkeypatch.setattr(reader, "_shipment", lambda _job: Shipment.of(lab.parts_of(app)))
+    monkeypatch.setattr(reader, "_shipped", lambda _job: to_ship(lab.parts_of(app)))
     monkeypatch.setattr(reader, "messages", messages)
     options = options_from({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"})
     gc.disable()

@@ -15,7 +15,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.engine.tasks.shipment import Shipment, pack, unpack
+from ehkafka.spark.engine.tasks.shipment import pack, unpack
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def test_a_function_inside_of_another_travels_by_value(lab: Any) -> None:
     def handle(record: Any) -> int:
         return int(record) * factor
 
-    shipment = unpack(pack(Shipment.of(lab.parts_of(app))))
-    (spec,) = shipment.specs
+    found = unpack(pack(lab.parts_of(app)))
+    (spec,) = found["specs"]
     assert spec.function(14) == 42
     assert spec.order_by is ehkafka.by_partition
     assert spec.on_failure == ehkafka.DeadLetter("dead")
-    assert shipment.as_settings().group == "g"
+    assert found["settings"]["group"] == "g"
 
 
 def test_a_payloads_type_travels_with_its_handler(lab: Any) -> None:
@@ -52,7 +52,7 @@ def test_a_payloads_type_travels_with_its_handler(lab: Any) -> None:
     def handle(reading: Reading | None) -> float:
         return -1.0 if reading is None else reading.celsius
 
-    (spec,) = unpack(pack(Shipment.of(lab.parts_of(app)))).specs
+    (spec,) = unpack(pack(lab.parts_of(app)))["specs"]
     called = spec.of_record(spec.function)
     assert called(SimulatedMessage("t", 0, 0, value=b'{"celsius": 1.5}')) == 1.5
     assert called(SimulatedMessage("t", 0, 0, value=None)) == -1.0
@@ -73,7 +73,7 @@ def test_a_struct_that_loses_its_fields_is_refused(lab: Any) -> None:
     program = (
         "import sys; from ehkafka.spark.engine.tasks.shipment import unpack; unpack(sys.stdin.buffer.read())"
     )
-    packed = pack(Shipment.of(lab.parts_of(app)))
+    packed = pack(lab.parts_of(app))
     ended = subprocess.run([sys.executable, "-c", program], input=packed, capture_output=True, check=False)
     assert b"Local came without its fields: define it in a module" in ended.stderr
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_pickled_is_named(lab: Any, what: str) -> None:
     with pytest.raises(
         ConfigurationError, match=rf"^{named.get(what, what)}.*cannot be sent.*on_worker_start"
     ):
-        pack(Shipment.of(lab.parts_of(app)))
+        pack(lab.parts_of(app))
 
 
 def test_a_module_that_executors_lack_is_named(lab: Any, tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_a_module_that_executors_lack_is_named(lab: Any, tmp_path: Path) -> None
     code = f"""
 import sys; sys.path.insert(0, {str(tmp_path)!r})
 import ehkafka, shop_of_tests
-from ehkafka.spark.engine.tasks.shipment import Shipment, pack
+from ehkafka.spark.engine.tasks.shipment import pack
 app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 app.handler("t")(shop_of_tests.handle)
-sys.stdout.buffer.write(pack(Shipment.of(app._options()), folders=tuple(sys.argv[1:])))
+sys.stdout.buffer.write(pack(app._options(), folders=tuple(sys.argv[1:])))
 """
     packed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     with pytest.raises(ConfigurationError, match=r"cannot import 'shop_of_tests'.*--py-files"):
@@ -129,7 +129,7 @@ sys.stdout.buffer.write(pack(Shipment.of(app._options()), folders=tuple(sys.argv
     ).stdout
     before = list(sys.path)
     try:
-        assert unpack(found).specs[0].function(None) == "handled"
+        assert unpack(found)["specs"][0].function(None) == "handled"
     finally:
         sys.path[:] = before
         sys.modules.pop("shop_of_tests", None)
@@ -140,10 +140,10 @@ def test_a_module_that_lacks_its_settings_says_how_they_get_there(tmp_path: Path
     (tmp_path / "needy_of_tests.py").write_text("import os\nNAME = os.environ['NEEDY']\ndef handle(r): ...\n")
     code = """
 import sys, ehkafka, needy_of_tests
-from ehkafka.spark.engine.tasks.shipment import Shipment, pack
+from ehkafka.spark.engine.tasks.shipment import pack
 app = ehkafka.App(group="g", start="earliest", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"))
 app.handler("t")(needy_of_tests.handle)
-sys.stdout.buffer.write(pack(Shipment.of(app._options()), folders=(sys.argv[1],)))
+sys.stdout.buffer.write(pack(app._options(), folders=(sys.argv[1],)))
 """
     environment = {**os.environ, "NEEDY": "yes", "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", code, str(tmp_path)]
@@ -166,6 +166,6 @@ def test_no_secret_travels(lab: Any) -> None:
         consumer={"ssl.key.password": secret},
     )
     app.handler("t", start="latest", to="out")(print)
-    packed = pack(Shipment.of(lab.parts_of(app)))
+    packed = pack(lab.parts_of(app))
     assert secret.encode() not in packed
     assert secret.encode() not in pickle.loads(packed)[1]

@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import EhkafkaError, HandlerFailedError
-from ehkafka.spark.engine.tasks.shipment import Shipment
-from ehkafka.spark.engine.tasks.work import TaskWork
 
 if TYPE_CHECKING:
     import ehkafka
-
-
-def _task_of(lab: Any, app: ehkafka.App, *logs: list[Any]) -> TaskWork:
-    return TaskWork(Shipment.of(lab.parts_of(app)), app.endpoint, [lab.piece_of(log) for log in logs])
 
 
 def test_what_outlives_a_failed_task_is_named(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -39,7 +33,7 @@ def test_what_outlives_a_failed_task_is_named(lab: Any, caplog: pytest.LogCaptur
             raise LookupError
 
     log = lab.log_of(4)
-    work = _task_of(lab, app, log)
+    work = lab.task_of(app, log)
     with caplog.at_level("WARNING", "ehkafka"), pytest.raises(HandlerFailedError):
         work.run(lab.as_batches(log))
     go.set()
@@ -54,7 +48,7 @@ def test_a_task_that_ends_well_leaves_nothing_behind(lab: Any) -> None:
     app = lab.make_app()
     app.handler("t", workers=4)(lambda record: None)
     log = lab.log_of(20)
-    work = _task_of(lab, app, log)
+    work = lab.task_of(app, log)
     work.run(lab.as_batches(log))
     assert work.still_running == ()
 
@@ -76,7 +70,7 @@ def test_an_async_call_that_hangs_is_cancelled(lab: Any) -> None:
         raise LookupError
 
     log = lab.log_of(2)
-    work = _task_of(lab, app, log)
+    work = lab.task_of(app, log)
     with pytest.raises(HandlerFailedError):
         work.run(lab.as_batches(log))
     assert reported == ["cancelled"]
@@ -172,7 +166,7 @@ def test_deadlines_are_watched_while_the_broker_gives_nothing(lab: Any) -> None:
             yield lab.piece_of(log), []
         pytest.fail("no thread looked")
 
-    work = _task_of(lab, app, log)
+    work = lab.task_of(app, log)
     with pytest.raises(HandlerFailedError, match="has been busy"):
         work.run(waits())
     go.set()
@@ -195,7 +189,7 @@ def test_a_task_in_which_nothing_finishes_is_reported(lab: Any, caplog: pytest.L
 
     log = lab.log_of(2, keys=2)
     with caplog.at_level("ERROR", "ehkafka"):
-        (result,) = _task_of(lab, app, log).run(release())
+        (result,) = lab.task_of(app, log).run(release())
     assert result.finished == 2
     assert "t[0]@0 key k0" in caplog.text
     assert "go.wait(60.0)" in caplog.text

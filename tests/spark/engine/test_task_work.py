@@ -14,8 +14,6 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import HandlerFailedError
-from ehkafka.spark.engine.tasks.shipment import Shipment
-from ehkafka.spark.engine.tasks.work import TaskWork
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
         ("t", 1, 300, 299, 1),
     ]
     assert results[0].retried == 4
-    assert (results[1].last_offset, results[1].last_timestamp_ms) == (299, 1299)
+    assert results[1].last == (299, 1299, None)
 
 
 def test_per_key_order_is_kept_with_retries(lab: Any) -> None:
@@ -270,7 +268,7 @@ def test_what_is_received_stays_within_the_backlog(lab: Any) -> None:
 
     log = [Counted("t", 0, n, b"k%d" % n) for n in range(600)]
     batches = lab.as_batches(log, size=20)
-    (result,) = TaskWork(Shipment.of(lab.parts_of(app)), app.endpoint, [lab.piece_of(log)]).run(feed())
+    (result,) = lab.task_of(app, log).run(feed())
     assert result.finished == 600
     assert most <= 100 + 2 * 20
 

@@ -139,11 +139,11 @@ def test_a_partition_that_is_gone_is_committed_no_more(query: Callable[..., Quer
     run.batch(9, 3)
     run.batch(1, 0)
     made: Any = run.reader._commits
-    made._note(StreamOffset.from_json({"readings": {"0": 10, "1": 8}}))
-    made._note(StreamOffset.from_json({"readings": {"0": 11}}))
+    made._commits.note(StreamOffset.from_json({"readings": {"0": 10, "1": 8}}), None)
+    made._commits.note(StreamOffset.from_json({"readings": {"0": 11}}), None)
     made.rest(is_last=True)
     assert run.committed == {0: 11, 1: 3}
-    made._note(StreamOffset.from_json({"readings": {"0": 11, "1": 2}}))
+    made._commits.note(StreamOffset.from_json({"readings": {"0": 11, "1": 2}}), None)
     made.rest(is_last=True)
     assert run.committed == {0: 11, 1: 2}
 

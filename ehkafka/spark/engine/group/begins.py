@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ehkafka.positions.log_asker import LogAsker
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
-    from ehkafka.settings import OutOfRange
 
     Logs = Mapping[TopicPartition, LogBounds]
 
@@ -80,8 +79,12 @@ def inside_the_logs(
     a log that ends before the checkpoint was recreated, and is read from its beginning.
     """
     action = context.settings.on_out_of_range
-    if gone := sorted(set(starts) - set(logs)):
-        _settle_gone(gone, action)
+    gone = sorted(set(starts) - set(logs))
+    if gone and action == "stop":  # else Spark's source warns of it
+        raise OffsetGapError(
+            f"The checkpoint knows {names(gone)}, which the topic no longer has: it was recreated with fewer "
+            f"partitions. {_step(has_checkpoint=True)}"
+        )
     found = {partition: offset for partition, offset in starts.items() if partition in logs}
     for partition, offset in tuple(found.items()):
         gap = Gap(partition, offset, logs[partition])
@@ -148,15 +151,6 @@ def disproved(
         if p.topic in replaced
     }
     return by_records | found
-
-
-def _settle_gone(gone: Sequence[TopicPartition], action: OutOfRange) -> None:
-    if action != "stop":  # Spark's source warns of it
-        return
-    raise OffsetGapError(
-        f"The checkpoint knows {names(gone)}, which the topic no longer has: it was recreated with fewer "
-        f"partitions. {_step(has_checkpoint=True)}"
-    )
 
 
 def _step(*, has_checkpoint: bool) -> str:

@@ -12,16 +12,14 @@ import logging
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
 from ehkafka.checks.inspection import Overdue, bounded
-from ehkafka.checks.target import Target
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError, GroupInUseError
-from ehkafka.offsets.members import members_of
 from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.progress.commit_transports import OutsideCommits
 from ehkafka.progress.metadata import LogFacts
@@ -36,9 +34,7 @@ from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
 from ehkafka.spark.engine.group.begins import disproved, in_new_logs, inside_the_logs, logs_of, offsets_of
 from ehkafka.spark.engine.group.ownership import Commit, GroupWatch, Tag
-from ehkafka.spark.engine.group.run_commits import RunCommits, in_use, with_step
-from ehkafka.wording import counted
-from ehkafka.wording.line import names
+from ehkafka.spark.engine.group.run_commits import CommittedGroup, RunCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -53,20 +49,12 @@ if TYPE_CHECKING:
 MEMBERS_S = 5.0
 # How long a start waits for the broker to say where partitions begin, and between two questions.
 BEGIN_S, BEGIN_AGAIN_S = 6.0, 0.2
-CREDENTIAL_CHECK_S = 0.5
 # How long a last commit that came too late may keep the client from being closed.
 ANSWER_S = 5.0
 _LOG = logging.getLogger("ehkafka.spark")
 _LOCK = threading.Lock()
 # Under the lock: the run of each endpoint, group and topic.
 _RUNS: dict[tuple[str, str, str], str] = {}
-
-
-class TakenGroup(NamedTuple):
-    """Where the query begins, and whether the broker keeps the metadata of commits."""
-
-    starts: dict[TopicPartition, int]
-    keeps_tags: bool
 
 
 class Group:
@@ -77,7 +65,7 @@ class Group:
         self._app = app
         self._bus = bus
         self._fail = fail
-        self.name = app.settings.group
+        self.outside = CommittedGroup(app.endpoint, app.settings.group)
         # For errors, and in the tags in its commits.
         self.run = run_name()
         # Its thread asks at the start alone: a run on Spark tells logs by its offsets.
@@ -103,7 +91,6 @@ class Group:
         self._credential = CredentialWatch(app.endpoint.credential, bus.emit)
         self._reach = Reach(app, bus.emit)
         self._consumer: Consumer | None = None
-        self._next_credential_check_s = 0.0
         # What the group had committed at `begin`, of partitions with a commit.
         self.committed: dict[TopicPartition, Commit] = {}
         # Those of them whose commit is known to be of another log: it decides nothing.
@@ -112,6 +99,8 @@ class Group:
         self._facts: dict[TopicPartition, LogFacts] = {}
         self._logs: Logs = {}
         self._commits: RunCommits | None = None
+        # Whether the broker keeps the metadata of commits, known since `take`.
+        self.keeps_tags = False
 
     def open(self) -> None:
         """Reach the broker; all topics are there, those that are written to as well. Raises what is wrong."""
@@ -173,36 +162,32 @@ class Group:
 
     def refuse_members(self) -> None:
         """Raise `GroupInUseError` where the broker tells of members; `take` is the proof."""
-        target = Target(endpoint=self._app.endpoint, group=self.name)
-        timeout_s = min(MEMBERS_S, self._app.settings.connect_s)
-        members = members_of(target, self.name, self._app.topics[0], timeout_s)
-        if members:
-            raise in_use(
-                self._whose,
-                f"it has {counted(len(members), 'member')}, {names(member.name for member in members)}",
-            )
+        self.outside.refuse_members(self._app.topics[0], min(MEMBERS_S, self._app.settings.connect_s))
 
     def take(
         self, starts: Mapping[TopicPartition, int], checkpoint: str = "", *, goes_on: bool = False
-    ) -> TakenGroup:
-        """Take the group by committing where the query begins.
+    ) -> dict[TopicPartition, int]:
+        """Take the group by committing where the query begins, and return that.
 
         `checkpoint` is the name of its checkpoint, `goes_on` tells whether there is something in it. Raises
         `GroupInUseError` for a group with consumers or one that was moved since `begin`, `OffsetGapError` by
         `on_out_of_range`, `EndpointError`.
         """
-        starts = inside_the_logs(starts, self._logs, self._context, has_checkpoint=goes_on)
-        tag = Tag(self.run, checkpoint)
-        found = [Tag.read(commit.metadata) for commit in self.committed.values()]
-        before = {one.run for one in found if one is not None}
-        ownership = GroupWatch(tag, before, self._whose, self._bus.emit)
-        bytes_max = metadata_bytes_max(is_event_hubs=self._app.endpoint.is_event_hubs)
+        context = self._context
+        starts = inside_the_logs(starts, self._logs, context, has_checkpoint=goes_on)
+        watch = GroupWatch(Tag(self.run, checkpoint), self.committed, str(self.outside), self._bus.emit)
         self._commits = RunCommits(
-            self._context, self._opened, ownership, whose=self._whose, bytes_max=bytes_max
+            context.ledger,
+            context.committer,
+            self._opened,
+            self.outside,
+            watch=watch,
+            begins=context.begins,
+            bytes_max=metadata_bytes_max(is_event_hubs=self._app.endpoint.is_event_hubs),
         )
-        connect_s = self._app.settings.connect_s
-        keeps_tags = self._commits.take(starts, self.committed, connect_s, facts=self._facts)
-        return TakenGroup(starts, keeps_tags)
+        self._commits.take(starts, self._app.settings.connect_s, facts=self._facts)
+        self.keeps_tags = watch.keeps_tags
+        return starts
 
     @property
     def commits(self) -> RunCommits:
@@ -212,10 +197,7 @@ class Group:
 
     def serve(self, timeout_s: float) -> None:
         """Let the client's callbacks through, use a new key, and commit what is due."""
-        now_s = time.monotonic()
-        if now_s >= self._next_credential_check_s:
-            self._next_credential_check_s = now_s + CREDENTIAL_CHECK_S
-            self._credential.apply()
+        self._credential.apply()
         self.commits.serve(timeout_s)
 
     def close(self, *, deadline_s: float) -> None:
@@ -231,17 +213,13 @@ class Group:
             _LOG.warning(
                 "%s: the broker has not answered the last commit, so the client is not closed. It goes with "
                 "the process, and other runs can have the group. Look at the broker and the network.",
-                self._whose,
+                self.outside,
             )
 
     @property
     def _opened(self) -> Consumer:
         assert self._consumer is not None
         return self._consumer
-
-    @property
-    def _whose(self) -> str:
-        return f"The group {self.name!r} on {self._app.endpoint.name}"
 
     def _partitions(self) -> list[TopicPartition]:
         try:
@@ -255,10 +233,21 @@ class Group:
         ]
 
     def _take_fatal(self, error: EhkafkaError) -> None:
-        error = with_step(error)
+        error = _with_step(error)
         if self._commits is not None and self._commits.fatal is None:
             self._commits.fatal = error
         self._fail(error)
+
+
+def _with_step(error: EhkafkaError) -> EhkafkaError:
+    """Return the error of commits that are refused for good, with what to do about it."""
+    if type(error) is not EndpointError:
+        return error
+    return EndpointError(
+        f"{str(error).rstrip('.')}. What was finished since the last commit is handled again. Let the app "
+        "read with this group (Apache Kafka: an ACL for READ on the group and its topics; Event Hubs: the "
+        "role Azure Event Hubs Data Receiver, or a key with Listen), and start again."
+    )
 
 
 def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> None:
@@ -275,9 +264,8 @@ def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> Non
         _RUNS.update(dict.fromkeys(wanted, run))
 
 
-def give_back(endpoint: str, group: str, topics: Collection[str], run: str) -> None:
-    """Let go what the run has of it, if anything."""
+def give_back(run: str) -> None:
+    """Let go what the run has, if anything."""
     with _LOCK:
-        for topic in topics:
-            if _RUNS.get((endpoint, group, topic)) == run:
-                del _RUNS[endpoint, group, topic]
+        for key in [key for key, other in _RUNS.items() if other == run]:
+            del _RUNS[key]

@@ -2,9 +2,9 @@
 
 Kafka takes commits from outside of a group from any client, and none fails because another client has
 committed. So a run reads the group's commits before its first one, before each later one and once a second,
-and ends where one of them is not its own: the run that began last has the group. On the driver:
-`refuse_moved` and `learn_tags` in the thread that starts the query, `check` in the one that follows it. It
-asks the broker for a bounded time and commits nothing itself.
+and ends where one of them is not its own: the run that began last has the group. On the driver, in the thread
+that starts the query and then in the one that follows it. It asks the broker for a bounded time and commits
+nothing itself.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
 
     Positions = Mapping[TopicPartition, Position]
 
-# From one look at the group's commits to the next, and how long one may take: twice as long after each that
-# failed, twice what it took after one that did not. It holds up the thread that has to notice a stop.
+# From one look at the group's commits to the next, and how long one may take: it holds up the thread that has
+# to notice a stop.
 CHECK_S = 1.0
-CHECK_TIMEOUT_S = 3.0
-CHECK_TIMEOUT_MAX_S = 12.0
+CHECK_TIMEOUT_S = 12.0
 # What has to be committed is looked for sooner.
 CHECK_AGAIN_S = 0.25
 _NONE = "-"
@@ -85,20 +84,33 @@ class Commit(NamedTuple):
     metadata: str
 
 
+_NOTHING = Commit(-1, "")
+
+
 class GroupWatch:
     """What a run knows of its group's commits. One thread at a time."""
 
-    def __init__(self, tag: Tag, found: Collection[str], group: str, emit: Callable[[Event], None]) -> None:
-        """`found` are the names of runs whose tags stood there before; `group` names it for people."""
+    def __init__(
+        self,
+        tag: Tag,
+        found: Mapping[TopicPartition, Commit],
+        group: str,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """`found` is what the group had where the run begins; `group` names it for people."""
         self.tag = tag
-        self._before = found
+        # What the group has, as far as it is found or ours.
+        self._known = dict(found)
+        self._before = {
+            one.run for commit in found.values() if (one := Tag.read(commit.metadata)) is not None
+        }
         self._group = group
         self._emit = emit
         self._checked_s = float("-inf")
-        # Whether the broker gives tags back as they were written. Else offsets alone are compared.
+        # Whether the broker gives tags back as they were written, known since the first commit. Else offsets
+        # alone are compared.
         self.keeps_tags = True
-        # How long the next look may take.
-        self.timeout_s = CHECK_TIMEOUT_S
+        self._has_committed = False
         # Set once: the group was moved, and nothing is committed any more.
         self.lost: GroupInUseError | None = None
 
@@ -106,129 +118,89 @@ class GroupWatch:
         """Tell whether it is time for a look; `soon`: something is to be committed."""
         return time.monotonic() >= self._checked_s + (CHECK_AGAIN_S if soon else CHECK_S)
 
-    def refuse_moved(
-        self, consumer: Consumer, before: Mapping[TopicPartition, Commit], starts: Positions
-    ) -> bool | None:
-        """Raise `GroupInUseError` where the group was moved since `before` was read; None: no answer.
-
-        A commit without a tag where the run begins is not overwritten by what the run commits.
-        """
-        now = self._read(consumer, list(starts), self.timeout_s)
-        if now is None:
-            return None
-        moved = {
-            partition: commit
-            for partition, commit in now.items()
-            if not self._stood_there(commit, before.get(partition), starts[partition].next_offset)
-        }
-        if moved:
-            raise self._moved(moved, {p: one.offset for p, one in before.items() if one.offset >= 0}, "began")
-        return True
-
-    def learn_tags(self, consumer: Consumer, ledger: CommitLedger, wanted: Positions) -> bool | None:
-        """Find out from the first commit whether the broker gives tags back; None: it did not answer."""
-        stored = _stored(ledger, wanted)
-        # Else they are too long, or were refused.
-        self.keeps_tags = any(position.metadata for position in stored.values())
-        if not self.keeps_tags:
-            return False
-        found = self._read(consumer, list(stored), self.timeout_s)
-        if found is None:
-            return None
-        self.keeps_tags = all(
-            Tag.read(commit.metadata) is not None
-            for partition, commit in found.items()
-            if commit.offset == stored[partition].next_offset
-        )
-        return self.keeps_tags
-
     def check(
         self,
         consumer: Consumer,
         ledger: CommitLedger,
         wanted: Positions,
-        timeout_s: float | None = None,
+        timeout_s: float = CHECK_TIMEOUT_S,
     ) -> Collection[TopicPartition] | None:
         """Return the partitions to be committed anew; None: commit nothing until the next look.
 
         Only while no commit is under way. `wanted` is what is to be committed by now.
         """
-        self._checked_s = time.monotonic()
-        stored = _stored(ledger, wanted)
-        found = self._read(consumer, list(stored), self.timeout_s if timeout_s is None else timeout_s)
-        if found is None:
+        if self._has_committed:  # else the run has not begun, and looks once more before it does
+            self._checked_s = time.monotonic()
+        now = self._read(consumer, list(wanted), timeout_s)
+        if now is None:
             return None
-        again = {p for p, commit in found.items() if self._is_late(commit, stored[p])}
+        stored = {p: at for p in wanted if (at := ledger.acknowledged(p)) is not None}
+        self._known |= {p: Commit(at.next_offset, at.metadata or "") for p, at in stored.items()}
+        if stored and not self._has_committed:
+            self._has_committed, self.keeps_tags = True, self._are_tagged(stored, now)
+        again = {p for p, commit in now.items() if self._is_late(commit, p)}
         moved = {
             p: commit
-            for p, commit in found.items()
-            if p not in again and not self._is_ours(commit, stored[p], wanted[p])
+            for p, commit in now.items()
+            if p not in again and not self._is_ours(commit, p, wanted[p])
         }
         if moved:
-            self.lost = self._moved(moved, {p: stored[p].next_offset for p in moved}, "had it")
+            self.lost = self._moved(moved)
             return None
         return again
 
-    def _stood_there(self, commit: Commit, before: Commit | None, start: int) -> bool:
-        if commit == before or (before is None and commit.offset < 0):
-            return True
-        tag = Tag.read(commit.metadata)
-        # Of our own a first commit may have been stored whose answer was lost.
-        return commit.offset == start if tag is None else tag.run == self.tag.run
+    def _are_tagged(self, stored: Positions, now: Mapping[TopicPartition, Commit]) -> bool:
+        """Tell whether the broker gives the tags of these commits back, if there were any."""
+        found = [now[p] for p, at in stored.items() if now[p].offset == at.next_offset]
+        # Where none was written they are too long, or were refused.
+        return any(at.metadata for at in stored.values()) and all(Tag.read(one.metadata) for one in found)
 
-    def _is_late(self, commit: Commit, stored: Position) -> bool:
+    def _is_late(self, commit: Commit, partition: TopicPartition) -> bool:
         """Tell whether a commit has expired, is an older one of ours, or a late one of a run before ours."""
-        tag = Tag.read(commit.metadata)
+        known, tag = self._known.get(partition, _NOTHING), Tag.read(commit.metadata)
         if commit.offset < 0 or tag is None:
-            return commit.offset < 0
-        if tag.run == self.tag.run:
-            return commit.offset != stored.next_offset
-        return tag.run in self._before
+            return commit.offset < 0 <= known.offset
+        return commit.offset != known.offset if tag.run == self.tag.run else tag.run in self._before
 
-    def _is_ours(self, commit: Commit, stored: Position, wanted: Position) -> bool:
-        tag = Tag.read(commit.metadata)
+    def _is_ours(self, commit: Commit, partition: TopicPartition, wanted: Position) -> bool:
+        """Tell whether a commit is ours, or takes nothing away: it stands where we found or will leave it."""
+        known, tag = self._known.get(partition, _NOTHING), Tag.read(commit.metadata)
+        if commit == known:
+            return True
         if tag is not None:
             return tag.run == self.tag.run
         if self.keeps_tags:
-            return commit.offset == stored.next_offset and not commit.metadata
+            return commit.offset in {known.offset, wanted.next_offset} and not commit.metadata
         # An answer may have been lost.
-        return stored.next_offset <= commit.offset <= wanted.next_offset
+        return known.offset <= commit.offset <= wanted.next_offset
 
     def _read(
         self, consumer: Consumer, partitions: list[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, Commit] | None:
-        asked_s = time.monotonic()
         try:
             found = commits_of(consumer, partitions, timeout_s)
         except KafkaException as failed:
             error = failed.args[0]
-            self.timeout_s = min(2 * self.timeout_s, CHECK_TIMEOUT_MAX_S)
             self._emit(ConnectionProblem(error.name(), describe_error(error), fatal=False))
             return None
-        # Else each second look at a slow broker would be given up.
-        took_s = time.monotonic() - asked_s
-        self.timeout_s = min(max(CHECK_TIMEOUT_S, 2 * took_s), CHECK_TIMEOUT_MAX_S)
         commits = {p: Commit(at.offset, at.metadata or "") for p, at in found.items()}
-        return dict.fromkeys(partitions, Commit(-1, "")) | commits
+        return dict.fromkeys(partitions, _NOTHING) | commits
 
-    def _moved(
-        self, moved: Mapping[TopicPartition, Commit], before: Mapping[TopicPartition, int], when: str
-    ) -> GroupInUseError:
+    def _moved(self, moved: Mapping[TopicPartition, Commit]) -> GroupInUseError:
         tags = [Tag.read(commit.metadata) for commit in moved.values()]
         runs = sorted({tag.run for tag in tags if tag is not None})
         who = f"another run on Spark ({runs[0]})" if runs else "a consumer, ehkafka offsets reset or a tool"
         shown = names(
-            f"{one}: {before.get(one, 'none')}, now {moved[one].offset if moved[one].offset >= 0 else 'none'}"
+            f"{one}: {_shown(self._known.get(one, _NOTHING))}, now {_shown(moved[one])}"
             for one in sorted(moved)
         )
         return GroupInUseError(
-            f"{self._group} was moved by {who} while this run, {self.tag.run}, {when} ({shown}). This run "
+            f"{self._group} was moved by {who} since this run, {self.tag.run}, looked ({shown}). This run "
             "ends and commits nothing over it: two runs would handle every record twice. Make sure that "
             "nothing else uses the group, and start again to continue where the group stands; over a "
             "checkpoint that stands elsewhere, with new_checkpoint=True or --new-checkpoint."
         )
 
 
-def _stored(ledger: CommitLedger, wanted: Positions) -> dict[TopicPartition, Position]:
-    known = {partition: ledger.acknowledged(partition) for partition in wanted}
-    return {partition: position for partition, position in known.items() if position is not None}
+def _shown(commit: Commit) -> str:
+    return str(commit.offset) if commit.offset >= 0 else "none"

@@ -1,21 +1,19 @@
 """What one task's handlers send, by a sender that goes from task to task of its worker process.
 
 A task reports its rows only when all of its outputs are acknowledged. One that fails takes back what is left,
-before Spark hears of it. A new client costs a connection, with TLS and a sign-in,
-and a question for its id: more than a short task. So a sender that has nothing left is kept, with the thread
-that serves its client, for as long as Spark keeps an idle worker. Never shared over a fork.
+before Spark hears of it. A new client costs a connection, with TLS and a sign-in, and a question for its id:
+more than a short task. So a sender that has nothing left is kept, with the thread that serves its client.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.outputs.one_producer import ID_S
 from ehkafka.run.at_least_once import output_sender
 from ehkafka.run.sending import make_delivery
+from ehkafka.spark.kept import KeptClients
 
 if TYPE_CHECKING:
     from ehkafka.events import Event
@@ -24,53 +22,25 @@ if TYPE_CHECKING:
 
 PURGED_S: Final = 6.0
 """What a failed task waits for what is on its way: the last answers, and the purge."""
-UNUSED_S: Final = 60.0
 # Events between two tasks; the next one reports them.
 _UNREPORTED_MAX: Final = 20
-
-
-# Between two tasks, by `_place`; under the lock.
-_KEPT: dict[object, KeptSender] = {}
-_LOCK = threading.Lock()
 
 
 class KeptSender:
     """A sender that goes from task to task, and the one that hears of it: none between two tasks."""
 
     def __init__(self, task: Assembly) -> None:
-        self._place = _place(task)
-        # Else its `id` could be another's.
+        # Kept, too: else its `id` could be another's.
         self._endpoint = task.app.endpoint
         self._task: Assembly | None = None
         self._unreported: deque[Event] = deque(maxlen=_UNREPORTED_MAX)
-        self._closes = threading.Timer(UNUSED_S, self._close_unused)
         self.sender: OutputSender = output_sender(task.app, self.report, self._died)
 
-    def lend_to(self, task: Assembly) -> None:
-        """Let a task hear of it, also of what was reported since the last one."""
-        self._closes.cancel()
+    def lend_to(self, task: Assembly | None) -> None:
+        """Let a task hear of it, also of what was reported since the last one; None: no task has it."""
         self._task = task
-        while self._unreported:
+        while task is not None and self._unreported:
             task.bus.emit(self._unreported.popleft())
-
-    def give_back(self, *, is_spotless: bool) -> None:
-        """Wait for the next task; end where it is not spotless, or there is one that waits."""
-        self._task = None
-        with _LOCK:
-            is_kept = is_spotless and _KEPT.setdefault(self._place, self) is self
-        if not is_kept:
-            self.sender.stop(0.0)
-            return
-        self._closes = threading.Timer(UNUSED_S, self._close_unused)
-        self._closes.daemon = True
-        self._closes.start()
-
-    def _close_unused(self) -> None:
-        with _LOCK:
-            if _KEPT.get(self._place) is not self:
-                return  # a task has it
-            del _KEPT[self._place]
-        self.sender.stop(0.0)
 
     def report(self, event: Event) -> None:
         """Pass an event on. On the sender's thread, or the task's while that does not run."""
@@ -79,15 +49,16 @@ class KeptSender:
         else:
             task.bus.emit(event)
 
+    def end(self) -> None:
+        """End the sender."""
+        self.sender.stop(0.0)
+
     def _died(self, error: BaseException) -> None:
         if (task := self._task) is not None:
             task.worker_died(error)
 
 
-def _place(task: Assembly) -> object:
-    """Return what a client hangs on: process, endpoint, properties; letters alone need no id."""
-    app = task.app
-    return os.getpid(), id(app.endpoint), frozenset(app.settings.producer.items()), bool(app.output_topics)
+KEPT: Final[KeptClients[KeptSender]] = KeptClients(KeptSender.end)
 
 
 class TaskOutputs:
@@ -101,12 +72,18 @@ class TaskOutputs:
         self.are_safe = False
         self.delivery = make_delivery(task, self._lend)
 
+    @property
+    def _key(self) -> object:
+        """What a client hangs on: endpoint, properties; letters alone need no id."""
+        app = self._task.app
+        return id(app.endpoint), frozenset(app.settings.producer.items()), bool(app.output_topics)
+
     def _lend(self) -> OutputSender:
-        with _LOCK:
-            kept = _KEPT.pop(_place(self._task), None)
-        self._kept = kept if kept is not None and kept.sender.is_running else KeptSender(self._task)
-        self._kept.lend_to(self._task)
-        return self._kept.sender
+        task = self._task
+        kept = KEPT.take(self._key, lambda: KeptSender(task), is_current=lambda one: one.sender.is_running)
+        kept.lend_to(task)
+        self._kept = kept
+        return kept.sender
 
     def start(self) -> None:
         """Open the client, unless it is, and start sending. Raises `EhkafkaError`."""
@@ -126,7 +103,11 @@ class TaskOutputs:
     def stop(self) -> None:
         """Give the sender back, or end it."""
         if self._kept is not None:
-            self._kept.give_back(is_spotless=self.are_safe and not self.count())
+            self._kept.lend_to(None)
+            if self.are_safe and not self.count():
+                KEPT.give_back(self._key, self._kept)
+            else:
+                self._kept.end()
 
     @property
     def still_running(self) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ revoke is forgotten at its end.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import EhkafkaError, describe
 from ehkafka.headers.size import sizes_of
-from ehkafka.spark.engine.tasks.results import PartitionResult
+from ehkafka.spark.engine.tasks.results import LastRecord, PartitionResult
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -29,12 +29,9 @@ _NUMBER = 1
 class PartitionWork:
     """The records of one partition. `begin`, `receive` …, then `end` and `close`."""
 
-    def __init__(
-        self, route: Route, partition: TopicPartition, slice_records: int, ages: AgeLimits | None
-    ) -> None:
+    def __init__(self, route: Route, partition: TopicPartition, ages: AgeLimits | None) -> None:
         self.partition = partition
         self._route = route
-        self._slice_records = slice_records
         self._ages = ages
         self._epoch: Epoch | None = None
         self._last: Message | None = None
@@ -50,16 +47,6 @@ class PartitionWork:
                 self._route.open(epoch)
         with self._route.hub.locked() as inboxes:
             inboxes.open(epoch)
-
-    def slices(self, messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
-        """Yield the messages in parts that are received at once."""
-        size = self._slice_records
-        if len(messages) <= size:
-            if messages:
-                yield messages
-            return
-        for start in range(0, len(messages), size):
-            yield messages[start : start + size]
 
     def receive(self, messages: Sequence[Message]) -> None:
         """Queue records, ascending, each behind the others of its key."""
@@ -109,23 +96,18 @@ class PartitionWork:
 
     def result(self) -> PartitionResult:
         """Return how its records ended. Before `end`."""
-        epoch, last = self._epoch, self._last
-        assert epoch is not None
-        counts: dict[str, Any] = {
-            "received": epoch.tally.received_records,
-            "finished": epoch.tally.finished_records,
-            "skipped": epoch.tally.skipped_records,
-            "dead_lettered": epoch.tally.dead_lettered_records,
-        }
-        if last is None:
-            return PartitionResult(*self.partition, **counts)
-        kind, timestamp_ms = last.timestamp()
+        assert self._epoch is not None
+        tally, last = self._epoch.tally, None
+        if self._last is not None:
+            kind, timestamp_ms = self._last.timestamp()
+            last = LastRecord(self._last.offset(), timestamp_ms if kind else None, self._last.leader_epoch())
         return PartitionResult(
             *self.partition,
-            **counts,
-            last_offset=last.offset(),
-            last_timestamp_ms=timestamp_ms if kind else None,
-            last_leader_epoch=last.leader_epoch(),
+            received=tally.received_records,
+            finished=tally.finished_records,
+            skipped=tally.skipped_records,
+            dead_lettered=tally.dead_lettered_records,
+            last=last,
         )
 
 

@@ -14,20 +14,15 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql.datasource import DataSource
 
 from ehkafka.errors import EhkafkaError, OffsetGapError
-from ehkafka.spark import versions
 from ehkafka.spark.engine.tasks.leaving import end_process_after_task
 from ehkafka.spark.engine.tasks.results import SCHEMA, as_arrow, failed_task
-from ehkafka.spark.engine.tasks.shipment import unpack
+from ehkafka.spark.engine.tasks.shipment import app_of, unpack
 from ehkafka.spark.engine.tasks.work import TaskWork
 from ehkafka.spark.one_line import as_reported
 from ehkafka.spark.source.consumers import messages
+from ehkafka.spark.source.data_source import SourceReader
 from ehkafka.spark.source.options import OF_A_QUERY, options_from
 from ehkafka.spark.source.reader_parts import SourcePartition
-
-if TYPE_CHECKING or versions.gives_limits():
-    from ehkafka.spark.source.stream_reader import SourceStreamReader as SourceReader
-else:
-    from ehkafka.spark.source.early_stream_reader import EarlyStreamReader as SourceReader
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -38,7 +33,7 @@ if TYPE_CHECKING:
 
     from ehkafka.spark.engine.signs import Signs
     from ehkafka.spark.engine.tasks.results import PartitionResult
-    from ehkafka.spark.engine.tasks.shipment import Shipment
+    from ehkafka.spark.engine.tasks.shipment import Shipped
     from ehkafka.spark.engine.tasks.work import Batches
     from ehkafka.spark.source.options import SourceOptions
 
@@ -100,11 +95,7 @@ class EngineReader(SourceReader):
         self._job = job
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "job": self._job}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._job = state["job"]
+        return {**super().__getstate__(), "_job": self._job}
 
     def batch_end(self, start: dict[str, Any], limit_records: int | None) -> dict[str, Any]:
         """Return the end of the next batch; nothing new once a stop is asked for, or all is handled."""
@@ -127,10 +118,10 @@ class EngineReader(SourceReader):
         assert isinstance(partition, SourcePartition)
         pieces, options = partition.pieces, self.options
         try:
-            shipment = _shipment(self._job)
+            app = app_of(_shipped(self._job), options.endpoint.endpoint())
             # For the executor's stderr. A set-up of the user's own was made when its modules were imported.
             logging.basicConfig(format=LINES)
-            work = TaskWork(shipment, options.endpoint.endpoint(), pieces)
+            work = TaskWork(app, pieces)
             results = _run(work, messages(options, pieces))
         except EhkafkaError as error:
             raise as_reported(error) from error.__cause__
@@ -164,10 +155,10 @@ def engine_source(job: EngineJob) -> type[EngineSource]:
 
 
 # What this worker process unpacked last: a query's tasks come one after another.
-_UNPACKED: dict[str, Shipment] = {}
+_UNPACKED: dict[str, Shipped] = {}
 
 
-def _shipment(job: EngineJob) -> Shipment:
+def _shipped(job: EngineJob) -> Shipped:
     if job.name not in _UNPACKED:
         _UNPACKED.clear()
         _UNPACKED[job.name] = unpack(job.packed)

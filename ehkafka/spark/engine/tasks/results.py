@@ -5,8 +5,8 @@ Rows carry counts, never anything of a record. Made on executors, added up on th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.failures import as_text, failure_of
@@ -19,12 +19,20 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
 
 COUNTS = ("received", "finished", "skipped", "dead_lettered", "retried")
-_TYPES = {"topic": "STRING", "partition": "INT", "last_leader_epoch": "INT", "failure": "STRING"}
+_COLUMN = "result"
+SCHEMA = f"{_COLUMN} STRING"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionResult:
-    """How one partition's records of one batch ended. The last ones: of the last record, None if none came.
+class LastRecord(NamedTuple):
+    """The last record of a partition in a batch."""
+
+    offset: int
+    timestamp_ms: int | None
+    leader_epoch: int | None
+
+
+class PartitionResult(NamedTuple):
+    """How one partition's records of one batch ended; `last` is None if none came.
 
     `retried` counts a task's attempts that failed and were repeated; the task's first partition has it.
     `failure` is the error by which a policy stopped the whole task, `failed_task` its only row.
@@ -37,28 +45,16 @@ class PartitionResult:
     skipped: int = 0
     dead_lettered: int = 0
     retried: int = 0
-    last_offset: int | None = None
-    last_timestamp_ms: int | None = None
-    last_leader_epoch: int | None = None
+    last: LastRecord | None = None
     failure: str | None = None
 
-
-# Name → Spark's type of a row's columns.
-COLUMNS = {field.name: _TYPES.get(field.name, "BIGINT") for field in fields(PartitionResult)}
-SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-
-
-@dataclass(frozen=True, slots=True)
-class LastRecord:
-    """The last record of a partition in a batch."""
-
-    offset: int
-    timestamp_ms: int | None
-    leader_epoch: int | None
+    @property
+    def row(self) -> str:
+        """The text that Spark carries to the driver."""
+        return json.dumps(self)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchResult:
+class BatchResult(NamedTuple):
     """What a batch's tasks reported together."""
 
     counts: Mapping[str, int]
@@ -74,26 +70,21 @@ def as_arrow(results: Sequence[PartitionResult]) -> RecordBatch:
     """Return the rows as Spark takes them."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    kinds = {"STRING": pa.string(), "INT": pa.int32(), "BIGINT": pa.int64()}
-    schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
-    columns = [pa.array([getattr(one, field.name) for one in results], field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays([pa.array([one.row for one in results], pa.string())], [_COLUMN])
 
 
-def failure_in(rows: Iterable[Mapping[str, Any]]) -> EhkafkaError | None:
+def result_in(row: str) -> PartitionResult:
+    """Return the result that a row carries."""
+    found = PartitionResult(*json.loads(row))
+    return found._replace(last=found.last and LastRecord(*found.last))
+
+
+def failure_in(results: Iterable[PartitionResult]) -> EhkafkaError | None:
     """Return what stopped a batch, the first one reported; None where all of it was handled."""
-    return next((failure_of(row["failure"]) for row in rows if row["failure"]), None)
+    return next((failure_of(one.failure) for one in results if one.failure), None)
 
 
-def batch_result(rows: Sequence[Mapping[str, Any]]) -> BatchResult:
-    """Add up the rows of a batch."""
-    return BatchResult(
-        {name: sum(row[name] for row in rows) for name in COUNTS},
-        {
-            TopicPartition(row["topic"], row["partition"]): LastRecord(
-                row["last_offset"], row["last_timestamp_ms"], row["last_leader_epoch"]
-            )
-            for row in rows
-            if row["last_offset"] is not None
-        },
-    )
+def batch_result(results: Sequence[PartitionResult]) -> BatchResult:
+    """Add up the results of a batch."""
+    lasts = {TopicPartition(one.topic, one.partition): one.last for one in results if one.last is not None}
+    return BatchResult({name: sum(getattr(one, name) for one in results) for name in COUNTS}, lasts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, describe
@@ -21,10 +21,13 @@ from ehkafka.wording import ended
 from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.handlers.spec import HandlerSpec
+
+    # Options of an app, by name; of `settings` those of `_SETTINGS`, and `producer`.
+    Shipped = Mapping[str, Any]
 
 # What of the settings counts where records are handled. None of it may be secret.
 _SETTINGS = (
@@ -40,88 +43,46 @@ _PRODUCER = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shipment:
-    """The part of an app that runs in a task."""
-
-    specs: tuple[HandlerSpec, ...]
-    middleware: tuple[object, ...]
-    partition_hooks: PartitionHooks
-    on_error: Callable[..., object] | None
-    worker_set_up: Callable[[], None] | None
-    worker_tear_down: Callable[[], None] | None
-    # Settings by name, those of `_SETTINGS`, and `producer`.
-    settings: dict[str, Any]
-
-    @classmethod
-    def of(cls, app: AppOptions) -> Shipment:
-        """Return what of an app is shipped."""
-        return cls(
-            specs=tuple(map(_as_run_in_a_task, app.specs)),
-            middleware=app.middleware,
-            partition_hooks=PartitionHooks(
-                on_assigned=app.partition_hooks.on_assigned, on_revoked=app.partition_hooks.on_revoked
-            ),
-            on_error=app.on_error,
-            worker_set_up=app.worker_set_up,
-            worker_tear_down=app.worker_tear_down,
-            settings={name: getattr(app.settings, name) for name in _SETTINGS}
-            | {"producer": _shipped_properties(app.settings.producer)},
-        )
-
-    def as_settings(self) -> Settings:
-        """Return the settings as the parts of a run take them."""
-        return Settings(start="earliest", **self.settings)
-
-    def options(self, endpoint: Endpoint) -> AppOptions:
-        """Return what a task's run is made of."""
-        return AppOptions(
-            endpoint=endpoint,
-            settings=self.as_settings(),
-            specs=self.specs,
-            middleware=self.middleware,
-            on_error=self.on_error,
-            worker_set_up=self.worker_set_up,
-            worker_tear_down=self.worker_tear_down,
-        )
-
-    def named_parts(self) -> Iterator[tuple[str, Any]]:
-        """Yield what the user wrote, with names for errors."""
-        for spec in self.specs:
-            where = f"handler {spec.name!r}"
-            yield where, spec.function
-            yield f"what {where} decodes to", spec.payload
-            yield f"order_by of {where}", spec.order_by
-            yield f"retry of {where}", spec.retry
-            if isinstance(spec.on_failure, DeadLetter):
-                yield f"the dead letters' function of {where}", spec.on_failure.to
-        for number, one in enumerate(self.middleware, 1):
-            yield f"middleware {number} ({getattr(one, '__name__', type(one).__name__)!r})", one
-        yield "on_error", self.on_error
-        yield "on_worker_start", self.worker_set_up
-        yield "on_worker_stop", self.worker_tear_down
-        yield "on_assigned", self.partition_hooks.on_assigned
-        yield "on_revoked", self.partition_hooks.on_revoked
+def to_ship(app: AppOptions) -> Shipped:
+    """Return the part of an app that runs in a task. Raises `ConfigurationError`."""
+    hooks = app.partition_hooks
+    return {
+        "specs": tuple(map(_as_run_in_a_task, app.specs)),
+        "middleware": app.middleware,
+        "partition_hooks": PartitionHooks(on_assigned=hooks.on_assigned, on_revoked=hooks.on_revoked),
+        "on_error": app.on_error,
+        "worker_set_up": app.worker_set_up,
+        "worker_tear_down": app.worker_tear_down,
+        "settings": {name: getattr(app.settings, name) for name in _SETTINGS}
+        | {"producer": _shipped_properties(app.settings.producer)},
+    }
 
 
-def pack(shipment: Shipment, folders: tuple[str, ...] = ()) -> bytes:
-    """Return the shipment as bytes; `folders` are looked in for modules on the other side, if they are there.
+def app_of(found: Shipped, endpoint: Endpoint) -> AppOptions:
+    """Return what a task's run is made of."""
+    settings = Settings(start="earliest", **found["settings"])
+    return AppOptions(endpoint=endpoint, **{**found, "settings": settings})
+
+
+def pack(app: AppOptions, folders: tuple[str, ...] = ()) -> bytes:
+    """Return what is shipped of an app; `folders` are looked in for modules on the other side, if there.
 
     Raises `ConfigurationError` that names the part which cannot be sent.
     """
+    found = to_ship(app)
     try:
-        packed = _dumps(shipment)
+        packed = _dumps(found)
     except Exception as error:
-        raise _unpicklable(shipment, error) from error
+        raise _unpicklable(found, error) from error
     return pickle.dumps((folders, packed))
 
 
-def unpack(packed: bytes) -> Shipment:
-    """Return the shipment. Raises `ConfigurationError` where its modules are missing."""
+def unpack(packed: bytes) -> Shipped:
+    """Return what was shipped. Raises `ConfigurationError` where its modules are missing."""
     folders, body = pickle.loads(packed)  # noqa: S301 - made by our own driver, for this very query
     sys.path.extend(folder for folder in folders if folder not in sys.path)
     try:
-        shipment = pickle.loads(body)  # noqa: S301 - as above
+        return pickle.loads(body)  # type: ignore[no-any-return]  # noqa: S301 - as above
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"Spark's executors cannot import {error.name!r}, which the app needs. Ship it with the app "
@@ -133,8 +94,25 @@ def unpack(packed: bytes) -> Shipment:
             "import its modules; what those read has to be there too: files, and variables in the machines' "
             "own environment."
         ) from error
-    assert isinstance(shipment, Shipment)
-    return shipment
+
+
+def _named_parts(found: Shipped) -> Iterator[tuple[str, Any]]:
+    """Yield what the user wrote, with names for errors."""
+    for spec in found["specs"]:
+        where = f"handler {spec.name!r}"
+        yield where, spec.function
+        yield f"what {where} decodes to", spec.payload
+        yield f"order_by of {where}", spec.order_by
+        yield f"retry of {where}", spec.retry
+        if isinstance(spec.on_failure, DeadLetter):
+            yield f"the dead letters' function of {where}", spec.on_failure.to
+    for number, one in enumerate(found["middleware"], 1):
+        yield f"middleware {number} ({getattr(one, '__name__', type(one).__name__)!r})", one
+    yield "on_error", found["on_error"]
+    yield "on_worker_start", found["worker_set_up"]
+    yield "on_worker_stop", found["worker_tear_down"]
+    yield "on_assigned", found["partition_hooks"].on_assigned
+    yield "on_revoked", found["partition_hooks"].on_revoked
 
 
 def _shipped_properties(producer: Mapping[str, object]) -> dict[str, Any]:
@@ -153,8 +131,8 @@ def _as_run_in_a_task(spec: HandlerSpec) -> HandlerSpec:
     return replace(spec, workers=1) if isinstance(spec.workers, Processes) else spec
 
 
-def _unpicklable(shipment: Shipment, error: Exception) -> ConfigurationError:
-    for name, part in shipment.named_parts():
+def _unpicklable(found: Shipped, error: Exception) -> ConfigurationError:
+    for name, part in _named_parts(found):
         try:
             _dumps(part)
         except Exception as own:

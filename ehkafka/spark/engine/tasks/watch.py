@@ -6,6 +6,7 @@ the task.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import HandlerFailedError
@@ -19,45 +20,41 @@ from ehkafka.wording import seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from ehkafka.errors import EhkafkaError
-    from ehkafka.events import Event
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.route import Route
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inboxes import Inboxes
+    from ehkafka.run.assembly import Assembly
 
 # Between two looks at deadlines, deferred records and keys that nothing would ever end.
 CHECK_S = 0.5
 
 
 class TaskWatch:
-    """Looks at the routes of one task. `fail` gets what ends it."""
+    """Looks at the routes of one task, which gets what fails it."""
 
     def __init__(
         self,
+        task: Assembly,
         routes: Sequence[Route],
         ages: AgeLimits | None,
         *,
-        stuck_s: float,
         running: Callable[[], Iterable[tuple[Route, Epoch]]],
         check_letters: Callable[[], object],
         outputs_left: Callable[[], int],
-        emit: Callable[[Event], None],
-        fail: Callable[[EhkafkaError], None],
-        now_s: float,
     ) -> None:
         """`running` gives the epochs that there are now, `outputs_left` what is not acknowledged."""
         self._routes = routes
         self._ages = ages
-        self._fail = fail
+        self._fail = task.fail
         self._check_letters = check_letters
         self._outputs_left = outputs_left
-        self._emit = emit
-        self._stuck_s = stuck_s
+        self._emit = task.bus.emit
+        self._stuck_s = task.app.settings.stuck_s
+        self._next_s = now_s = time.monotonic()
         # How many there were at the last look, since when that is so, and whether it was reported.
         self._outputs = 0, now_s, False
-        self._stuck = StuckWatch(routes, stuck_s, running, emit, now_s)
-        self._next_s = now_s
+        self._stuck = StuckWatch(routes, self._stuck_s, running, self._emit, now_s)
 
     def check(self, now_s: float) -> None:
         """Look, unless that was done a moment ago."""

@@ -15,12 +15,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ehkafka.events import UserCodeFailed, UserCodeLeft
-from ehkafka.intake.max_age import AgeLimits
 from ehkafka.recovery.failures import StopWords
 from ehkafka.run.assembly import Assembly
 from ehkafka.run.ending import death_of
 from ehkafka.run.routes import make_route
-from ehkafka.run.sending import make_letters
+from ehkafka.run.sending import LETTERS_S, make_letters
 from ehkafka.spark.engine.tasks.outputs import TaskOutputs
 from ehkafka.spark.engine.tasks.partition_work import PartitionWork, naming
 from ehkafka.spark.engine.tasks.watch import TaskWatch
@@ -29,21 +28,19 @@ from ehkafka.telemetry.bus import EventBus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
     from ehkafka.intake.route import Route
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.ranges.places import Piece
     from ehkafka.records import Message, TopicPartition
+    from ehkafka.run.options import AppOptions
     from ehkafka.spark.engine.tasks.results import PartitionResult
-    from ehkafka.spark.engine.tasks.shipment import Shipment
 
     # What reading gives: records of one piece at a time, in offset order.
     Batches = Iterable[tuple[Piece, Sequence[Message]]]
 
 # Between two looks while records are handled: what wakes, retries and ends them is seen this late at most.
 CHECK_S = 1e-3
-LETTERS_S = 0.5
 _STOP_WORDS = StopWords(
     kept="Nothing of its batch was committed; all of it is handled again at the next start",
     advice="Fix the handler or the record, or choose what failures lead to: on_failure=Skip() or "
@@ -55,9 +52,10 @@ _STOP_WORDS = StopWords(
 class TaskWork:
     """The handlers of one task. `run` once. Raises `EhkafkaError` for what fails the task."""
 
-    def __init__(self, shipment: Shipment, endpoint: Endpoint, pieces: Sequence[Piece]) -> None:
-        self._hooks = shipment.partition_hooks
-        self._settings = settings = shipment.as_settings()
+    def __init__(self, app: AppOptions, pieces: Sequence[Piece]) -> None:
+        """`app` is the part of one that was shipped."""
+        self._hooks = app.partition_hooks
+        self._settings = app.settings
         self._bus = EventBus()
         # The first error counts. Written by any thread, read by the task's.
         self._failure: EhkafkaError | None = None
@@ -66,9 +64,9 @@ class TaskWork:
         # What of the user's still ran when `run` ended: threads, and records that wait for an answer.
         self.still_running: tuple[str, ...] = ()
         topics = {piece.topic for piece in pieces}
-        specs = tuple(spec for spec in shipment.specs if topics & set(spec.topics))
+        specs = tuple(spec for spec in app.specs if topics & set(spec.topics))
         assembly = Assembly(
-            app=replace(shipment.options(endpoint), specs=specs),
+            app=replace(app, specs=specs),
             bus=self._bus,
             fail=self._fail,
             worker_died=lambda error: self._fail(death_of("A worker thread", error)),
@@ -80,26 +78,20 @@ class TaskWork:
         self._outputs = TaskOutputs(assembly)
         self._letters = make_letters(assembly, self._outputs.delivery)
         self._routes = [make_route(assembly, spec, self._letters, self._outputs.delivery) for spec in specs]
-        self._ages = _age_limits(shipment, self._bus)
+        self._ages = assembly.age_limits()
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._work = {
-            piece.where: PartitionWork(
-                by_topic[piece.topic], piece.where, settings.consume_records_max, self._ages
-            )
-            for piece in pieces
+            piece.where: PartitionWork(by_topic[piece.topic], piece.where, self._ages) for piece in pieces
         }
         # Those whose on_assigned has run.
         self._assigned: list[PartitionWork] = []
         self._watch = TaskWatch(
+            assembly,
             self._routes,
             self._ages,
-            stuck_s=settings.stuck_s,
             running=self._running,
             check_letters=self._letters.check,
             outputs_left=self._outputs.count,
-            emit=self._bus.emit,
-            fail=self._fail,
-            now_s=time.monotonic(),
         )
 
     @property
@@ -142,11 +134,12 @@ class TaskWork:
 
     def _receive(self, partition: TopicPartition, messages: Sequence[Message]) -> None:
         work = self._work[partition]
-        for some in work.slices(messages):
+        size = self._settings.consume_records_max
+        for start in range(0, len(messages), size):
             while self._is_full():
                 self._turn()
                 time.sleep(CHECK_S)
-            work.receive(some)
+            work.receive(messages[start : start + size])
             self._turn()
         if not messages:
             self._turn()
@@ -214,10 +207,8 @@ class TaskWork:
             if self._hooks.on_revoked is not None and work in self._assigned:
                 try:
                     self._hooks.on_revoked(work.partition, "stopped")
-                except (
-                    Exception,
-                    SystemExit,
-                ) as failed:  # reported, as the local engine does: its records are done
+                # Reported, as the local engine does: its records are done.
+                except (Exception, SystemExit) as failed:
                     self._bus.emit(UserCodeFailed.of("on_revoked", failed))
 
     def _leave(self) -> None:
@@ -245,15 +236,4 @@ class TaskWork:
 
     def _with_retries(self, results: list[PartitionResult]) -> list[PartitionResult]:
         retried = self._bus.counters_snapshot()["RecordRetried"]
-        return [replace(results[0], retried=retried), *results[1:]] if results else results
-
-
-def _age_limits(shipment: Shipment, bus: EventBus) -> AgeLimits | None:
-    usual = shipment.settings["max_age"]
-    limits = {
-        topic: limit.total_seconds()
-        for spec in shipment.specs
-        for topic in spec.topics
-        if (limit := spec.max_age or usual) is not None
-    }
-    return AgeLimits(limits, emit=bus.emit, count=bus.count) if limits else None
+        return [results[0]._replace(retried=retried), *results[1:]] if results else results
