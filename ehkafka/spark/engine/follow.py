@@ -47,7 +47,7 @@ _BEGINNING = "Initializing"
 
 
 class Follower:
-    """What the run's thread does, until `ending` says that all has ended.
+    """What the run's thread does, up to the end of `ending`.
 
     `begin`, then `run` to the end; or `cut_off` if the start is broken off.
     """
