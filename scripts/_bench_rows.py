@@ -14,6 +14,7 @@ from _bench_rows_compute import compute_rows
 from _bench_rows_members import MEMBERS_TOPICS, members_rows
 from _bench_rows_observed import OBSERVED_TOPICS, observed_rows
 from _bench_rows_spark import SPARK_TOPICS, spark_rows
+from _bench_rows_table import TABLE_TOPICS, table_rows
 from _bench_rows_typed import TYPED_TOPICS, typed_rows
 
 from tests.kit.faults.kafka_proxy import CommitPolicy
@@ -25,7 +26,8 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
     topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
-    topics |= BATCHES_TOPICS | BYTES_TOPICS | MEMBERS_TOPICS | OBSERVED_TOPICS | SPARK_TOPICS | TYPED_TOPICS
+    topics |= BATCHES_TOPICS | BYTES_TOPICS | MEMBERS_TOPICS | OBSERVED_TOPICS | SPARK_TOPICS
+    topics |= TABLE_TOPICS | TYPED_TOPICS
     found = [*_w0(shared=quick), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
     found += compute_rows(quick=quick)
     if not quick:
@@ -35,7 +37,7 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
         found += [*spark_rows(), *bytes_rows(), *batches_rows(), *members_rows(), *observed_rows()]
-        found += typed_rows()
+        found += [*typed_rows(), *table_rows()]
     found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
     if quick:  # the first row warms up for all
         found = [dataclasses.replace(row, warm_up=number == 0) for number, row in enumerate(found)]

@@ -17,6 +17,7 @@ import _bench_engine as engine
 import _bench_latency as latency
 import _bench_members as members
 import _bench_spark as spark
+import _bench_table as as_table
 import _bench_typed as typed
 from _bench_memory import peak_memory_kib
 
@@ -58,6 +59,8 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         engine.engine,
         engine.engine_poisoned,
         spark.spark_sources,
+        as_table.arrow_to_parquet,
+        as_table.loop_to_parquet,
         typed.engine_typed,
         typed.bare_typed,
         typed.engine_sending,

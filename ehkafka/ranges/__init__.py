@@ -5,5 +5,6 @@ Pure: `places` (where a range begins and ends, and the range of one partition, a
 topic was recreated), `offset_text` (positions as JSON). `log` and `log_ids` ask the broker, `client` opens
 consumers, `reading` reads pieces and `batches` makes Arrow columns of their records. `options` is what a
 reader tells this room: the topics, the endpoint, and the words of its own users. The room joins no
-group, commits nothing, and knows neither Spark nor what becomes of the records: Spark's source uses it.
+group, commits nothing, and knows neither Spark nor what becomes of the records: Spark's
+source and `ehkafka.arrow` use it.
 """

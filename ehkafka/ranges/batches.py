@@ -21,9 +21,18 @@ from ehkafka.headers.taking import take_headers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ehkafka.headers.taking import Headers
     from ehkafka.ranges.places import Piece
 
-_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    # Given a record's headers; returns them with UTF-8 as their values.
+    Decode = Callable[[Headers], Headers]
+
+
+def _headers_of(value: pa.DataType) -> pa.DataType:
+    pair = pa.struct([pa.field("key", pa.string()), pa.field("value", value)])
+    return pa.list_(pa.field("element", pair))
+
+
 TYPES: Mapping[str, pa.DataType] = {
     "key": pa.binary(),
     "value": pa.binary(),
@@ -32,7 +41,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "offset": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestampType": pa.int32(),
-    "headers": pa.list_(pa.field("element", _HEADER)),
+    "headers": _headers_of(pa.binary()),
 }
 # A reader's cost of a batch is spread over so many rows; the bytes bound its memory.
 BATCH_RECORDS = 20_000
@@ -47,19 +56,22 @@ _LOG = logging.getLogger("ehkafka.ranges")
 
 
 def record_batches(
-    columns: Sequence[str], messages: Iterable[tuple[Piece, list[Message]]]
+    columns: Sequence[str],
+    messages: Iterable[tuple[Piece, list[Message]]],
+    decode: Decode | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the messages in their order as batches of `BATCH_RECORDS` rows or `BATCH_BYTES` at most.
 
-    One list is not cut: it may have more. Its messages are read and dropped at once, its columns wait.
+    One list is not cut: it may have more. Its messages are read and dropped at once, its columns wait. With
+    `decode` the values of headers are text.
     """
-    schema = arrow_schema(columns)
+    schema = arrow_schema(columns, texts=decode is not None)
     kept: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for piece, records in messages:
         if not records:
             continue
-        batch = record_batch(schema, piece, records)
+        batch = record_batch(schema, piece, records, decode)
         rows += len(records)
         size_bytes += batch.nbytes
         if kept and (rows > BATCH_RECORDS or size_bytes > BATCH_BYTES):
@@ -76,25 +88,29 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return joined
 
 
-def arrow_schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the Arrow schema of these columns."""
-    return pa.schema([pa.field(name, TYPES[name]) for name in columns])
+def arrow_schema(columns: Sequence[str], *, texts: bool = False) -> pa.Schema:
+    """Return the Arrow schema of these columns; with `texts` the values of headers are text."""
+    types = {**TYPES, "headers": _headers_of(pa.string())} if texts else TYPES
+    return pa.schema([pa.field(name, types[name]) for name in columns])
 
 
-def record_batch(schema: pa.Schema, piece: Piece, records: list[Message]) -> pa.RecordBatch:
+def record_batch(
+    schema: pa.Schema, piece: Piece, records: list[Message], decode: Decode | None = None
+) -> pa.RecordBatch:
     """Return the records, all of one piece and in offset order, as one batch."""
-    batch = _Batch(piece, records)
+    batch = _Batch(piece, records, decode)
     return pa.RecordBatch.from_arrays([_COLUMNS[name](batch) for name in schema.names], schema=schema)
 
 
 class _Batch:
     """Records of one piece; the timestamps are read once for two columns."""
 
-    __slots__ = ("_times", "piece", "records")
+    __slots__ = ("_times", "decode", "piece", "records")
 
-    def __init__(self, piece: Piece, records: list[Message]) -> None:
+    def __init__(self, piece: Piece, records: list[Message], decode: Decode | None) -> None:
         self.piece = piece
         self.records = records
+        self.decode = decode
         self._times: np.ndarray[Any, Any] | None = None
 
     @property
@@ -147,8 +163,12 @@ def _timestamp_types(batch: _Batch) -> pa.Array:
 
 def _headers(batch: _Batch) -> pa.Array:
     lists = [take_headers(record) for record in batch.records]  # type: ignore[arg-type]
+    value = pa.binary()
+    if batch.decode is not None:
+        lists, value = list(map(batch.decode, lists)), pa.string()
+    kind = _headers_of(value)
     if not any(lists):
-        return pa.nulls(len(lists), TYPES["headers"])
+        return pa.nulls(len(lists), kind)
     pairs = list(chain.from_iterable(lists))
     sizes = np.fromiter(map(len, lists), np.int32, len(lists))
     ends = np.zeros(len(lists) + 1, np.int32)
@@ -156,10 +176,10 @@ def _headers(batch: _Batch) -> pa.Array:
     # A record without headers has null, not an empty list, as in the JVM connector.
     validity = _validity(sizes == 0)
     names = _binary([name.encode() for name, _ in pairs], pa.string())
-    values = _binary([value for _, value in pairs])
-    entries = pa.StructArray.from_arrays([names, values], fields=list(_HEADER))
+    values = _binary([one for _, one in pairs], value)
+    entries = pa.StructArray.from_arrays([names, values], fields=list(kind.value_type))
     buffers = [validity, pa.py_buffer(ends)]
-    return pa.Array.from_buffers(TYPES["headers"], len(lists), buffers, children=[entries])
+    return pa.Array.from_buffers(kind, len(lists), buffers, children=[entries])
 
 
 def _binary(values: list[bytes | None], kind: pa.DataType = TYPES["value"]) -> pa.Array:

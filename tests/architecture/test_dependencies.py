@@ -49,6 +49,7 @@ ROOMS = (
     "otel",
     "checks",
     "ranges",
+    "arrow",
     "offsets",
     "run",
     "redrive",
@@ -153,7 +154,7 @@ OWNERS = {
     "opentelemetry": ("telemetry.otel",),
     "prometheus_client": ("telemetry.prometheus",),
     "pyspark": ("spark",),
-    "pyarrow": ("ranges", "spark"),
+    "pyarrow": ("arrow", "ranges", "spark"),
     "numpy": ("ranges", "spark"),
     "pandas": (),
     "starlette": ("http",),
@@ -178,6 +179,7 @@ OWNERS = {
 # What the command line may import: the façade, the submodules that are public with it, the testing kit.
 PUBLIC = (
     "",
+    "arrow",
     "errors",
     "telemetry",
     "metrics",

@@ -60,6 +60,7 @@ NO_STANDARD = (
 NO_THIRD_PARTY = ("azure", "confluent_kafka", "pyarrow", "pydantic", "pyspark", "pytest", "rich", "typer")
 NO_ROOMS = (
     "aio",
+    "arrow",
     "checkpoints",
     "checks",
     "cli",
@@ -84,6 +85,7 @@ MODULES_MAX = 156
 # Of an app that runs: not the other kinds of workers, nor what it was not asked for.
 NOT_TO_RUN = (
     "azure",
+    "ehkafka.arrow",
     "ehkafka.checkpoints",
     "ehkafka.checks",
     "ehkafka.cli",
