@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GUIDES = ROOT / "docs"
 LINKED = [*PAGES, *(ROOT / name for name in ("DESIGN.md", "CHANGELOG.md", "SECURITY.md"))]
-README_BYTES_MAX = 7_000
+README_BYTES_MAX = 6 * 1024
 # Met in logs, settings and snapshots, and nowhere else in the field.
 OUR_WORDS = ("lane", "chunk", "parked", "backlog", "watermark", "mirror", "witness")
 # The page that explains them, the one that lists modules by their old names, figures, and a generated one.

@@ -36,10 +36,30 @@ OWN_SPARK = {
         "test_workers_python.py",
     )
 }
-# All processes wait for a long file that begins last. The quick rooms fill up what is left of the time.
-LONG_FIRST = (SPARK, *(f"tests/{room}/" for room in ("faults", "integration", "examples", "members", "cli")))
-
-
+# All processes wait for a long file that begins last, also for one of few tests. The quick rooms fill up what
+# is left of the time.
+LONG_FIRST = tuple(
+    f"tests/{place}"
+    for place in (
+        "spark/",
+        "faults/",
+        "integration/",
+        "proof/",
+        "live/",
+        "examples/",
+        "members/",
+        "cli/",
+        "wheel/",
+        "peers/",
+        "workers/processes/",
+        "contract/test_app_outputs_owners.py",
+        "contract/test_app_observability.py",
+        "contract/test_app_stopped_process.py",
+        "contract/test_namespace_versions.py",
+        "transactions/test_search.py",
+        "typing/test_programs.py",
+    )
+)
 QUICK_EACH = 3
 
 

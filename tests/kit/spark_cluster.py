@@ -20,7 +20,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.kafka.process import BrokerProcess, java_environment
 from ehkafka.testing.ports import free_ports
-from tests.kit.spark_home import make_spark_home
+from tests.kit.spark_home import QUICK_JVM, make_spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,8 +30,6 @@ HOST = "127.0.0.1"
 START_S = 120.0
 STOP_S = 10.0
 CHECK_S = 0.05
-# For processes that live for seconds, the second compiler and parallel collectors cost more than they bring.
-_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class SparkCluster:
@@ -59,8 +57,7 @@ class SparkCluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": self._directory.name,
             "SPARK_DAEMON_MEMORY": "192m",
-            "SPARK_DAEMON_JAVA_OPTS": _QUICK_JVM,
-            "SPARK_LAUNCHER_OPTS": _QUICK_JVM,
+            "JDK_JAVA_OPTIONS": QUICK_JVM,
             "PYSPARK_PYTHON": str(python),
             "PYSPARK_DRIVER_PYTHON": str(python),
         }
@@ -104,9 +101,7 @@ class SparkCluster:
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.driver.memory": "512m",
-            "spark.driver.extraJavaOptions": _QUICK_JVM,
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": _QUICK_JVM,
             "spark.ui.enabled": "false",
             "spark.log.level": "WARN",
             "spark.sql.shuffle.partitions": "2",

@@ -14,6 +14,8 @@ from ehkafka.errors import MissingExtraError
 
 # What starts Java, and what it runs.
 _PARTS = ("bin", "jars")
+# For processes that live for seconds, the second compiler and parallel collectors cost more than they bring.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def make_spark_home(directory: Path, package: Path | None = None) -> Path:

@@ -38,9 +38,8 @@ class SparkVersion:
 
     def environment(self) -> dict[str, str]:
         """Return this process's variables, changed for a program of that environment."""
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         python = str(self.python)
-        return kept | {
+        return _variables() | {
             "PYSPARK_PYTHON": python,
             "PYSPARK_DRIVER_PYTHON": python,
             "SPARK_HOME": str(self.home),
@@ -60,7 +59,8 @@ def spark_version(release: str, folder: Path) -> SparkVersion:
     [ours], [theirs] = (one.parents[1].glob("lib/python*/site-packages") for one in (python, cached))
     (ours / "pyspark_of_the_cache.pth").write_text(f"{theirs}\n")
     [wheel] = (folder / "dist").glob("*.whl")
-    _run([cached, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel])
+    options = ("install", "-q", "--no-deps", "--no-index", "--no-compile")
+    _run([cached, "-m", "pip", "--python", python, *options, wheel])
     return SparkVersion(python, make_spark_home(folder, theirs / "pyspark"))
 
 
@@ -108,9 +108,24 @@ def _python(version: str | None) -> Path:
     )
 
 
+def _variables() -> dict[str, str]:
+    """Return this process's variables but those of its own modules.
+
+    The kept environment has its packages compiled where they are: under a prefix each run would do it anew.
+    """
+    ours = {"PYTHONPATH", "PYTHONPYCACHEPREFIX"}
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
 def _run(command: list[str | Path]) -> None:
     done = subprocess.run(
-        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=INSTALL_S, check=False
+        command,
+        cwd=CHECKOUT,
+        env=_variables(),
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_S,
+        check=False,
     )
     if done.returncode != 0:
         shown = " ".join(map(str, command))

@@ -26,7 +26,7 @@ def spark_environment(
 ) -> Iterator[dict[str, str]]:
     """Set, for this process and all that it starts, what PySpark needs to run on loopback; return it."""
     from ehkafka.spark.java_home import find_java_home  # noqa: PLC0415 - only for Spark's tests
-    from tests.kit.spark_home import make_spark_home  # noqa: PLC0415
+    from tests.kit.spark_home import QUICK_JVM, make_spark_home  # noqa: PLC0415
 
     if importlib.util.find_spec("pyspark") is None:
         skip_or_fail(MissingExtraError("pyspark is not installed: pip install --group spark"), "PySpark")
@@ -36,6 +36,7 @@ def spark_environment(
         skip_or_fail(error, "Java for Spark")
     variables = {
         "JAVA_HOME": str(java_home),
+        "JDK_JAVA_OPTIONS": QUICK_JVM,  # each Java hears of it, also those of programs that tests start
         "SPARK_HOME": str(make_spark_home(tmp_path_factory.mktemp("spark"))),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -90,8 +91,6 @@ def spark(
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")
-        # Most of a short test is a JVM that warms up: the second compiler would take more than it gives.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

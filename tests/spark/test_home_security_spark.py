@@ -21,7 +21,7 @@ def test_one_command_runs_it_all_on_spark(spark_environment: dict[str, str], azu
     """As its README says: at the end the page's numbers equal the ledger's, the new sensor's among them."""
     command = [sys.executable, str(HERE / "run.py"), "--seconds", "5", "--homes", "300", "--rate", "300"]
     command += ["--port", "0", "--window-s", "2", "--new-sensor-after", "3"]
-    # Most of a short run is a JVM that warms up: the second compiler would take more than it gives.
+    # Its session chooses a collector, which a second choice would contradict.
     quick = os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
     ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False, env=quick)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import sysconfig
 import uuid
 import venv
 from pathlib import Path
@@ -33,13 +34,18 @@ def shipped(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bare_python(tmp_path: Path) -> Path:
-    """Return a Python that has everything of this one's packages but ehkafka."""
+    """Return a Python that has everything of this one's packages but ehkafka.
+
+    A line names their folder: links into it would be other places, in which each module is compiled anew. The
+    links to the checkout in there are not read, and empty modules hide those by which Spark finds formats.
+    """
     home = tmp_path / "python"
     venv.create(home, with_pip=False, symlinks=True)
-    inside = Path("lib") / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    for each in (Path(sys.prefix) / inside).iterdir():
-        if "ehkafka" not in each.name and each.suffix != ".pth":
-            (home / inside / each.name).symlink_to(each)
+    [packages] = home.glob("lib/python*/site-packages")
+    theirs = Path(sysconfig.get_path("purelib"))
+    (packages / "dependencies.pth").write_text(f"{theirs}\n")
+    for module in theirs.glob("pyspark_ehkafka*.py"):
+        (packages / module.name).touch()
     python = home / "bin" / "python"
     code = "import importlib.util; print(importlib.util.find_spec('ehkafka'))"
     found = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)

@@ -1,11 +1,11 @@
-"""Which tests of Spark a parallel run hands out alone."""
+"""Which tests a parallel run hands out first, and which of Spark's alone."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-from tests.kit.schedule import OWN_SPARK
+from tests.kit.schedule import LONG_FIRST, OWN_SPARK
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +21,11 @@ def test_what_goes_anywhere_takes_no_session() -> None:
         functions = functions_of(ROOT / path)
         chosen = {test: functions[test]} if test else functions
         assert {name: wanted & asking for name, wanted in chosen.items() if wanted & asking} == {}
+
+
+def test_what_begins_first_is_there() -> None:
+    """A file that was renamed would begin when its turn comes: perhaps as the last one."""
+    assert [place for place in LONG_FIRST if not (ROOT / place).exists()] == []
 
 
 def functions_of(path: Path) -> dict[str, set[str]]:

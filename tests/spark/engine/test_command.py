@@ -113,8 +113,9 @@ def test_a_signal_stops_it_after_the_running_batch(
         "Starting Spark",
         "Spark ended",
         "Finishing the records that",
-        "WARNING: ",
-    )  # the JVM's own warnings
+        "WARNING: ",  # the JVM's own
+        "NOTE: Picked up JDK_JAVA_OPTIONS",  # as the fixture says
+    )
     assert [line for line in shown.splitlines() if not line.startswith(ours)] == []
     loggers = {line.split()[3] for line in shown.splitlines() if line.startswith("20")}
     assert loggers == {"ehkafka:", "ehkafka.spark:"}
