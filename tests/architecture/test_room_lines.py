@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from tests.architecture.test_dependencies import PACKAGE
 
 # Lines of `*.py`. A room that grows past its budget needs a line in DESIGN.md that names the mechanism.
@@ -70,8 +68,11 @@ def test_each_room_has_a_budget() -> None:
     assert set(LINES) == set(BUDGETS)
 
 
-@pytest.mark.parametrize("room", BUDGETS)
-def test_a_room_keeps_its_budget(room: str) -> None:
+def test_a_room_keeps_its_budget() -> None:
     """And has no more of it left than a small change needs."""
-    slack = max(SLACK_MIN, BUDGETS[room] * SLACK_SHARE)
-    assert BUDGETS[room] - slack <= LINES[room] <= BUDGETS[room], f"{room} has {LINES[room]} lines"
+    wrong = []
+    for room, budget in BUDGETS.items():
+        slack = max(SLACK_MIN, budget * SLACK_SHARE)
+        if not budget - slack <= LINES[room] <= budget:
+            wrong.append(f"{room} has {LINES[room]} lines, its budget is {budget}")
+    assert wrong == []

@@ -95,10 +95,9 @@ def test_an_unknown_name_that_may_be_a_secret_hides_its_value(name: str) -> None
     assert shown(name, "hunter22") == "***"
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN))
-def test_no_known_name_is_taken_for_a_slip(name: str) -> None:
+def test_no_known_name_is_taken_for_a_slip() -> None:
     """Whatever it looks like."""
-    assert meant_by(name) is None
+    assert {name: meant for name in KNOWN if (meant := meant_by(name)) is not None} == {}
 
 
 @pytest.mark.parametrize("name", ["some.new.option", "fetch.new.thing", "x", ""])

@@ -114,14 +114,16 @@ WAYS: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), OFF)
 @pytest.mark.parametrize("way", WAYS)
-def test_an_unchecked_namespace_is_refused(way: str, name: str, value: Any) -> None:
+def test_an_unchecked_namespace_is_refused(way: str) -> None:
     """A server in between would get the key; the sentence names the property and shows no key."""
-    with pytest.raises(ConfigurationError, match=f"{name}=.* is refused: a machine in between") as refused:
-        WAYS[way]({name: value})
-    assert "ssl.ca.location" in str(refused.value)
-    assert KEY not in str(refused.value)
+    for name, value in OFF:
+        with pytest.raises(
+            ConfigurationError, match=f"{name}=.* is refused: a machine in between"
+        ) as refused:
+            WAYS[way]({name: value})
+        assert "ssl.ca.location" in str(refused.value)
+        assert KEY not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", [ehkafka.Consumer, ehkafka.DeserializingConsumer])

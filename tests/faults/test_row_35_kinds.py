@@ -34,7 +34,7 @@ pytestmark = pytest.mark.broker
 KINDS = {"quick": 0.1, "slow": 0.0, "tasks": 0.0, "batches": 0.0, "processes": 0.0}
 PARTITIONS = 4
 MEMBERS = 3
-KILLS = 2
+KILLS = 2 * SCALE if SCALE > 1 else 1
 # For each partition; a few keys come again and again.
 HOT_KEYS = 5
 HOT_SHARE = 0.03
@@ -139,7 +139,7 @@ class Crew:
         self._before = list(committed)
         self._dice = dice_of(35)
         # What is still to be done, in any order.
-        self._left = ["kill"] * kills + ["stop"] * (kills // 2)
+        self._left = ["kill"] * kills + ["stop"] * max(1, kills // 2)
         self._dice.shuffle(self._left)
         self._next_s = 0.0
         for member in members:
@@ -189,7 +189,7 @@ def test_row_35_no_kind_of_worker_loses_overtakes_or_commits_early(
     for number in range(MEMBERS):
         stage.member(f"{kind}-{number}", *handlers, "--setting", "commit_interval_s=0.2", consumer=group)
     watch = Watch(kafka.bootstrap, stage.group, stage.topic, marks)
-    crew = Crew(stage.members, KILLS * SCALE, watch.committed)
+    crew = Crew(stage.members, KILLS, watch.committed)
     lag_records = LAG_RECORDS.get(kind, LAG_RECORDS_OF_OTHERS)
     load = Load(kafka.bootstrap, stage.topic, records_max, lag_records, watch.committed)
     try:

@@ -1,10 +1,12 @@
 """Exactly once, as a reader of committed transactions sees it, at the worst moments of a transaction.
 
 `tests/proof` has members and brokers that fail at any moment.
+`EHKAFKA_LONG=1` leaves rules out, too: without each of them a reader sees what is wrong.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 SHORT = pytest.mark.timeout(600)
+IS_LONG = os.environ.get("EHKAFKA_LONG") == "1"
 KAFKA_SESSION_MS = 1500
 # A frozen member's session is over by then, and so is its transaction, where the broker looks for that.
 FROZEN_S = 5.0
@@ -93,6 +96,12 @@ def epochs_begun(member: Any) -> set[int]:
     return {event.epoch for event in member.events() if isinstance(event, events.Assigned)}
 
 
+def right_and(hook: str | None, without_a_rule: str) -> pytest.MarkDecorator:
+    """Run a test with a hook and, in a long run, with one that leaves a rule out."""
+    wrong = [(without_a_rule, False)] if IS_LONG else []
+    return pytest.mark.parametrize(("hook", "is_right"), [(hook, True), *wrong])
+
+
 @SHORT
 def test_a_broker_that_is_gone_in_the_middle_of_a_transaction(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path
@@ -130,10 +139,7 @@ def test_a_member_that_is_frozen_for_longer_than_its_transaction(
 
 
 @SHORT
-@pytest.mark.parametrize(
-    ("hook", "is_right"),
-    [("before-offsets", True), ("rule-c-off", False)],
-)
+@right_and("before-offsets", "rule-c-off")
 def test_a_transaction_ends_before_its_partition_is_anothers(
     stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
 ) -> None:
@@ -164,7 +170,7 @@ def test_a_transaction_ends_before_its_partition_is_anothers(
 
 
 @SHORT
-@pytest.mark.parametrize(("hook", "is_right"), [("before-offsets", True), ("rule-c-off", False)])
+@right_and("before-offsets", "rule-c-off")
 def test_a_frozen_member_commits_nothing_once_another_has_its_partitions(
     stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
 ) -> None:
@@ -188,7 +194,7 @@ def test_a_frozen_member_commits_nothing_once_another_has_its_partitions(
 
 
 @SHORT
-@pytest.mark.parametrize(("hook", "is_right"), [(None, True), ("rule-b-off", False)])
+@right_and(None, "rule-b-off")
 def test_what_is_sent_is_what_the_commit_says(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
 ) -> None:

@@ -55,7 +55,6 @@ LONG_FIRST = tuple(
         "contract/test_app_outputs_owners.py",
         "contract/test_app_observability.py",
         "contract/test_app_stopped_process.py",
-        "contract/test_namespace_versions.py",
         "transactions/test_search.py",
         "typing/test_programs.py",
     )

@@ -31,7 +31,7 @@ def output(size: int, *, topic: str = "out", headers: Any = None) -> Output:
     return Output(way, source, topic, bytes(size - 1), b"k", headers, -1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9))
 def test_just_the_refused_ones_are_found_and_each_key_keeps_its_order(seed: int) -> None:
     """However many there are, and whether a batch of them is too large or not."""
