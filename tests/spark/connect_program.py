@@ -27,6 +27,7 @@ def main(bootstrap: str, folder: str) -> None:
         .config("spark.connect.grpc.binding.address", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.speculation", "true")
+        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
