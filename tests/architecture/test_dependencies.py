@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 import ehkafka
 
 if TYPE_CHECKING:

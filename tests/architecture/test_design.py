@@ -6,8 +6,6 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.architecture.test_dependencies import MODULES, PACKAGE, ROOMS, TESTS
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pytest
 
 
-
 def test_the_stand_in_offers_no_other_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its own answer to ApiVersions 0: each within a namespace's, none of another type."""
     offer_namespace_versions(monkeypatch)
@@ -34,4 +33,3 @@ def test_the_stand_in_offers_no_other_versions(monkeypatch: pytest.MonkeyPatch) 
     ]
     assert (found[1], found[3], found[8], found[22]) == ([4, 6], [0, 5], [0, 8], [0, 1])
     assert wide == []
-

@@ -76,9 +76,10 @@ Router.place: place: a drained record starts
 Router.place: place: a key's waiting records stay behind in another inbox
     pulled, running = self.pull(owner, name := self.name_of(entry))
     -> pulled, (_, running) = [], self.pull(owner, name := self.name_of(entry))
+    by first=79
 Router.place: place: what runs of a piled key is forgotten
     if running is not None: -> if False:
-    by is_shared=True, is_batch=False, keys=3, partitions=range(0, 4)
+    by is_shared=True, is_batch=False, keys=3, partitions=range(0, 4), first=106
 Router._pull: pull: records of the key stay
     if entry[KEY] in keys and self.name_of(entry) in names -> if False
 Router._pull: pull: where a key in slow start goes on is forgotten
@@ -123,10 +124,12 @@ WaitingKeys._fail_too_late: fail: later ones of other partitions are lost
     by test_a_batch_keeps_its_records_of_other_partitions
 WaitingKeys._fail_too_late: fail: a deferred record of an ended epoch frees its key
     isinstance(decision, AwaitHead) -> False
+    by first=45
 WaitingKeys.retry_due: wait: no retry comes due
     self._continue(held) -> pass
 WaitingKeys.answer: answer: an older ticket counts
     held.ticket is not ticket or held not in self.held -> False
+    by first=72
 WaitingKeys._answered: answer: a dead letter's key runs on
     self._follow(held, decision.after) -> True
 WaitingKeys.answer: answer: what ended with its epoch has an outcome
@@ -136,7 +139,7 @@ Held.disown: let go: a key runs while a record of it still runs
     by is_batch=False, keys=3
 WaitingKeys._let_go: let go: a failed record above the drain's limit lets its key pass
     known is not None and not held.q[0][EPOCH].may_start(held.q[0]) -> False
-    by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
+    by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4), first=51
 WaitingKeys._wait: wait: a drain waits for a key that waits
     held.set_parked(parked=True) -> pass
     by test_a_drain_does_not_wait_for_records_above_its_limit_whose_batch_raised
@@ -144,6 +147,7 @@ WaitingKeys._gather: pause: what waits stays
     held.put_first(pulled) -> pass
 WaitingKeys._gather: pause: what runs is forgotten
     pulled, held.behind = -> pulled, _ =
+    by first=176
 WaitingKeys._continue: arrived: what follows a dead letter waits for ever
     self._send_first(held)\n -> pass\n
 Held.count: held: what is routed there is not counted
@@ -167,11 +171,12 @@ Ending._put_back: drain: given back records run
     elif entry[EPOCH].may_start(entry): -> elif True:
 Ending._put_back: drain: a failed record is given back and lets its key pass
     elif id(entry[MESSAGE]) in router.attempts: -> elif False:
-    by is_batch=True, is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
+    by is_batch=True, is_shared=True, keys=3, failing=0.5, partitions=range(0, 4), first=40
 Ending._all: drain: what waits in piles is forgotten
     , *router.piles.all() ->
 Ending._clear_inboxes: end: calls of ended epochs free their keys
     entry[EPOCH].owners[entry[KEY]] = owner -> pass
+    by first=73
 Ending.end: end: the next epoch does not know the busy keys
     self._carried[epoch.partition] = epoch.owners -> pass
 Ending._clear_inboxes: end: waiting records stay
@@ -180,6 +185,7 @@ Ending._clear: end: awaited records free their keys
     [held.ticket is not None :] ->
 Ending._clear: end: a held key loses its records' place
     held.owners[held.key] = (held, held.sent) -> pass
+    by first=43
 ending._count_running: end: what runs stays in the backlog
     epoch.tally.give_back(epoch.tally.backlog_records, epoch.tally.backlog_bytes) -> pass
 Ending.end: end: no key is forgotten with the last partition
@@ -198,6 +204,7 @@ Router.running_keys: free: the key waits for the call in the next epoch
     by test_what_is_freed_does_not_wait_behind_that_call_again
 Piles.stop: stop: what waits where a consumer is to go runs
     , *router.leaving) -> ,)
+    by first=133
 resizing.shrink: shrink: what waits stays
     router.unload(inbox, router.open) -> pass
     by test_what_waits_behind_a_long_call_goes_on_where_the_consumer_is_to_leave
@@ -208,10 +215,13 @@ resizing.shrink: shrink: an inbox is forgotten while it is busy
     router.leaving += gone -> pass
 resizing.leave: leave: with records left
     inbox.log or ->
+    by first=35
 Router.forget: leave: owners stay
     inbox.sent = FOREVER -> pass
+    by first=115
 Inboxes.all_inboxes: runs: consumers that are to go are not looked at
     , *self.router.leaving ->
+    by first=54
 Inboxes.is_running: runs: nothing is looked for
     entry[MESSAGE] is message -> False
 Ending._unfinished: runnable: what is in inboxes is not looked at
@@ -231,7 +241,7 @@ Unread.needs_no_keys: unread: begins while a key waits
     by is_batch=True
 Unread.end: unread: what runs owns no key
     entry[EPOCH].owners[entry[KEY]] = owner -> pass
-    by keys=1, failing=0
+    by keys=1, failing=0, first=77
 Unread._take_first: unread: what is read is not known to the epoch
     epoch.order.extend(entries) -> pass
 Epoch.unfinished: unread: runs are not looked at
@@ -258,6 +268,7 @@ Epoch.note_unread: unread: a drain does not know what finished above a record th
     by test_a_drain_finishes_a_record_that_goes_again_below_what_finished_unread
 Unread.end: unread: what goes again is lost
     [*again, *(entry -> [*(entry
+    by first=83
 Unread.end: unread: what waits passes its key
     router.put_behind(entry for entry in waiting if id(entry) not in read)
     -> [entry for entry in waiting if id(entry) not in read]
@@ -338,12 +349,15 @@ put_back.put_back: put back: owners keep numbers that have changed
     by test_a_key_that_was_put_back_keeps_its_place
 put_back._is_elsewhere: put back: a paused key's records pass those that wait
     entry[EPOCH].owners[entry[KEY]][0] is not inbox -> False
+    by first=40
 put_back._is_elsewhere: put back: a stopped handler's records start again
     router.piles.stopped is not None or ->
+    by first=47
 put_back.put_back: put back: records of ended epochs wait again
     entry[EPOCH].ended or _is_elsewhere -> _is_elsewhere
 put_back.put_back: put back: a drained partition's records start again
     inboxes.ending.sort_out(inbox) -> pass
+    by first=92
 """
 
 MUTANTS = [

@@ -13,7 +13,9 @@ def test_the_page_is_what_the_package_says_now() -> None:
 
 def test_each_event_makes_a_sentence_of_real_values() -> None:
     """Whole or sparse: one line that ends once and shows neither None nor the code of a value."""
-    sentences = [made(kind, is_sparse=sparse).sentence() for kind in event_kinds() for sparse in (False, True)]
+    sentences = [
+        made(kind, is_sparse=sparse).sentence() for kind in event_kinds() for sparse in (False, True)
+    ]
     assert all(sentences)
     flaws = ("\n", "None", "TopicPartition(", "..", "  ")
     assert [sentence for sentence in sentences if any(flaw in sentence for flaw in flaws)] == []

@@ -22,7 +22,7 @@ from tests.lanes.inbox_consumers import Message
 from tests.lanes.inbox_world import histories, run_seed
 from tests.workers.processes.child_world import ChildWorld
 
-SEEDS = int(os.environ.get("EHKAFKA_INBOX_SEEDS", "1000")) // 4
+SEEDS = int(os.environ.get("EHKAFKA_INBOX_SEEDS", "400")) // 4
 
 
 def test_a_key_stays_where_a_child_has_a_record_of_it_ahead_of_others() -> None:
