@@ -1,4 +1,4 @@
-"""W11: our Spark source compared with Spark's own Kafka connector, in one session and on the same topic.
+"""W11: our Spark source and writer compared with Spark's own Kafka connector, in one session, on one topic.
 
 One measurement does every kind of work with every reader in turn, because a session takes long to start and
 its first queries are slow. A figure is records per second of a query's batches, as Spark's progress tells
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from _bench_cpu import take_sample
 from _bench_marks import BEGIN, END, mark
+from _bench_row import OUTPUTS
 
 import ehkafka
 from ehkafka.spark import kafka_options
@@ -38,6 +39,8 @@ CORES = os.cpu_count() or 1
 BATCHES = 5
 JVM, TUNED, OURS, ENGINE = "jvm", "jvm_tuned", "ehkafka", "engine"
 READERS = (JVM, TUNED, OURS)
+# What the JVM sink is given where it is tuned: larger batches, for which it waits.
+TUNED_SINK = {"kafka.linger.ms": "20", "kafka.batch.size": "524288"}
 # In the order in which they are measured.
 WORK = {
     "one_batch": READERS,
@@ -72,6 +75,35 @@ def spark_sources(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
                     found[f"{work}_{reader}"] = records / took["batches_s"]
                     found[f"{work}_{reader}_cpu_s"] = took["cpu_s"] / records * 1e6
                     found["details"][f"{work}_{reader}"] = took
+        mark(END)
+    finally:
+        session.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def spark_writers(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
+    """Write the keys and values of a topic by each sink in turn, out of the session's memory.
+
+    `write_<sink>` are records per second of a whole `save()`, `write_<sink>_cpu_s` CPU seconds per million.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="ehkafka-bench-"))
+    found: dict[str, Any] = {"records": records}
+    session = _session(folder)
+    try:
+        given = {"kafka.bootstrap.servers": bootstrap}
+        rows = session.read.format("kafka").options(**given, subscribe=topic).load().select("key", "value")
+        assert rows.persist().count() == records
+        for count in (False, True):  # the first time for the compilers of the JVM
+            if count:
+                mark(BEGIN)
+            for sink in READERS:
+                before_s, started_s = _cpu_s(), time.perf_counter()
+                writer = rows.write.format("ehkafka" if sink == OURS else "kafka").mode("append")
+                own = TUNED_SINK if sink == TUNED else {}
+                writer.options(**given, **own, topic=OUTPUTS).save()
+                found[f"write_{sink}"] = records / (time.perf_counter() - started_s)
+                found[f"write_{sink}_cpu_s"] = (_cpu_s() - before_s) / records * 1e6
         mark(END)
     finally:
         session.stop()

@@ -59,6 +59,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         engine.engine,
         engine.engine_poisoned,
         spark.spark_sources,
+        spark.spark_writers,
         as_table.arrow_to_parquet,
         as_table.loop_to_parquet,
         typed.engine_typed,

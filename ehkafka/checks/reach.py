@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _STEPS = 3
 
 
-def enter(inspection: Inspection, connect: Callable[[], None]) -> None:
+def enter(inspection: Inspection, connect: Callable[[], object]) -> None:
     """Run `connect`, bounded; leave no client behind that it did not end well with."""
     try:
         bounded(connect, _STEPS * inspection.timeout_s + GRACE_S, "connect")

@@ -78,8 +78,8 @@ class OneProducer:
     ) -> None:
         """`make_watch` returns the watch of a rotating credential, for one producer.
 
-        `of` names in events what it sends. Without `may_be_plain`, `open_client` refuses a broker that gives
-        no producer ids.
+        `of` names in events what it sends. Without `may_be_plain`, a broker that supports no producer IDs is
+        refused.
         """
         self._of = of
         self._may_be_plain = may_be_plain
@@ -253,6 +253,11 @@ class OneProducer:
             self._on_error(failed.args[0])
 
     def _open(self) -> None:
+        if self.is_plain and not self._may_be_plain:
+            raise EndpointError(
+                "This broker does not support producer IDs (InitProducerId), without which the order of"
+                f" {self._of} cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
+            )
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
         self._id, self._fatal, self._standing = ProducerId(self._log), None, StalledPartitions()
@@ -294,7 +299,7 @@ class OneProducer:
 
 
 def producer_of(
-    properties: Callable[[bool], dict[str, Any]],
+    properties: Callable[[], dict[str, Any]],
     credential: RotatingCredential | None,
     *,
     emit: Callable[[Event], None],
@@ -303,12 +308,11 @@ def producer_of(
 ) -> OneProducer:
     """Return a producer that is not open yet.
 
-    `properties` returns those of the next client, whose key may have changed, and takes whether the broker
-    has no producer ids.
+    `properties` returns those of the next client, whose key may have changed.
     """
 
     def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
-        its = with_limit(properties(is_plain), batch_limit(producer.batch_bytes))
+        its = with_limit(properties(), batch_limit(producer.batch_bytes))
         return open_producer(without_ids(its) if is_plain else its, **callbacks._asdict())
 
     def make_watch() -> CredentialWatch:

@@ -260,7 +260,7 @@ class OwnProducer:
 
     def _producer(self, more: Mapping[str, object]) -> OneProducer:
         return producer_of(
-            lambda _is_plain: {**message_properties(self._endpoint, self._settings), **more},
+            lambda: {**message_properties(self._endpoint, self._settings), **more},
             self._endpoint.credential,
             emit=self._report,
             of="messages of app.producer",

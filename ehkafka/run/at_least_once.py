@@ -5,11 +5,10 @@ Made before any thread of the run exists. `output_sender` is for others that sen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.endpoint.properties.layers import LETTER_BYTES
 from ehkafka.endpoint.properties.setting_checks import whole_number
-from ehkafka.errors import EndpointError
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import BATCH_BYTES
 from ehkafka.outputs.delivery import Delivery
@@ -144,22 +143,12 @@ def _producer_alone(app: AppOptions, emit: Callable[[Event], None]) -> OneProduc
 def _producer(app: AppOptions, emit: Callable[[Event], None], more: Mapping[str, object]) -> OneProducer:
     """Return a producer that is not open yet.
 
-    Opening it raises `EndpointError` where the broker gives no producer ids and handlers have outputs; dead
-    letters alone need no ids.
+    Opening it raises `EndpointError` if handlers have outputs and the broker does not support producer IDs.
     """
     has_outputs = any(spec.to for spec in app.specs)
     at_once = _waits_for_answers(app)
-
-    def properties(is_plain: bool) -> dict[str, Any]:
-        if is_plain and has_outputs:
-            raise EndpointError(
-                "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
-                "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
-            )
-        return {**output_properties(app.endpoint, app.settings, at_once=at_once), **more}
-
     return producer_of(
-        properties,
+        lambda: {**output_properties(app.endpoint, app.settings, at_once=at_once), **more},
         app.endpoint.credential,
         emit=emit,
         of="outputs" if has_outputs else "dead letters",

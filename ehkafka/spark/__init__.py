@@ -2,7 +2,7 @@
 
 `source/` is the data source of `spark.readStream.format("ehkafka")` and `spark.read.format("ehkafka")`,
 `writer/` is what writes to topics, `sink/` writes streams into Blob Storage, `engine/` runs an app's handlers
-in tasks; `formats` makes them known to a session, by the modules of `register/` where Spark looks for them.
+in tasks. Spark finds them by the modules of `register/`, or as `shipped` gives them to a session.
 `secrets` names how the broker is reached, so that no secret is in a plan, a checkpoint or a log, while
 `option_names` refuses options by name; `jvm_options` makes the options of the JVM's connector. `versions`
 checks which PySpark is there, `java_home` which Java, `workers_python` whether Spark's Python has this
@@ -21,10 +21,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ehkafka.spark.formats import register_formats
     from ehkafka.spark.java_home import find_java_home
     from ehkafka.spark.jvm_options import kafka_options
     from ehkafka.spark.observing import observe
+    from ehkafka.spark.shipped import register_formats
     from ehkafka.spark.source.lag import lag
     from ehkafka.spark.starting import start
 
@@ -34,7 +34,7 @@ _MODULES = {
     "kafka_options": "jvm_options",
     "lag": "source.lag",
     "observe": "observing",
-    "register_formats": "formats",
+    "register_formats": "shipped",
     "start": "starting",
 }
 __all__ = ["find_java_home", "kafka_options", "lag", "observe", "register_formats", "start"]

@@ -35,29 +35,18 @@ _EVENT_HUBS: Mapping[str, str] = {
     "request.timeout.ms": "60000",
     "session.timeout.ms": "30000",
 }
-# librdkafka's name → the Java client's, where the value is the same.
-_SAME_VALUE: Mapping[str, str] = {
-    "bootstrap.servers": "bootstrap.servers",
-    "security.protocol": "security.protocol",
+# librdkafka's name → the Java client's, where the value is the same; first those with one name.
+_SAME_NAME = """
+    bootstrap.servers security.protocol client.id client.rack client.dns.lookup metadata.max.age.ms
+    connections.max.idle.ms reconnect.backoff.ms reconnect.backoff.max.ms socket.connection.setup.timeout.ms
+    session.timeout.ms heartbeat.interval.ms fetch.min.bytes fetch.max.bytes max.partition.fetch.bytes
+    check.crcs isolation.level
+"""
+_SAME_VALUE: Mapping[str, str] = {name: name for name in _SAME_NAME.split()} | {
     "sasl.mechanisms": "sasl.mechanism",
-    "client.id": "client.id",
-    "client.rack": "client.rack",
-    "client.dns.lookup": "client.dns.lookup",
-    "metadata.max.age.ms": "metadata.max.age.ms",
-    "connections.max.idle.ms": "connections.max.idle.ms",
-    "reconnect.backoff.ms": "reconnect.backoff.ms",
-    "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
-    "socket.connection.setup.timeout.ms": "socket.connection.setup.timeout.ms",
-    "session.timeout.ms": "session.timeout.ms",
-    "heartbeat.interval.ms": "heartbeat.interval.ms",
-    "fetch.min.bytes": "fetch.min.bytes",
-    "fetch.max.bytes": "fetch.max.bytes",
     "fetch.wait.max.ms": "fetch.max.wait.ms",
-    "max.partition.fetch.bytes": "max.partition.fetch.bytes",
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
     "socket.send.buffer.bytes": "send.buffer.bytes",
-    "check.crcs": "check.crcs",
-    "isolation.level": "isolation.level",
 }
 _PASSWORD_MODULES = {
     "PLAIN": "plain.PlainLoginModule",

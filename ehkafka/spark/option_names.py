@@ -1,7 +1,7 @@
 """The names of a format's options: what it supports, in any spelling, and what it refuses. Pure.
 
 Spark gives names in lower case; errors show them as the documentation does, and never repeat a value.
-Called on the driver, by the options of `source/` and of `writer/`.
+Called on the driver, by the options of `source/`, `writer/` and `sink/`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+OF_WRITES = frozenset({"checkpointlocation", "queryname", "truncate", "outputmode"})
+"""What Spark itself puts among the options of a write, in lower case."""
+
+
 @dataclass(frozen=True, slots=True)
 class OptionNames:
     """What one format knows of. The reasons and advice have no full stop."""
@@ -28,6 +32,8 @@ class OptionNames:
     meant: Mapping[str, str]
     # In lower case: what Spark itself puts there.
     of_spark: frozenset[str] = frozenset()
+    # Whether there are those of librdkafka, `kafka.…`.
+    has_properties: bool = True
 
     def in_our_spelling(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the options under our names; those of librdkafka (`kafka.…`) in lower case.
@@ -46,7 +52,7 @@ class OptionNames:
                 name = refused[lower]
                 raise ConfigurationError(f"Option {name} is not supported: {self.refused[name]}.")
             known = by_lower.get(lower)
-            if known is None and lower.startswith(secrets.CLIENT_PREFIX):
+            if known is None and self.has_properties and lower.startswith(secrets.CLIENT_PREFIX):
                 known = lower  # librdkafka's names are in lower case
             if known is None:
                 self._refuse_unknown(option, by_lower)

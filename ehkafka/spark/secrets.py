@@ -47,7 +47,7 @@ committed to: a consumer needs one."""
 
 _INSTEAD = (
     "Name the secret instead of giving it: connectionStringEnv (a variable), connectionStringFile (a path),"
-    " credentialFactory or endpointFactory (module:function, called where the broker is reached)."
+    " credentialFactory (module:function, called where it is needed) and other options with these endings."
 )
 # What only ever stands in a secret's text.
 _SIGNS_OF_SECRET = (
@@ -125,7 +125,7 @@ class NamedEndpoint:
             case "bootstrap":
                 return Endpoint.kafka(self.value, properties)
             case "connectionStringEnv":
-                return Endpoint.connection_string(_variable(self.value), properties=properties)
+                return Endpoint.connection_string(variable(self.way, self.value), properties=properties)
             case "connectionStringFile":
                 return Endpoint.connection_string(Path(self.value), properties=properties)
             case "namespace":
@@ -191,28 +191,22 @@ def refuse_secrets(options: Mapping[str, str]) -> None:
     """Refuse options that give a secret, by name or by what they hold. The value is not repeated."""
     for name, value in options.items():
         lower = name.lower()
-        is_named_so = is_secret_name(lower)
+        is_named_so = _is_secret_name(lower)
         if lower.startswith(CLIENT_PREFIX):
             is_named_so = is_secret(lower.removeprefix(CLIENT_PREFIX), value)
-        if is_named_so or may_be_secret(value):
+        looks_so = any(sign in value.lower() for sign in _SIGNS_OF_SECRET)
+        if is_named_so or looks_so or _SHAPES_OF_SECRET.search(value.strip()) is not None:
             raise ConfigurationError(
                 f"Option {name} gives a secret, and Spark shows options in plans and logs. {_INSTEAD}"
             )
 
 
-def is_secret_name(name: str) -> bool:
+def _is_secret_name(name: str) -> bool:
     """Tell whether an option with this name holds a secret, and not the place of one."""
-    bare = re.sub(r"[^a-z0-9]", "", name.lower())
+    bare = re.sub(r"[^a-z0-9]", "", name)
     if bare.endswith(("env", "file", "factory")):
         return False
     return bare in _SECRET_NAMES or any(word in bare for word in _SECRET_WORDS)
-
-
-def may_be_secret(value: str) -> bool:
-    """Tell whether a value looks like a secret, whatever its option is called."""
-    if any(sign in value.lower() for sign in _SIGNS_OF_SECRET):
-        return True
-    return _SHAPES_OF_SECRET.search(value.strip()) is not None
 
 
 def called(option: str, path: str) -> Any:
@@ -239,11 +233,12 @@ def called(option: str, path: str) -> Any:
     raise ConfigurationError(f"Option {option}: {path} raised {kind}. Call it by itself to see why.")
 
 
-def _variable(name: str) -> str:
-    value = os.environ.get(name)
+def variable(option: str, name: str) -> str:
+    """Return what a variable of this process holds. Raises `ConfigurationError` by the option."""
+    value = os.environ.get(name, "").strip()
     if not value:
         raise ConfigurationError(
-            f"Option connectionStringEnv: the variable {name} is not set in this process. Set it in the"
+            f"Option {option}: the variable {name} is not set in this process. Set it in the"
             " environment of the driver's machine and of every executor's, before the Spark session begins,"
             " by the cluster's own way to give secrets to its machines; Spark's configuration would show it"
             " in the event log."

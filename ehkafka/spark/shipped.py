@@ -1,9 +1,10 @@
-"""Lets Spark's planning processes on the driver import what `--py-files` ships.
+"""Lets Spark find what `--py-files` ships: this package's formats, and modules in its planning processes.
 
-Executors get it by themselves. The processes that plan a streaming source look for it in a folder below the
-right one (seen in PySpark 4.3), and end with "No module named …". What Spark unpickles there needs the path
-before, so it is given on the driver before a source is registered; a module that only an option names is
-found by the process itself.
+Spark looks for data sources among the modules of the driver's Python, so `format("ehkafka")` works at once
+where the package is installed. What is shipped executors find by themselves. The processes that plan a
+streaming source look for it in a folder below the right one (seen in PySpark 4.3), and end with "No module
+named …". What Spark unpickles there needs the path before, so it is given on the driver before a source is
+registered; a module that only an option names is found by the process itself.
 """
 
 from __future__ import annotations
@@ -14,12 +15,29 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ehkafka.spark import versions
+
 if TYPE_CHECKING:
     from types import ModuleType
 
     from pyspark.sql import SparkSession
 
 VARIABLE = "PYTHONPATH"
+
+
+def register_formats(spark: SparkSession) -> None:
+    """Let this session read `format("ehkafka")` and write `format("ehkafka-blob")`; twice does no harm.
+
+    Raises `ConfigurationError` for a PySpark that has no data sources in Python.
+    """
+    versions.check_pyspark()
+    # Both need the extra, which a user with a session has installed.
+    from ehkafka.spark.sink.data_source import BlobDataSource  # noqa: PLC0415
+    from ehkafka.spark.source.data_source import EhkafkaDataSource  # noqa: PLC0415
+
+    let_planners_import(spark)
+    for source in (EhkafkaDataSource, BlobDataSource):
+        spark.dataSource.register(source)
 
 
 def let_planners_import(spark: SparkSession) -> None:

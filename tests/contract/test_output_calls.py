@@ -407,7 +407,7 @@ def test_two_codecs_for_one_topic_end_the_start(out: Any) -> None:
 def test_a_broker_without_producer_ids_ends_the_start(out: Any) -> None:
     """The order of outputs could not be kept there; dead letters alone may go without."""
     out.broker.disable(ApiKey.INIT_PRODUCER_ID)
-    with pytest.raises(EndpointError, match="this broker gives no producer ids"):
+    with pytest.raises(EndpointError, match="does not support producer IDs"):
         out.start(lambda record: record.value(), to="out")
 
 

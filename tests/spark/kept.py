@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ehkafka.spark.engine.tasks import outputs
 from ehkafka.spark.source import consumers
-from ehkafka.spark.writer import producers
+from ehkafka.spark.writer import sending
 
 
 def close_idle() -> None:
     """Close the consumers, the producers and the senders."""
-    for kept in (consumers.KEPT, producers.KEPT, outputs.KEPT):
+    for kept in (consumers.KEPT, sending.KEPT, outputs.KEPT):
         kept.close()

@@ -60,7 +60,7 @@ def _take_path(container: SinkContainer, options: SinkOptions, query: str) -> No
     """Make the path this query's, or refuse one that another query writes to."""
     name = options.marker
     found = container.read(name)
-    if found is None and not container.create(name, _marker(query)):
+    if found is None and not container.create(name, _json({"version": VERSION, "query": query})):
         found = container.read(name)  # another driver was quicker
     if found is not None and _query_of(found.body) != query:
         raise ConfigurationError(
@@ -86,11 +86,6 @@ def _manifest(batch: int, query: str, staged: Sequence[Staged]) -> bytes:
     blobs = [{"name": each.blob, "rows": each.rows, "bytes": each.size_bytes} for each in staged]
     rows = sum(each.rows for each in staged)
     return _json({"version": VERSION, "batch": batch, "query": query, "rows": rows, "blobs": blobs})
-
-
-def _marker(query: str) -> bytes:
-    """Return what says that a path belongs to a query."""
-    return _json({"version": VERSION, "query": query})
 
 
 def _query_of(body: bytes) -> str | None:

@@ -6,7 +6,7 @@ that uses it. The SDK's client may be used by several threads. No error holds a 
 
 from __future__ import annotations
 
-import threading
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.checkpoints.stores.blob import BlobStore
@@ -26,16 +26,15 @@ CONTENT_TYPES = {
     "jsonl.gz": "application/gzip",
     "parquet": "application/vnd.apache.parquet",
 }
-
-_lock = threading.Lock()
-# Under the lock. A worker writes to one place or two in its life.
-_containers: dict[Place, SinkContainer] = {}
+LOST_BLOCKS = (
+    "{}: the blocks that the tasks have staged are gone. Another driver of this query has committed the blob "
+    "meanwhile, or another program has written it. End the other one; Spark replays the batch"
+)
 
 
 def opened(place: Place) -> SinkContainer:
     """Return this process's container of that place. Raises `ConfigurationError` or `StoreError`."""
-    with _lock:
-        container = _containers.setdefault(place, SinkContainer(place))
+    container = _container(place)
     # Again after a key was refused, which may have been rotated.
     container._client()  # noqa: SLF001 - here, because what is wrong with the place is no answer of a call
     return container
@@ -70,7 +69,7 @@ class SinkContainer(BlobStore):
                 self._client().get_blob_client(name).commit_block_list([*blocks], content_settings=settings)
             except Exception as error:
                 if error_code(error) == "InvalidBlockList":
-                    raise _lost_blocks(f"{self.name}/{name}") from None
+                    raise StoreConflictError(LOST_BLOCKS.format(f"{self.name}/{name}")) from None
                 raise
 
         self._call(name, ask)
@@ -110,9 +109,5 @@ class SinkContainer(BlobStore):
         return client
 
 
-def _lost_blocks(where: str) -> StoreConflictError:
-    return StoreConflictError(
-        f"{where}: the blocks that the tasks have staged are gone. Another driver of this query has "
-        "committed the blob meanwhile, or another program has written it. End the other one; "
-        "Spark replays the batch"
-    )
+# A worker writes to one place or two in its life.
+_container = cache(SinkContainer)

@@ -118,15 +118,11 @@ def _as_text(array: pa.Array) -> list[Any]:
         suffix = "" if kind.tz is None else "Z"
         since_1970_us = array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
         return _each(lambda value: _moment(value) + suffix, since_1970_us)
-    return _each(_text, array.cast(pa.large_binary()))
+    return _each(lambda raw: raw.decode(errors="replace"), array.cast(pa.large_binary()))
 
 
 def _each(form: Any, array: pa.Array) -> list[str | None]:
     return [None if value is None else form(value) for value in array.to_pylist()]
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode(errors="replace")
 
 
 def _day(since_1970: int) -> str:

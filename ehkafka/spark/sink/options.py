@@ -1,8 +1,6 @@
 """The sink's options as values: checked on the driver before anything runs, pickled to the executors.
 
-Pure. Holds no secret: those are named (`connectionStringEnv`), and a literal one is refused with that
-advice. Spark gives the names of options in lower case; errors show them as the documentation does. The names
-of blobs follow from them:
+Pure. Holds no secret: those are named, as by `connectionStringEnv`. The names of blobs follow from them:
 
 ```
 <path>/_ehkafka.json                              whose path this is: the id of one streaming query
@@ -20,8 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.secrets import is_secret_name, may_be_secret
+from ehkafka.spark.option_names import OF_WRITES, OptionNames
 from ehkafka.spark.sink.place import PLACE_OPTIONS, Place
+from ehkafka.spark.source import option_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,8 +36,9 @@ COMPRESSIONS: Final[Mapping[FileFormat, tuple[str, ...]]] = {
 }
 _PATH_LENGTH_MAX = 900  # of 1024 characters for a whole name
 _OWN_OPTIONS = ("path", "fileFormat", "compression", "blockBytes")
-# What Spark itself puts among a sink's options.
-_OF_SPARK = frozenset({"checkpointlocation", "queryname", "truncate", "outputmode"})
+_NAMES = OptionNames(
+    (*_OWN_OPTIONS, *PLACE_OPTIONS), refused={}, meant={}, of_spark=OF_WRITES, has_properties=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +76,17 @@ class SinkOptions:
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Read the options of `writeStream`. Raises `ConfigurationError` that never repeats a value."""
-    options = {name.lower(): str(value).strip() for name, value in given.items()}
-    for name, value in options.items():
-        if is_secret_name(name) or may_be_secret(value):
-            raise ConfigurationError(
-                f"Option {name!r} gives a secret, and Spark shows options in plans and logs: name it "
-                "instead, by connectionStringEnv or containerUrlEnv (a variable of driver and executors), "
-                "connectionStringFile or containerUrlFile (a path), or credentialFactory (module:function)"
-            )
-    known = {name.lower(): name for name in (*_OWN_OPTIONS, *PLACE_OPTIONS)}
-    for name in options.keys() - known.keys() - _OF_SPARK:
-        raise ConfigurationError(
-            f"ehkafka-blob has no option {name!r}; its options are {', '.join(sorted(known.values()))}"
-        )
-    named = {known[name]: value for name, value in options.items() if name in known}
-    file_format = _file_format(named.get("fileFormat", "jsonl"))
+    options = _NAMES.in_our_spelling(given)
+    file_format = cast(
+        "FileFormat", option_text.word("fileFormat", options.get("fileFormat", "jsonl"), *COMPRESSIONS)
+    )
+    known = COMPRESSIONS[file_format]
     return SinkOptions(
-        place=Place.from_options(named),
-        path=_path(named.get("path", "")),
+        place=Place.from_options(options),
+        path=_path(options.get("path", "")),
         file_format=file_format,
-        compression=_compression(named.get("compression"), file_format),
-        block_bytes=_block_bytes(named.get("blockBytes", str(BLOCK_BYTES))),
+        compression=option_text.word("compression", options.get("compression", known[0]), *known),
+        block_bytes=_block_bytes(options.get("blockBytes", str(BLOCK_BYTES))),
     )
 
 
@@ -121,27 +111,9 @@ def _path(text: str) -> str:
     return path
 
 
-def _file_format(text: str) -> FileFormat:
-    if text.lower() not in COMPRESSIONS:
-        raise ConfigurationError(f"Option fileFormat is one of {', '.join(COMPRESSIONS)}, not {text!r}")
-    return cast("FileFormat", text.lower())
-
-
-def _compression(text: str | None, file_format: FileFormat) -> str:
-    possible = COMPRESSIONS[file_format]
-    chosen = possible[0] if text is None else text.lower()
-    if chosen not in possible:
-        raise ConfigurationError(
-            f"Option compression is one of {', '.join(possible)} for {file_format}, not {text!r}"
-        )
-    return chosen
-
-
 def _block_bytes(text: str) -> int:
     least, most = BLOCK_BYTES_RANGE
-    count = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+    count = option_text.count("blockBytes", text)
     if not least <= count <= most:
-        raise ConfigurationError(
-            f"Option blockBytes is a number of bytes from {least} to {most}, not {text!r}"
-        )
+        raise option_text.wrong("blockBytes", text, f"give a number of bytes from {least} to {most}")
     return count

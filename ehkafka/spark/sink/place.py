@@ -6,16 +6,14 @@ opens the client. Called on the driver (check) and on executors (open).
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ehkafka.checkpoints.blob_mirror import BlobMirror
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.secrets import called
+from ehkafka.spark.secrets import called, variable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +44,7 @@ class Place:
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Self:
         """Choose the way that the options name. Raises `ConfigurationError` that repeats no value."""
-        given = {name: options[name] for name in PLACE_OPTIONS if options.get(name)}
+        given = {name: options[name] for name in PLACE_OPTIONS if name in options}
         ways = [name for name in _WAYS if name in given]
         if len(ways) != 1:
             raise ConfigurationError(
@@ -66,27 +64,16 @@ class Place:
             raise ConfigurationError(
                 "Option credentialFactory makes the credential: leave credential and clientId out"
             )
-        place = cls(
-            way,
-            given[way],
-            given.get("container"),
-            given.get("credential"),
-            given.get("clientId"),
-            given.get("credentialFactory"),
-        )
+        place = cls(way, given[way], *map(given.get, PLACE_OPTIONS[len(_WAYS) :]))
         place._check()
         return place
 
     def open_client(self, options: dict[str, Any]) -> tuple[str, Any]:
         """Return the container's name for people, and the SDK's client of it."""
-        found = self._described(self._credential())
+        factory = self.credential_factory
+        found = self._described(called("credentialFactory", factory) if factory else self.credential)
         client, _credential = found.open_client(options)
         return found.name, client
-
-    def _credential(self) -> object:
-        if self.credential_factory is None:
-            return self.credential
-        return called("credentialFactory", self.credential_factory)
 
     def _check(self) -> None:
         """Refuse what is wrong in itself, before any secret is read."""
@@ -116,19 +103,14 @@ class Place:
     def _secret(self) -> str:
         """Read what the option names, in this process. Raises `ConfigurationError`."""
         if self.way.endswith("Env"):
-            text = os.environ.get(self.value, "").strip()
-            problem = "is not set"
-        else:
-            try:
-                text = Path(self.value).read_text(encoding="utf-8").strip()
-                problem = "is empty"
-            except (OSError, UnicodeDecodeError) as error:
-                text, problem = "", f"cannot be read ({type(error).__name__})"
-        if not text:
-            what = "environment variable" if self.way.endswith("Env") else "file"
-            raise ConfigurationError(
-                f"Option {self.way}: the {what} {self.value!r} {problem} in the process on "
-                f"{socket.gethostname()}. It has to be there on the machines of the driver "
-                "and of every executor, by the cluster's own way to give secrets to them"
-            )
-        return text
+            return variable(self.way, self.value)
+        problem = "is empty"
+        try:
+            if text := Path(self.value).read_text(encoding="utf-8").strip():
+                return text
+        except (OSError, UnicodeDecodeError) as error:
+            problem = f"cannot be read ({type(error).__name__})"
+        raise ConfigurationError(
+            f"Option {self.way}: the file {self.value!r} {problem} in this process. It has to be on the"
+            " machines of the driver and of every executor."
+        )

@@ -6,7 +6,7 @@ the same rows, at the same time even; only the attempt whose message reaches the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,12 +28,6 @@ BATCH_PROPERTY = "streaming.sql.batchId"
 QUERY_PROPERTY = "sql.streaming.queryId"
 
 
-class _Rows(Protocol):
-    def write(self, batch: pa.RecordBatch) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def stage(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Stage all rows of this task; return what the driver commits."""
     query, batch, partition = _where()
@@ -48,7 +42,7 @@ def stage(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Staged:
 def _write(options: SinkOptions, blob: StagedBlob, batches: Iterator[pa.RecordBatch]) -> int:
     """Write the rows; nothing at all where there are none, so that empty tasks make no blobs."""
     rows = 0
-    file: _Rows | None = None
+    file: ParquetFile | JsonLinesWriter | None = None
     for given in batches:
         if given.num_rows == 0:
             continue
@@ -62,7 +56,7 @@ def _write(options: SinkOptions, blob: StagedBlob, batches: Iterator[pa.RecordBa
     return rows
 
 
-def _file(options: SinkOptions, blob: StagedBlob, schema: pa.Schema) -> _Rows:
+def _file(options: SinkOptions, blob: StagedBlob, schema: pa.Schema) -> ParquetFile | JsonLinesWriter:
     if options.file_format == "parquet":
         return ParquetFile(blob, schema, options.compression)
     return JsonLinesWriter(blob, options.compression)

@@ -113,7 +113,7 @@ class EhkafkaDataSource(DataSource):
             raise ConfigurationError(self._refusal)
         writer = kafka_writer(self._given, schema, overwrite=overwrite)
         if not self._is_copy:
-            check_destination(writer.options, writer.topic, is_stream=is_stream)
+            check_destination(writer.options, is_stream=is_stream)
         return writer
 
     def _check(self, schema: StructType) -> None:

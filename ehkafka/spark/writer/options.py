@@ -1,7 +1,7 @@
-"""The writer's options, read and checked together. Pure.
+"""What a write is given: its options, and the columns of its frame. Checked on the driver. Pure.
 
-The names are the JVM connector's where it has one, and those of the source that name the broker. The
-result is frozen, picklable and holds no secret; it travels to every task. Called on the driver.
+Options have the JVM connector's names where it has one, and those of the source that name the broker; columns
+have its names and types. The result is frozen, picklable and holds no secret; it travels to every task.
 """
 
 from __future__ import annotations
@@ -13,34 +13,41 @@ from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.errors import ConfigurationError
 from ehkafka.outputs.properties import MESSAGE_TIMEOUT_MS, refuse_owned
 from ehkafka.spark import secrets
-from ehkafka.spark.option_names import OptionNames
+from ehkafka.spark.option_names import OF_WRITES, OptionNames
 from ehkafka.spark.secrets import NamedEndpoint  # noqa: TC001 - dataclasses resolve it when asked
 from ehkafka.spark.source import option_text
-from ehkafka.spark.source.options import NAMES as OF_READERS
+from ehkafka.spark.source.options import NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _OPTIONS = (*secrets.WAYS, *secrets.ADDITIONS, "topic", "deliveryTimeoutMs")
-_MEANT: Final[Mapping[str, str]] = {
-    **{
-        name.lower(): "it belongs to spark.read and spark.readStream: leave it out"
-        for name in OF_READERS.taken
-        if name not in _OPTIONS
-    },
-    "subscribe": "name the topic to write to with topic",
-    "assign": "name the topic to write to with topic, and the partition of each row in a column partition",
-    "path": "save() and start() take no path: name the topic with topic",
-    "topics": "name the topic to write to with topic, or that of each row in a column topic",
-    "bootstrap.servers": "did you mean kafka.bootstrap.servers?",
-}
+_OF_READERS = "it belongs to spark.read and spark.readStream: leave it out"
 _NAMES = OptionNames(
     _OPTIONS,
-    refused={},
-    meant=_MEANT,
-    of_spark=frozenset({"checkpointlocation", "queryname", "truncate", "outputmode"}),
+    refused={
+        "kafka.message.timeout.ms": "how long a task waits for the broker is deliveryTimeoutMs",
+        "kafka.delivery.timeout.ms": "how long a task waits for the broker is deliveryTimeoutMs",
+        "kafka.queue.buffering.max.messages": "a task keeps up to 100,000 rows",
+        "kafka.queue.buffering.max.kbytes": "a task keeps up to 32 MiB of rows",
+    },
+    meant={
+        **dict.fromkeys(map(str.lower, NAMES.taken), _OF_READERS),
+        "subscribe": "name the topic to write to with topic",
+        "assign": "name the topic with topic, and the partition of each row in a column partition",
+        "path": "save() and start() take no path: name the topic with topic",
+        "bootstrap.servers": "did you mean kafka.bootstrap.servers?",
+    },
+    of_spark=OF_WRITES,
 )
-_TIMEOUT = "message.timeout.ms"
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+"""Columns by name, with Spark's words for the types that each may have. Other columns are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,25 +64,34 @@ def writer_options(given: Mapping[str, str]) -> WriterOptions:
     """Return the options of a write. Raises `ConfigurationError` that names the option and the next step."""
     options = _NAMES.in_our_spelling(given)
     endpoint = secrets.named_endpoint(options)
-    asked = in_one_spelling(dict(endpoint.properties), "Options kafka.…")
-    if _TIMEOUT in asked:
-        raise ConfigurationError(
-            "Option kafka.message.timeout.ms is not supported: how long a task waits for the broker is"
-            " deliveryTimeoutMs."
-        )
-    refuse_owned(asked)
-    timeout_ms = options.get("deliveryTimeoutMs", str(MESSAGE_TIMEOUT_MS))
-    return WriterOptions(
-        endpoint=endpoint,
-        topic=_topic(options["topic"]) if "topic" in options else None,
-        timeout_s=option_text.count("deliveryTimeoutMs", timeout_ms) / 1000,
-    )
-
-
-def _topic(text: str) -> str:
-    topics = option_text.topics("topic", text)
+    refuse_owned(in_one_spelling(dict(endpoint.properties), "Options kafka.…"))
+    topics = option_text.topics("topic", options["topic"]) if "topic" in options else (None,)
     if len(topics) > 1:
         raise ConfigurationError(
             "Option topic names several topics: give one, or name that of each row in a column topic."
         )
-    return topics[0]
+    timeout_ms = options.get("deliveryTimeoutMs", str(MESSAGE_TIMEOUT_MS))
+    timeout_s = option_text.count("deliveryTimeoutMs", timeout_ms) / 1000
+    return WriterOptions(endpoint=endpoint, topic=topics[0], timeout_s=timeout_s)
+
+
+def check_columns(columns: Sequence[tuple[str, str]]) -> None:
+    """Check pairs of a column's name and the text of its type. Raises `ConfigurationError`."""
+    names = [name for name, _ in columns]
+    for name, kind in columns:
+        if name not in COLUMNS:
+            continue
+        if names.count(name) > 1:
+            raise ConfigurationError(f"Two columns are called {name}: rename one with withColumnRenamed.")
+        # A string may name its collation behind it.
+        if (kind if kind[:7] != "string " else "string") not in COLUMNS[name]:
+            fix = "to_json makes a text of it" if "<" in kind and name != "headers" else "cast it"
+            raise ConfigurationError(
+                f"Column {name} is of type {kind}, and ehkafka writes {' or '.join(COLUMNS[name])} there:"
+                f" {fix}."
+            )
+    if "value" not in names:
+        raise ConfigurationError(
+            "There is no column value, which is what ehkafka writes; the frame's columns are:"
+            f" {', '.join(names)}. Make one, as with selectExpr('to_json(struct(*)) AS value')."
+        )

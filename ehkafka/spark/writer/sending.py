@@ -1,7 +1,7 @@
 """One task: its rows are sent in their order, and it ends when the broker has written them all.
 
-On an executor, in Spark's Python worker, on the thread that runs the task. What another attempt would be
-refused again is reported to the driver, which ends the query with it: a failed task would be repeated.
+On an executor, in Spark's Python worker, on the thread that runs the task. The worker keeps the sender, with
+its idempotent producer, for a later task.
 
 The client reports only what is not written. So what was handed over is known to be written when the client
 has nothing left: until then a window of portions is kept. If a message is refused for now, its client ends;
@@ -11,220 +11,286 @@ is sent again, too, although some of it may be written: a key's last value stays
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.endpoint.client import describe_error
+from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import EhkafkaError, EndpointError
+from ehkafka.events import ConnectionProblem
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.batch import ONE_BY_ONE, smaller_batches
-from ehkafka.outputs.one_producer import LAST_ANSWERS_S
-from ehkafka.outputs.properties import output_bytes_max
+from ehkafka.outputs.one_producer import LAST_ANSWERS_S, producer_of
+from ehkafka.outputs.properties import message_properties, output_bytes_max
+from ehkafka.settings import Settings
 from ehkafka.spark.engine.failures import as_text
-from ehkafka.spark.writer.patience import LOG, TooLateError
-from ehkafka.spark.writer.producers import KEPT, SETTINGS, WriterProducer
-from ehkafka.spark.writer.rows import Rules, portions
-from ehkafka.wording import counted
+from ehkafka.spark.kept import KeptClients
+from ehkafka.spark.secrets import OWN_GROUP
+from ehkafka.spark.writer.rows import PORTION_BYTES, PORTION_ROWS, messages, of_messages, portions, wrong_rows
+from ehkafka.wording import counted, ended, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Event
     from ehkafka.spark.writer.options import WriterOptions
-    from ehkafka.spark.writer.rows import Portion
 
-# What a task keeps for another client, at the most; then it waits until all of it is written.
-WINDOW_ROWS: Final = 200_000
-WINDOW_BYTES: Final = 64 * 1_048_576
+# So many portions are kept for another client; then a task waits until all of them are written.
+WINDOW_PORTIONS: Final = 100
 POLL_S: Final = 0.05
+_ASK_S: Final = 5.0
+# Between two lines of the log about why rows wait. The client reports a reason every second.
+LINE_S: Final = 10.0
+# librdkafka goes on trying with a refused credential; a task need not for minutes.
+REFUSED_S: Final = 10.0
+_OF: Final = "rows"
+_LOG = logging.getLogger("ehkafka.spark.writer")
+_PROPERTIES: Final = {
+    # `Patience` ends the wait, by what the broker writes meanwhile.
+    "message.timeout.ms": 0,
+    # A row that is written costs no call.
+    "delivery.report.only.error": True,
+    # More than a window has, so a client never refuses a row for want of room.
+    "queue.buffering.max.messages": WINDOW_PORTIONS * PORTION_ROWS,
+    "queue.buffering.max.kbytes": 2_097_151,
+}
 # Nothing polls between two tasks, and statistics would pile up there.
 _OF_TASKS: Final = {"statistics.interval.ms": 0}
+# Those of an app that names nothing but what must be named: all else is the endpoint's.
+_SETTINGS: Final = Settings(group=OWN_GROUP, start="earliest")
 
 
 def write_rows(
-    options: WriterOptions,
-    topic: str | None,
-    batches: Iterator[pa.RecordBatch],
-    *,
-    partition: int,
-    attempt: int,
-) -> tuple[int, str | None]:
-    """Return how many rows are written, and what the driver reports if the others never will be.
+    options: WriterOptions, frames: Iterator[pa.RecordBatch], *, partition: int, attempt: int
+) -> str | None:
+    """Return what the driver reports if rows never will be written; None: all are.
 
-    `topic` is that of all rows, None where a column has it; `partition` is the frame's. Raises
-    `EndpointError` if the broker writes nothing for too long.
+    `partition` is the frame's. Raises `EndpointError` if the broker writes nothing for too long.
     """
     if attempt:
-        LOG.warning(
+        _LOG.warning(
             "Attempt %d for the frame's partition %d: its rows are sent again. Those that the attempt before"
             " has sent may be there twice.",
             attempt + 1,
             partition,
         )
     try:
-        return _written(options, topic, batches, partition), None
-    except TooLateError as late:
+        endpoint = options.endpoint.endpoint()
+        with KEPT.used(options.endpoint, lambda: RowSender(endpoint, **_OF_TASKS)) as sender:
+            sender.write(frames, options, partition)
+    except TimeoutError as late:
         raise EndpointError(str(late)) from None
     except EhkafkaError as refused:
-        return 0, as_text(refused)
-
-
-def _written(
-    options: WriterOptions, topic: str | None, batches: Iterator[pa.RecordBatch], partition: int
-) -> int:
-    endpoint = options.endpoint.endpoint()
-    with KEPT.used(options.endpoint, lambda: WriterProducer(endpoint, **_OF_TASKS)) as producer:
-        producer.begin(options.timeout_s)
-        rules = Rules(topic, output_bytes_max(endpoint, SETTINGS), partition, producer.partitions_of)
-        sending = RowSender(producer, rules)
-        rows = 0
-        for batch in batches:
-            for portion in portions(batch, rows, rules):
-                sending.send(portion)
-            rows += batch.num_rows
-        sending.drain()
-        return sending.written
+        return as_text(refused)
+    return None
 
 
 class RowSender:
-    """Sends the rows of one task."""
+    """Sends the rows of one task after another, by one producer after another."""
 
-    def __init__(self, producer: WriterProducer, rules: Rules) -> None:
-        self._one = producer.one
-        self._patience = producer.patience
-        self._rules = rules
-        self._busy = busy_codes(is_event_hubs=producer.endpoint.is_event_hubs)
-        self._window: list[Portion] = []
-        self._rows = self._bytes = 0
-        # How many rows are known to be written.
-        self.written = 0
-        # Of the window's messages: those that this client has taken, those of them that it has reported, and
-        # the most that any client has written. A client that gets no further is no progress.
-        self._taken = self._reported = self._most = 0
-        # Of this client, the first that explains all others: the error, its message, the portion.
-        self._refusal: tuple[KafkaError, Any, Portion] | None = None
+    def __init__(self, endpoint: Endpoint, **more: object) -> None:
+        """`more` are further properties of the producer."""
+        check_client_version()
+        self._busy = busy_codes(is_event_hubs=endpoint.is_event_hubs)
+        self._bytes_max = output_bytes_max(endpoint, _SETTINGS)
+        self._patience = Patience()
+        self.producer = producer_of(
+            lambda: {**message_properties(endpoint, _SETTINGS), **_PROPERTIES, **more},
+            endpoint.credential,
+            emit=self._patience.take,
+            of=_OF,
+            may_be_plain=False,
+        )
+        # Of the task: the topic of all rows, None: the column has it; where rows are, for people; how many
+        # partitions topics have, as far as that was asked.
+        self._topic: str | None = None
+        self._where = ""
+        self._partitions: dict[str, int] = {}
+        # Portions by the numbers of their first rows. All rows before them are written.
+        self._window: dict[int, pa.RecordBatch] = {}
+        # The first row that the client has not; how many before it have no error and no place in its queue.
+        self._row = self._written = 0
+        # Of this client: how many errors it has reported, and the first portion with one; the error that
+        # explains all others, with its message and portion.
+        self._errors = 0
+        self._refused_from: float = inf
+        self._refusal: tuple[KafkaError, Any, int] | None = None
 
-    def send(self, portion: Portion) -> None:
-        """Hand rows over. Raises `EndpointError` if they, or rows before them, cannot be written."""
-        self._one.serve(0.0)  # what else the client has to say counts as a message of it
-        if not len(self._one.client):
-            self._patience.moved()  # nothing waits, however long the rows took to come
-        self._window.append(portion)
-        self._rows += portion.batch.num_rows
-        self._bytes += portion.batch.nbytes
-        self._hand_over(portion)
-        if self._refusal is not None or self._rows >= WINDOW_ROWS or self._bytes >= WINDOW_BYTES:
-            self.drain()
+    def write(self, frames: Iterator[pa.RecordBatch], options: WriterOptions, partition: int) -> None:
+        """Send a task's rows, and wait until they are written.
 
-    def drain(self) -> None:
-        """Wait until all rows are written. Raises `EndpointError`."""
-        while self._window:
-            while self._refusal is None and len(self._one.client):
-                self._serve(POLL_S)
-            if self._refusal is None:
-                self._let_go(len(self._window))
+        Raises `EhkafkaError` for what another attempt would be refused again, else `TimeoutError`.
+        """
+        if self.producer.client is None:
+            self.producer.start(0.0)  # whether the broker gives an id was asked on the driver
+        self._patience.timeout_s = options.timeout_s
+        self._topic, self._where = options.topic, f"of the frame's partition {partition}"
+        self._partitions, self._row, self._written = {}, 0, 0
+        rows = 0
+        for frame in frames:
+            self.producer.serve(0.0)  # what else the client has to report counts as a message of it
+            if not len(self.producer.client):
+                self._patience.moved()  # nothing waits for the broker, however long the rows took to come
+            batch = of_messages(frame)
+            for row, kind, text in wrong_rows(batch, self._topic, self._bytes_max, self._partitions_of):
+                raise kind(f"Row {rows + row + 1} {self._where} {text}")
+            for start, portion in portions(batch):
+                self._window[rows + start] = portion
+                is_large = portion.nbytes > 2 * PORTION_BYTES  # of rows that are larger than the others
+                self._send(waits=is_large or len(self._window) >= WINDOW_PORTIONS)
+            rows += batch.num_rows
+        self._send(waits=True)
+
+    def _partitions_of(self, topic: str) -> int:
+        # All topics are asked for: a question for one would make some brokers create it.
+        while topic not in self._partitions:
+            try:
+                found = self.producer.client.list_topics(timeout=_ASK_S).topics
+                self._partitions = {topic: 0, **{name: len(one.partitions) for name, one in found.items()}}
+            except KafkaException as failed:
+                self.producer.serve(POLL_S)
+                self._patience.check("A column names topics, which wait", describe_error(failed.args[0]))
+        return self._partitions[topic]
+
+    def _send(self, *, waits: bool) -> None:
+        """Hand the window over. With `waits`, its rows are written then, and it is empty."""
+        while self._refusal or self._row in self._window or (waits and len(self.producer.client)):
+            if self._refusal:
+                self._begin_again()
+            elif self._row in self._window:
+                self._hand_over(self._window[self._row])
             else:
-                self._begin_again(*self._refusal)
+                self._serve(POLL_S)
+        if waits:
+            self._window.clear()
 
-    def _hand_over(self, portion: Portion) -> None:
-        portion.is_unwritten = False
-        produce, report = self._one.client.produce, partial(self._take_report, portion)
-        for topic, value, key, partition, headers in portion.messages():
-            while self._refusal is None:
-                try:
-                    if headers:
-                        produce(topic, value, key, partition, report, headers=headers)
-                    else:
-                        produce(topic, value, key, partition, report)
-                except BufferError:
-                    self._serve(POLL_S)
-                except KafkaException as failed:
-                    self._refuse(failed.args[0], None, portion)
-                else:
-                    self._taken += 1
-                    break
-        self._serve(0.0)
+    def _hand_over(self, portion: pa.RecordBatch) -> None:
+        produce, report = self.producer.client.produce, partial(self._refuse, self._row)
+        try:
+            for topic, value, key, partition, headers in messages(portion, self._topic):
+                produce(topic, value, key, partition, report, None, 0, headers)
+        except KafkaException as failed:
+            report(failed.args[0], None)
+        else:
+            self._row += portion.num_rows
+            self._serve(0.0)
 
-    def _take_report(self, portion: Portion, error: KafkaError, message: Any) -> None:
-        """Note a message that is not written. Called inside `poll`."""
-        self._reported += 1
-        self._refuse(error, message, portion)
-
-    def _refuse(self, error: KafkaError, message: Any, portion: Portion) -> None:
-        portion.is_unwritten = True
+    def _refuse(self, first: int, error: KafkaError, message: Any) -> None:
+        """Note that a message is not written, of the portion whose first row that is. Called in `poll`."""
+        self._errors += 1
+        self._refused_from = min(self._refused_from, first)
         if error.code() not in TAKEN_BACK:
-            self._one.failed(error)
+            self.producer.failed(error)
         if self._refusal is None or self._refusal[0].code() in CONSEQUENCES:
-            self._refusal = error, message, portion
+            self._refusal = error, message, first
 
     def _serve(self, timeout_s: float) -> None:
-        """Run callbacks; note whether the broker writes. Raises `EndpointError` if it does not for long."""
-        self._one.serve(timeout_s)
-        left = len(self._one.client)
-        written = self._taken - self._reported - left
-        if written > self._most:
-            self._most = written
+        """Run callbacks, and check that the broker writes."""
+        self.producer.serve(timeout_s)
+        left = len(self.producer.client)
+        written = self._row - self._errors - left
+        # A client that gets no further than one before it makes no progress.
+        if written > self._written:
+            self._written = written
             self._patience.moved()
-            self._one.acknowledged()
+            self.producer.acknowledged()
         elif left:
-            self._patience.check(self._waiting(left), self._one.problem)
+            self._check(left)
 
-    def _waiting(self, count: int) -> str:
-        waits = "waits" if count == 1 else "wait"
-        return f"{counted(count, 'row')} of the frame's partition {self._rules.frame_partition} {waits}"
+    def _check(self, count: int) -> None:
+        rows = f"{counted(count, 'row')} {self._where} {'waits' if count == 1 else 'wait'}"
+        self._patience.check(rows, self.producer.problem)
 
-    def _let_go(self, count: int) -> None:
-        """Forget the window's first portions, which are written."""
-        rows = sum(one.batch.num_rows for one in self._window[:count])
-        self._bytes -= sum(one.batch.nbytes for one in self._window[:count])
-        self._rows -= rows
-        del self._window[:count]
-        self.written += rows
-        self._taken = self._reported = 0
-        self._most = max(0, self._most - rows) if self._window else 0
-        if count:
-            self._patience.moved()
-            self._one.acknowledged()
-
-    def _begin_again(self, error: KafkaError, message: Any, portion: Portion) -> None:
-        """Send by another client what is not written. Raises `EndpointError` for what never will be."""
-        client = self._one.client
+    def _begin_again(self) -> None:
+        """Open another client, which has nothing of the window, unless it would be refused the same."""
+        client = self.producer.client
         # First: its last answers may explain more.
-        self._one.give_up(LAST_ANSWERS_S)
-        error, message, portion = self._refusal or (error, message, portion)
-        is_fault = self._prepare_next(error, message, portion)
+        self.producer.give_up(LAST_ANSWERS_S)
+        assert self._refusal is not None
+        is_fault, is_busy = self._prepare_next(*self._refusal), self._refusal[0].code() in self._busy
         # What it has not reported may be anywhere.
-        first = 0 if len(client) else [one.is_unwritten for one in self._window].index(True)
-        self._let_go(first)
-        self._refusal = None
-        self._one.renew(is_fault=is_fault, waits=error.code() in self._busy)
-        while self._one.client is None:
-            self._patience.check(self._waiting(self._rows), self._one.problem)
-            time.sleep(min(POLL_S, self._one.due_s()))
-            self._one.open_when_due()
-        for one in self._window:
-            one.is_unwritten = True
-        for one in self._window:
-            if self._refusal is None:
-                self._hand_over(one)
+        if not len(client) and min(self._window) < self._refused_from:
+            self._window = {at: one for at, one in self._window.items() if at >= self._refused_from}
+            self._patience.moved()
+        self._row, self._errors, self._refused_from, self._refusal = min(self._window), 0, inf, None
+        self.producer.renew(is_fault=is_fault, waits=is_busy)
+        while self.producer.client is None:
+            self._check(sum(one.num_rows for one in self._window.values()))
+            time.sleep(min(POLL_S, self.producer.due_s()))
+            self.producer.open_when_due()
 
-    def _prepare_next(self, error: KafkaError, message: Any, portion: Portion) -> bool:
+    def _prepare_next(self, error: KafkaError, message: Any, first: int) -> bool:
         """Tell whether the client was at fault, else the message was: then batches become smaller.
 
         Raises `EndpointError`, which names the row, if another client would be refused the same.
         """
         if error.fatal() or error.code() in CONSEQUENCES | self._busy:
             return True
-        if refused_error(error).is_too_large and self._one.batch_bytes != ONE_BY_ONE:
-            self._one.batch_bytes = smaller_batches(self._one.batch_bytes)
+        if refused_error(error).is_too_large and self.producer.batch_bytes != ONE_BY_ONE:
+            self.producer.batch_bytes = smaller_batches(self.producer.batch_bytes)
             return False
-        row = None
+        row, to = first, ""
         if message is not None:
-            row = portion.row_of(message.topic(), message.value(), message.key())
-        what = self._rules.name(portion.first if row is None else row)
-        topic = "" if message is None else f" to topic {message.topic()!r}"
-        raise EndpointError(f"{what} cannot be written{topic}: {describe_error(error)}")
+            parts, to = (message.topic(), message.value(), message.key()), f" to topic {message.topic()!r}"
+            rows = enumerate(messages(self._window[first], self._topic), first)
+            row = next((row for row, one in rows if one[:3] == parts), first)
+        raise EndpointError(f"Row {row + 1} {self._where} cannot be written{to}: {describe_error(error)}")
+
+
+class Patience:
+    """How long the tasks of one producer wait while the broker writes nothing: each one for `timeout_s`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.timeout_s = 0.0
+        self._reason: str | None = None
+        # Since when the credential has been refused.
+        self._refused_since_s: float | None = None
+        # When the broker last wrote something, and when a line last reported that it does not.
+        self._moved_s = self._logged_s = clock()
+
+    def take(self, event: Event) -> None:
+        """Take an event of the client: its last warning is the reason."""
+        if isinstance(event, ConnectionProblem):
+            self._reason = event.error.removeprefix(f"{_OF}: ")
+            if event.code == "_AUTHENTICATION" and self._refused_since_s is None:
+                self._refused_since_s = self._clock()
+        elif event.level >= logging.WARNING:
+            self._reason = event.sentence()
+
+    def moved(self) -> None:
+        """Begin to wait anew: the broker writes, or nothing waits for it."""
+        self._moved_s = self._logged_s = self._clock()
+        self._reason = self._refused_since_s = None
+
+    def check(self, what: str, problem: str | None = None) -> None:
+        """Log what waits, in words such as `3 rows wait`, at times; end it when that takes too long.
+
+        `problem` explains more than what the client reported. Raises `TimeoutError`, and `EndpointError` for
+        a credential that is refused.
+        """
+        now_s = self._clock()
+        waited_s = now_s - self._moved_s
+        why = ended(problem or self._reason or "it does not answer")
+        text = f"{what} for the broker, which has written nothing for {seconds(waited_s)}: {why}"
+        refused_s = self._refused_since_s
+        if refused_s is not None and now_s - refused_s >= min(REFUSED_S, self.timeout_s):
+            raise EndpointError(f"{what} for a broker that refuses the credential: {why}")
+        if waited_s >= self.timeout_s:
+            raise TimeoutError(
+                f"{text} Spark tries the task again, and sends its rows once more;"
+                " deliveryTimeoutMs is how long a task waits."
+            )
+        if now_s - self._logged_s >= LINE_S:
+            self._logged_s = now_s
+            _LOG.warning("%s", text)
+
+
+KEPT: Final[KeptClients[RowSender]] = KeptClients(lambda one: one.producer.give_up(0.0))

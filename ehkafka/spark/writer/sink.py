@@ -5,7 +5,7 @@ The commit of each batch runs in such a process again. So a writer keeps nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.failures import failure_of
 from ehkafka.spark.one_line import reported_in_one_line
-from ehkafka.spark.writer.columns import check_columns
-from ehkafka.spark.writer.options import WriterOptions, writer_options
+from ehkafka.spark.writer.options import check_columns, writer_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,18 +23,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from ehkafka.spark.writer.options import WriterOptions
+
 _STEP_S: Final = 30.0
 # What a batch query waits while every address refuses the connection.
 _REFUSED_S: Final = 3.0
 # What this process has looked at. A stream asks for a writer in each batch, in processes that Spark keeps.
-_SEEN: set[tuple[WriterOptions, str | None]] = set()
+_SEEN: set[WriterOptions] = set()
 
 
 @dataclass(frozen=True)
-class RowsWritten(WriterCommitMessage):
+class TaskEnd(WriterCommitMessage):
     """How a task ended: `refusal` is the error that any attempt would have, as `failure_of` reads it."""
 
-    rows: int
     refusal: str | None
 
 
@@ -50,18 +50,17 @@ def kafka_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
             " what it contains. Use mode('append'), or the output mode append."
         )
     options = writer_options(given)
-    columns = check_columns((field.name, field.dataType.simpleString()) for field in schema.fields)
-    topic = options.topic
-    if topic is None and "topic" not in columns:
-        topic = options.endpoint.endpoint().default_topic
-        if topic is None:
+    check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields])
+    if options.topic is None and "topic" not in schema.names:
+        options = replace(options, topic=options.endpoint.endpoint().default_topic)
+        if options.topic is None:
             raise ConfigurationError(
                 "No topic is named: give the option topic, or a column topic with the topic of each row."
             )
-    return KafkaWriter(options, topic)
+    return KafkaWriter(options)
 
 
-def check_destination(options: WriterOptions, topic: str | None, *, is_stream: bool) -> None:
+def check_destination(options: WriterOptions, *, is_stream: bool) -> None:
     """Look at topic and credential before the first task, and at the right to write: a producer gets an ID.
 
     Event Hubs refuses that at the first message only. A stream looks once in a process, and patiently: a
@@ -70,29 +69,23 @@ def check_destination(options: WriterOptions, topic: str | None, *, is_stream: b
     from ehkafka.checks.inspection import Inspection  # noqa: PLC0415 - executors do without it all
     from ehkafka.checks.reach import enter, reach_topic  # noqa: PLC0415
     from ehkafka.checks.target import Target  # noqa: PLC0415
-    from ehkafka.ranges.client import client_properties  # noqa: PLC0415
-    from ehkafka.spark.secrets import OWN_GROUP  # noqa: PLC0415
-    from ehkafka.spark.writer.producers import WriterProducer, writer_properties  # noqa: PLC0415
+    from ehkafka.spark.writer.sending import RowSender  # noqa: PLC0415
 
-    if is_stream and (options, topic) in _SEEN:
+    if is_stream and options in _SEEN:
         return
-    endpoint = options.endpoint.endpoint()
-    writer_properties(endpoint)  # what is refused among them is raised here
-    topics = () if topic is None else (topic,)
-    inspection = Inspection(Target(endpoint=endpoint, topics=topics), min(_STEP_S, options.timeout_s))
-    inspection.use(client_properties(endpoint, None, OWN_GROUP))
-
-    def connect() -> None:
-        reach_topic(inspection, topic, refused_s=inf if is_stream else _REFUSED_S)
-
-    enter(inspection, connect)
+    topic, endpoint = options.topic, options.endpoint.endpoint()
+    target = Target(endpoint=endpoint, topics=() if topic is None else (topic,))
+    inspection = Inspection(target, min(_STEP_S, options.timeout_s))
+    inspection.use(target.client_properties())
+    refused_s = inf if is_stream else _REFUSED_S
+    enter(inspection, lambda: reach_topic(inspection, topic, refused_s=refused_s))
     inspection.close()
-    producer = WriterProducer(endpoint)
+    producer = RowSender(endpoint).producer
     try:
-        producer.one.start()
+        producer.start()
     finally:
-        producer.close()
-    _SEEN.add((options, topic))
+        producer.give_up(0.0)
+    _SEEN.add(options)
 
 
 class KafkaWriter(DataSourceArrowWriter, DataSourceStreamWriter):
@@ -101,26 +94,24 @@ class KafkaWriter(DataSourceArrowWriter, DataSourceStreamWriter):
     A class of both kinds gets Arrow batches from PySpark 4.0 on.
     """
 
-    def __init__(self, options: WriterOptions, topic: str | None) -> None:
-        """`topic` is that of all rows; None: the column topic has it."""
+    def __init__(self, options: WriterOptions) -> None:
         self.options = options
-        self.topic = topic
 
     @reported_in_one_line()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskEnd:
         """Write the rows of one task."""
-        from ehkafka.spark.writer.sending import write_rows  # noqa: PLC0415 - the driver's processes do without it
+        from ehkafka.spark.writer.sending import write_rows  # noqa: PLC0415 - a commit does without it
 
-        context: Any = TaskContext.get()
-        where = {"partition": context.partitionId(), "attempt": context.attemptNumber()}
-        return RowsWritten(*write_rows(self.options, self.topic, iterator, **where))
+        task: Any = TaskContext.get()
+        where = {"partition": task.partitionId(), "attempt": task.attemptNumber()}
+        return TaskEnd(write_rows(self.options, iterator, **where))
 
     @reported_in_one_line()
-    def commit(self, messages: Sequence[RowsWritten | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: ARG002, N803 - Spark's name
+    def commit(self, messages: Sequence[TaskEnd | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: ARG002, N803 - Spark's name
         """Raise what a task was refused; all rows of the others are written."""
         for message in messages:
             if message is not None and message.refusal is not None:
                 raise failure_of(message.refusal)
 
-    def abort(self, messages: Sequence[RowsWritten | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: N803
+    def abort(self, messages: Sequence[TaskEnd | None], batchId: int | None = None) -> None:  # type: ignore[override]  # noqa: N803
         """Leave what is written: a topic has no way back."""

@@ -212,7 +212,7 @@ def test_a_broker_without_producer_ids_fails_the_task(out: Out) -> None:
     """Order could not be kept; the start on the driver says the same."""
     out.broker.disable(ApiKey.INIT_PRODUCER_ID)
     log = out.lab.log_of(1)
-    with pytest.raises(EndpointError, match="gives no producer ids"):
+    with pytest.raises(EndpointError, match="does not support producer IDs"):
         out.work(out.app(by_thread), log).run(out.lab.as_batches(log))
 
 

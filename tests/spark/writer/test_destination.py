@@ -28,8 +28,8 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 def look(broker: EmbeddedBroker, topic: str | None, *, is_stream: bool = False, **more: Any) -> None:
     """Look as a write with these options does."""
-    options = writer_options({"kafka.bootstrap.servers": broker.bootstrap, **more})
-    check_destination(options, topic, is_stream=is_stream)
+    given = {"kafka.bootstrap.servers": broker.bootstrap, **more} | ({"topic": topic} if topic else {})
+    check_destination(writer_options(given), is_stream=is_stream)
 
 
 @pytest.mark.parametrize("topic", ["readings", None])

@@ -54,6 +54,7 @@ def test_client_properties_of_a_producer_are_taken() -> None:
         ({"topik": "a"}, "did you mean topic?"),
         ({"kafka.message.timeout.ms": "5"}, "is deliveryTimeoutMs"),
         ({"kafka.delivery.timeout.ms": "5"}, "is deliveryTimeoutMs"),
+        ({"kafka.queue.buffering.max.kbytes": "1"}, "is not supported: a task keeps up to 32 MiB of rows"),
         ({"kafka.partitioner": "mine"}, "partitioner='mine' is refused: it is unknown. Choose one of"),
         ({"kafka.max.in.flight.requests.per.connection": "1"}, "Leave it out"),
         ({"kafka.enable.gapless.guarantee": "false"}, "order hangs on it"),

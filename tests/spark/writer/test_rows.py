@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, TopicNotFoundError
 from ehkafka.spark.writer import rows
-from ehkafka.spark.writer.rows import portions
-from tests.spark.writer.frames import TYPES, frame, rules
+from ehkafka.spark.writer.rows import messages, of_messages, portions, wrong_rows
+from tests.spark.writer.frames import TYPES, frame
 
 
-def sent(batch: pa.RecordBatch, topic: str | None = "readings") -> list[tuple[Any, ...]]:
-    """Return the messages of a batch, in the order of its portions."""
-    return [one for portion in portions(batch, 0, rules(topic)) for one in portion.messages()]
+def sent(given: pa.RecordBatch, topic: str | None = "readings") -> list[tuple[Any, ...]]:
+    """Return the messages of a batch that may have 872 bytes in a row, for topics with four partitions."""
+    batch = of_messages(given)
+    for row, kind, text in wrong_rows(batch, topic, 1_000, lambda name: 4 * (name == "readings")):
+        raise kind(f"Row {row} {text}")
+    return list(messages(batch, topic))
 
 
 def test_a_row_is_a_message_with_its_key_partition_and_headers() -> None:
@@ -30,7 +33,7 @@ def test_a_row_is_a_message_with_its_key_partition_and_headers() -> None:
     )
     assert sent(batch) == [
         ("readings", None, b"a", -1, [("h", b"x"), ("h", None)]),
-        ("readings", b"1", None, 2, []),
+        ("readings", b"1", None, 2, None),
     ]
 
 
@@ -46,13 +49,11 @@ def test_text_that_is_no_utf_8_is_written_as_it_is() -> None:
     text = pa.array([b"a\xff", None]).view(pa.string())
     batch = pa.record_batch([text, text], names=["key", "value"])
     assert [one[1:3] for one in sent(batch)] == [(b"a\xff", b"a\xff"), (None, None)]
-    with pytest.raises(TopicNotFoundError, match=r"^Row 1 of the frame's partition 3 names topic 'a\ufffd',"):
+    with pytest.raises(TopicNotFoundError, match=r"^Row 0 names topic 'a\ufffd',"):
         sent(pa.record_batch([text[:1], text[:1]], names=["topic", "value"]), None)
     header = pa.StructArray.from_arrays([text[:1], text[:1].cast(pa.binary())], ["key", "value"])
     headers = pa.ListArray.from_arrays(pa.array([0, 0, 1], pa.int32()), header)
-    with pytest.raises(
-        ConfigurationError, match=r"^Row 2 of the frame's partition 3 has a header .* no UTF-8"
-    ):
+    with pytest.raises(ConfigurationError, match=r"^Row 1 has a header .* no UTF-8"):
         sent(pa.record_batch([text, headers], names=["value", "headers"]))
 
 
@@ -67,19 +68,18 @@ def test_text_that_is_no_utf_8_is_written_as_it_is() -> None:
 def test_portions_have_all_rows_in_their_order(
     given_rows: list[tuple[bytes | None, bytes, int | None]], rows_max: int, bytes_max: int
 ) -> None:
-    """Whatever a portion may have at the most; each knows the number of its first row."""
+    """Whatever a portion may have at the most; each has the number of its first row."""
     columns = dict(zip(("key", "value", "partition"), zip(*given_rows, strict=True), strict=False))
     batch = frame(**columns) if columns else frame(value=[])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "PORTION_ROWS", rows_max)
         patch.setattr(rows, "PORTION_BYTES", bytes_max)
-        found = list(portions(batch, 7, rules()))
-    assert [
-        (key, value, None if at < 0 else at) for one in found for _, value, key, at, _ in one.messages()
-    ] == (given_rows)
-    starts = [one.first for one in found]
-    assert starts == [7 + sum(one.batch.num_rows for one in found[:number]) for number in range(len(found))]
-    assert all(1 <= one.batch.num_rows <= rows_max for one in found)
+        found = list(portions(of_messages(batch)))
+    sent_rows = [one for _, portion in found for one in messages(portion, "readings")]
+    assert [(key, value, None if at < 0 else at) for _, value, key, at, _ in sent_rows] == given_rows
+    starts = [start for start, _ in found]
+    assert starts == [sum(one.num_rows for _, one in found[:number]) for number in range(len(found))]
+    assert all(1 <= one.num_rows <= rows_max for _, one in found)
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ def test_portions_have_all_rows_in_their_order(
 def test_a_row_that_cannot_be_sent_is_named(
     batch: pa.RecordBatch, topic: str | None, kind: type[EhkafkaError], says: str
 ) -> None:
-    """With its number in the frame's partition, from 1, and before the first portion is there."""
+    """With its number in the batch."""
     with pytest.raises(kind) as refused:
-        next(portions(batch, 10, rules(topic)))
-    assert str(refused.value).startswith(f"Row 12 of the frame's partition 3 {says}")
+        sent(batch, topic)
+    assert str(refused.value).startswith(f"Row 1 {says}")
 
 
 def test_text_counts_in_bytes_and_long_types_are_taken() -> None:
     """Spark sends text as text, and with `useLargeVarTypes` as the types with long offsets."""
     names, types = ("key", "value"), (pa.large_string(), pa.large_binary())
     batch = pa.record_batch([pa.array(["é"], types[0]), pa.array([b"x" * 870], types[1])], names=names)
-    assert sent(batch) == [("readings", b"x" * 870, "é".encode(), -1, [])]
+    assert sent(batch) == [("readings", b"x" * 870, "é".encode(), -1, None)]
     with pytest.raises(EndpointError, match="has 873 bytes"):
         sent(pa.record_batch([pa.array(["é"]), pa.array([b"x" * 871])], names=names))
 
@@ -149,4 +149,4 @@ def test_headers_of_a_slice_belong_to_its_rows() -> None:
     batch = pa.record_batch(
         [pa.array([b"1", b"2", b"3", b"4", b"5"]), pa.array(headers, TYPES["headers"])], ["value", "headers"]
     )
-    assert [one[4] for one in sent(batch.slice(1))] == [[], [("b", None)], [], []]
+    assert [one[4] for one in sent(batch.slice(1))] == [None, [("b", None)], None, None]
