@@ -15,8 +15,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ehkafka.spark import versions
-
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -30,6 +28,8 @@ def register_formats(spark: SparkSession) -> None:
 
     Raises `ConfigurationError` for a PySpark that has no data sources in Python.
     """
+    from ehkafka.spark import versions  # noqa: PLC0415 - a process that plans does without
+
     versions.check_pyspark()
     # Both need the extra, which a user with a session has installed.
     from ehkafka.spark.sink.data_source import BlobDataSource  # noqa: PLC0415
