@@ -8,7 +8,7 @@ in tasks. Spark finds them by the modules of `register/`, or as `shipped` gives 
 checks which PySpark is there, `java_home` which Java, `workers_python` whether Spark's Python has this
 package; `observing` shows a query to metrics; `shipped` lets planning processes import what `--py-files`
 ships. `kept` has the clients that workers keep between tasks; `one_line` makes one line of an error,
-`starting` starts queries.
+`starting` starts queries, and `unread` names the columns that a query does not use.
 Importing this room needs no PySpark; using it does.
 
 The driver plans (Spark's planning process, one thread); each task reads its pieces in a worker process. The

@@ -13,6 +13,7 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.spark import versions
 from ehkafka.spark.engine.failures import failure_of, is_of_ours, is_too_late
 from ehkafka.spark.source.lag import reported_offset
+from ehkafka.spark.unread import FORMAT, log_unread_columns
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ STARTS_MAX = 6
 CHECK_S = 0.1
 # How Spark's words begin until it knows the end of a query's first batch, or that there is none.
 _BEGINNING = ("Initializing", "Getting offsets", "Terminated")
-FORMAT = "ehkafka"
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
@@ -48,6 +48,7 @@ def start(writer: DataStreamWriter, path: str | None = None, *, tries: int = STA
     it has: listeners see several runs. A failed run is returned; its `awaitTermination()` raises what failed.
     """
     query = _begun(writer, path, tries)
+    log_unread_columns(writer)
     if not _is_available_now(writer, query):
         return query
     first = query

@@ -120,12 +120,18 @@ def start(writer: Writer, **more: Any) -> Any:
     ],
 )
 def test_available_now_is_started_again_until_the_ends_are_reached(
-    progresses: list[dict[str, Any] | None],
+    progresses: list[dict[str, Any] | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ends are those at the start: what is written meanwhile is left for the next start."""
+    """The ends are those at the start: what is written meanwhile is left for the next start.
+
+    The columns that it does not use are logged once.
+    """
+    looked_at: list[Any] = []
+    monkeypatch.setattr(starting, "log_unread_columns", looked_at.append)
     writer = Writer([Run(one) for one in progresses])
     assert start(writer) is writer.runs[-1]
     assert writer.started == writer.runs
+    assert looked_at == [writer]
 
 
 def test_a_platform_that_does_not_say_what_was_planned_ends_all_the_same(
