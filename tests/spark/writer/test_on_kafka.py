@@ -172,22 +172,41 @@ def make():
     return ehkafka.Endpoint.kafka({bootstrap!r})
 """
 
+# One key for each partition of the frame; every other one names the partition of the topic as well.
+OF_ALL_KINDS = [
+    "CAST(SPARK_PARTITION_ID() AS STRING) AS key",
+    "IF(id % 10 = 3, NULL, CAST(id AS STRING)) AS value",
+    "IF(SPARK_PARTITION_ID() % 2 = 0, SPARK_PARTITION_ID() % 4, NULL) AS partition",
+    "ARRAY(NAMED_STRUCT('key', 'row', 'value', CAST(CAST(id AS STRING) AS BINARY)),"
+    " NAMED_STRUCT('key', 'nothing', 'value', CAST(NULL AS BINARY))) AS headers",
+]
+
 
 def test_no_row_is_lost_when_workers_are_killed(
     kafka: KafkaBroker, topic: Callable[[int], str], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark repeats their tasks: rows come again from a task's first one on, and each key's are in order."""
+    """Spark repeats their tasks: rows come again from a task's first one on, and each key's are in order.
+
+    Each is read back as it was in the frame: key, value or tombstone, headers, partition.
+    """
     name = topic(4)
     code = KILLED.format(kills=KILLS, folder=str(tmp_path), bootstrap=kafka.bootstrap)
-    rows = spark.range(ROWS, numPartitions=FRAME_PARTITIONS).selectExpr(
-        "CAST(SPARK_PARTITION_ID() AS STRING) AS key", "CAST(id AS STRING) AS value"
-    )
+    rows = spark.range(ROWS, numPartitions=FRAME_PARTITIONS).selectExpr(*OF_ALL_KINDS)
     write(rows, endpointFactory=f"{module_of(code, spark, tmp_path)}:make", topic=name)
     assert len(list(tmp_path.glob("kill-*"))) == KILLS
     of_key: dict[bytes, list[int]] = {}
+    places: dict[bytes, set[int]] = {}
     for one in read_messages(kafka.bootstrap, name):
-        of_key.setdefault(one.key(), []).append(int(one.value()))
-    assert {value for values in of_key.values() for value in values} == set(range(ROWS))
+        number = int(one.headers()[0][1])
+        key, value = b"%d" % (number * FRAME_PARTITIONS // ROWS), b"%d" % number
+        assert (one.key(), one.value()) == (key, None if number % 10 == 3 else value)
+        assert one.headers() == [("row", value), ("nothing", None)]
+        of_key.setdefault(key, []).append(number)
+        places.setdefault(key, set()).add(one.partition())
+    assert {number for numbers in of_key.values() for number in numbers} == set(range(ROWS))
+    named = {key: {int(key) % 4} for key in places if int(key) % 2 == 0}
+    assert places | named == places
+    assert {len(numbers) for numbers in places.values()} == {1}
     for values in of_key.values():
         assert list(dict.fromkeys(values)) == sorted(set(values))
         assert values[-1] == max(values)
