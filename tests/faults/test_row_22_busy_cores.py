@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kit.busy_loops import busy_loops
 from tests.kit.checker.history_event import Assigned
 from tests.kit.fault_runs import SCALE, judge
 from tests.kit.waiting import wait_until
@@ -23,8 +21,6 @@ pytestmark = pytest.mark.broker
 DURATION_S = 3.0
 RATE = 500.0
 PARTITIONS = 8
-# Ends by itself, whatever becomes of the test.
-BURN = "import sys, time\nends = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < ends: pass"
 
 
 def test_row_22_busy_cores_cost_no_membership(stage_on: Callable[..., Any], kafka: Any) -> None:
@@ -37,10 +33,7 @@ def test_row_22_busy_cores_cost_no_membership(stage_on: Callable[..., Any], kafk
         member.start()
     wait_until(lambda: all(len(one.assigned()) == PARTITIONS // 2 for one in members), "an even share")
     begun, duration_s = [member.count(Assigned) for member in members], DURATION_S * SCALE
-    with ExitStack() as burning:
-        for _ in range(2 * (os.cpu_count() or 1)):
-            command = [sys.executable, "-c", BURN, str(duration_s)]
-            burning.enter_context(subprocess.Popen(command))
+    with busy_loops(2 * (os.cpu_count() or 1), 10 * duration_s):
         time.sleep(duration_s)
     assert [member.count(Assigned) for member in members] == begun, stage.logs()
     load.stop()
