@@ -27,6 +27,9 @@ CHECKOUT = Path(__file__).parents[2]
 PYTHONS = {"4.0": "3.12", "4.1": "3.13"}
 # PySpark comes as 430 MB of sources.
 INSTALL_S = 1_200.0
+# What the tests need that a long run repeats there.
+_OF_TESTS = ("pytest", "hypothesis", "trustme", "cryptography")
+_GROUPS_OF_TESTS = ("broker", "azurite", "web", "metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,12 @@ def spark_version(release: str, folder: Path) -> SparkVersion:
 def _cached(release: str) -> Path:
     """Return the interpreter of an environment without ehkafka, which this call may have to make."""
     base = _python(PYTHONS.get(".".join(release.split(".")[:2])))
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    packages = [f"pyspark[connect]=={release}.*", "pyarrow>=16", "pandas>=2.2,<3", *project["dependencies"]]
+    found = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    groups = found["dependency-groups"]
+    packages = [f"pyspark[connect]=={release}.*", "pyarrow>=16", "pandas>=2.2,<3"]
+    packages += found["project"]["dependencies"]
+    packages += [one for one in groups["test"] if isinstance(one, str) and one.startswith(_OF_TESTS)]
+    packages += [one for name in _GROUPS_OF_TESTS for one in groups[name]]
     digest = hashlib.sha256("\n".join([*packages, str(base)]).encode()).hexdigest()
     home = cache_directory() / f"pyspark-{release}-{digest[:8]}"
     if not home.exists():

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import ehkafka
 from ehkafka.spark import lag, register_formats, start
+from ehkafka.spark.unread import columns_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +48,8 @@ def main(bootstrap: str, folder: str, container: str) -> None:
         found["runs"] = [_run(spark, options, f"{folder}/runs", more, lags) for more in (0, 7)]
         found["lags"] = lags
         found["batch"] = spark.read.format("ehkafka").options(**options).load().count()
+        values = spark.readStream.format("ehkafka").options(**options).load().select("value")
+        found["read"] = columns_read(values)
         found["now"] = _available_now(spark, options, f"{folder}/now")
         found["sink"] = _refused(lambda: _copied(spark, options, f"{folder}/sink", json.loads(container)))
     print(json.dumps(found))  # noqa: T201 - its answer

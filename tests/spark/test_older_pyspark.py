@@ -1,7 +1,8 @@
 """Other releases of PySpark, each in an environment of its own, under the Python of the platform that has it.
 
-A full run has that of Fabric's Runtime 2.0. `EHKAFKA_OLDER_PYSPARK=3.5,4.0,4.1,4.2` names others, `4.0` for
-its newest patch. `tests.kit.spark_versions` installs each once, which takes minutes.
+A full run has that of Fabric's Runtime 2.0. A long one (`EHKAFKA_LONG=1`) has all of `OF_LONG_RUN`, with the
+tests of kills, hand-over and home security. `EHKAFKA_OLDER_PYSPARK=3.5,4.0` names others, `4.0` for its
+newest patch. `tests.kit.spark_versions` installs each once, which takes minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing import EmbeddedBroker
 from tests.kit.brokers import skip_or_fail
-from tests.kit.spark_versions import INSTALL_S, spark_version
+from tests.kit.spark_versions import CHECKOUT, INSTALL_S, spark_version
 
 if TYPE_CHECKING:
     from tests.kit.azurite import Azurite
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 PROGRAM = Path(__file__).with_name("older_program.py")
 CONNECT_PROGRAM = Path(__file__).with_name("connect_program.py")
 OF_FABRIC = "4.1.1" if os.environ.get("EHKAFKA_REQUIRE_BROKER") == "1" else ""
-RELEASES = [one for one in os.environ.get("EHKAFKA_OLDER_PYSPARK", OF_FABRIC).split(",") if one]
-RUN_S = 600.0
+OF_LONG_RUN = "4.0.5,4.1.1,4.1.4,4.2.1,4.3.0"
+IS_LONG = os.environ.get("EHKAFKA_LONG") == "1" or "EHKAFKA_OLDER_PYSPARK" in os.environ
+RELEASES = os.environ.get("EHKAFKA_OLDER_PYSPARK", OF_LONG_RUN if IS_LONG else OF_FABRIC).split(",")
+RUN_S, TESTS_S = 600.0, 1_800.0
 
 
-@pytest.fixture(scope="module", params=RELEASES or [""], ids=str)
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
 def version(
     request: pytest.FixtureRequest,
     spark_environment: dict[str, str],
@@ -96,6 +99,28 @@ def test_a_client_of_spark_connect_reads_and_writes(version: SparkVersion, tmp_p
         assert len(found[shown].splitlines()) <= 2, found[shown]
 
 
+@pytest.mark.skipif(not IS_LONG, reason="a longer mode: EHKAFKA_OLDER_PYSPARK=4.0,4.1")
+@pytest.mark.timeout(INSTALL_S + TESTS_S)
+@pytest.mark.parametrize(
+    "tests",
+    [
+        pytest.param("spark/engine/test_row_28.py", id="kills"),
+        pytest.param("spark/engine/test_real_hand_over.py", id="hand-over"),
+        pytest.param("spark/test_home_security_spark.py", id="home security"),
+    ],
+)
+def test_what_the_app_promises_holds_there(version: SparkVersion, tests: str) -> None:
+    """By the very tests that hold it here, each as long as in a quick run; none is skipped."""
+    environ = {name: value for name, value in version.environment().items() if not name.startswith("PYTEST_")}
+    environ |= {"EHKAFKA_LONG": "", "EHKAFKA_FAULTS_FILE": "", "EHKAFKA_REQUIRE_BROKER": "1"}
+    command = [version.python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"tests/{tests}"]
+    done = subprocess.run(
+        command, cwd=CHECKOUT, env=environ, capture_output=True, text=True, timeout=TESTS_S, check=False
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]
+    assert "skipped" not in done.stdout
+
+
 def _run(version: SparkVersion, program: Path, folder: Path, *more: str, **variables: str) -> dict[str, Any]:
     with EmbeddedBroker({"readings": 2, "squares": 2}) as broker:
         for partition in range(2):
@@ -122,6 +147,8 @@ def _check_source(found: dict[str, Any]) -> None:
     assert sorted(tuple(row) for batch in first for row in batch) == expected
     assert [row for batch in second for row in batch] == [[0, offset] for offset in range(25, 32)]
     assert found["batch"] == 57
+    [is_read] = found["read"]
+    assert [name for name in is_read if is_read[name]] == ["value"]
 
 
 def _check_available_now(found: dict[str, Any]) -> None:
