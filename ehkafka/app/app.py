@@ -160,8 +160,7 @@ class App(Registration, Configurable):
         from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - not for an app that runs here
 
         self._life.entrance.refuse_on_spark((*self._hooks["on_start"], *self._hooks["on_stop"]))
-        choices = SparkOptions(**options)
-        return self._life.start_elsewhere(lambda parts: start_on_spark(parts, spark, choices))
+        return self._life.start_elsewhere(lambda app: start_on_spark(app, spark, SparkOptions(**options)))
 
     def start(self) -> None:
         """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""

@@ -90,10 +90,7 @@ class Web:
         return serving
 
     def serve(self, given: object = None) -> Self:
-        """Serve a run of another engine until `close`, as far as that is asked for; once is enough.
-
-        `given` is what `take` takes. Raises `ConfigurationError`.
-        """
+        """Serve a run of another engine until `close`, if that is asked for; `given` is what `take` takes."""
         import logging  # noqa: PLC0415 - an app that is made needs none
 
         self.take(given)

@@ -51,10 +51,7 @@ class Site:
         self._server: HttpServer | None = None
 
     def bind(self) -> HttpServing | None:
-        """Take the address; return the event of it, None where it is taken already.
-
-        Raises `ConfigurationError`: then nothing runs.
-        """
+        """Take the address; return its event, None if it is taken already. Raises `ConfigurationError`."""
         if self._server is not None:
             return None
         self._server = HttpServer(self._options)

@@ -59,7 +59,7 @@ def test_each_query_comes_up_beside_busy_loops(
             for begin in (DataStreamWriter.start, start)
         )
     with capsys.disabled():
-        print(
+        print(  # noqa: T201 - what a long run is for
             f"\nOf {STARTS} queries each beside {LOOPS} busy loops came up: {plain} by writer.start(), "
             f"{ours} by ehkafka.spark.start(writer)."
         )

@@ -172,13 +172,13 @@ def make():
     return ehkafka.Endpoint.kafka({bootstrap!r})
 """
 
+HEADER = "NAMED_STRUCT('key', '{}', 'value', CAST({} AS BINARY))"
 # One key for each partition of the frame; every other one names the partition of the topic as well.
 OF_ALL_KINDS = [
     "CAST(SPARK_PARTITION_ID() AS STRING) AS key",
     "IF(id % 10 = 3, NULL, CAST(id AS STRING)) AS value",
     "IF(SPARK_PARTITION_ID() % 2 = 0, SPARK_PARTITION_ID() % 4, NULL) AS partition",
-    "ARRAY(NAMED_STRUCT('key', 'row', 'value', CAST(CAST(id AS STRING) AS BINARY)),"
-    " NAMED_STRUCT('key', 'nothing', 'value', CAST(NULL AS BINARY))) AS headers",
+    f"ARRAY({HEADER.format('row', 'CAST(id AS STRING)')}, {HEADER.format('nothing', 'NULL')}) AS headers",
 ]
 
 
