@@ -113,9 +113,15 @@ def test_what_the_app_promises_holds_there(version: SparkVersion, tests: str) ->
     """By the very tests that hold it here, each as long as in a quick run; none is skipped."""
     environ = {name: value for name, value in version.environment().items() if not name.startswith("PYTEST_")}
     environ |= {"EHKAFKA_LONG": "", "EHKAFKA_FAULTS_FILE": "", "EHKAFKA_REQUIRE_BROKER": "1"}
-    command = [version.python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"tests/{tests}"]
+    command = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"tests/{tests}"]
     done = subprocess.run(
-        command, cwd=CHECKOUT, env=environ, capture_output=True, text=True, timeout=TESTS_S, check=False
+        [version.python, *command],
+        cwd=CHECKOUT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=TESTS_S,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]
     assert "skipped" not in done.stdout
