@@ -9,7 +9,7 @@ this room. Needs the extra `[cli]`; without it `main` says what to install.
 
 `settings/` reads file, environment and flags, `app_path` finds the app, `target` what to look at instead.
 `exits` turns errors into one message and an exit code, `log_setup` is the log of a run, `output` what is
-written to stdout; `door` asks a running app.
+written to stdout; `door` asks a running app, `progress` is a bar or lines.
 """
 
 from typing import Final
@@ -25,5 +25,6 @@ MODULES: Final = {
     "dlq": ("dlq",),
     "keys": ("keys",),
     "offsets": ("offsets.moves", "offsets.checkpoints"),
+    "export": ("export.command",),
 }
 """Each command, in the order of the help, with its modules; the first one has the tree that it is in."""

@@ -10,15 +10,12 @@ import heapq
 import re
 import time
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.cli.command_line import CommandLine
@@ -26,6 +23,7 @@ from ehkafka.cli.exits import INTERRUPTED
 from ehkafka.cli.lag import age_of
 from ehkafka.cli.options import OfEndpoint, Yes, topic_names
 from ehkafka.cli.output import columns, cut, notice, put_json, put_text, quiet_pipe, shown
+from ehkafka.cli.progress import progress_of
 from ehkafka.cli.target import parse_from, target_of
 from ehkafka.errors import ConfigurationError
 from ehkafka.recovery.letters.letter import Header, LetterFilter, letter_origin
@@ -34,7 +32,7 @@ from ehkafka.wording import counted
 from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ehkafka import Record
     from ehkafka.recovery.letters.letter import LetterOrigin
@@ -208,7 +206,7 @@ def redrive_letters(
 def _redrive(redrive: Redrive, planned: RedriveCount) -> RedriveCount:
     last: list[RedriveCount] = []
     try:
-        with _bar(planned.seen) as move:
+        with progress_of("Redriving", planned.seen, "dead letters") as move:
 
             def report(count: RedriveCount) -> None:
                 last[:] = [count]
@@ -219,16 +217,6 @@ def _redrive(redrive: Redrive, planned: RedriveCount) -> RedriveCount:
         if last:
             notice(f"interrupted; {count_as_text(last[0], yes=True)}")
         raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on a terminal, else nothing."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Redriving", total=total)
-        yield lambda seen: progress.update(task, completed=seen)
 
 
 def _put(found: dict[str, Any] | str) -> None:

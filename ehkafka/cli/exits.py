@@ -27,13 +27,13 @@ CODES: Final = """\
 0   stopped as asked; every record that was started is finished
 1   a handler failed
 2   a setting, an argument or the app's code is wrong; nothing was started
-3   the broker cannot be reached, refuses, or lacks the topic or offset
+3   the broker cannot be reached, refuses, or lacks the topic or offset; a disk takes no file
 4   records are handled again: unfinished or unsaved at the stop, or --until-caught-up found them waiting
 5   another process runs: with the same group.instance.id, or in a group to be moved
 6   the lag is above --fail-over, or a commit lies outside of its log
 7   an action on a key, a partition or a handler was refused; nothing changed
 70  a defect in ehkafka, or an unexpected error
-130 interrupted while the app started, or in its on_stop functions"""
+130 interrupted: while the app started, in its on_stop functions, a redrive or an export"""
 LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130

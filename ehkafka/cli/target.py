@@ -23,17 +23,18 @@ from ehkafka.offsets import GroupOffsets
 from ehkafka.offsets.source import mirror_of_environment, named_mirror
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from ehkafka.cli.options import OfEndpoint, OfGroup, OfMirror
     from ehkafka.positions.start import FixedStart
 
 FORMS = (
-    "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m for the last"
-    " 10 minutes (s, m, h, d), or a moment such as 2026-01-31T12:00:00Z"
+    "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m or '10 minutes"
+    " ago' (s, m, h, d), or a moment such as 2026-01-31T12:00:00Z"
 )
 _LAST = re.compile(r"-(?P<count>\d{1,9})", re.ASCII)
+_OF_PARTITION = re.compile(r"(?P<partition>\d{1,9})=(?P<place>.+)", re.ASCII)
 
 
 def chosen_target(
@@ -104,3 +105,24 @@ def parse_from(text: str, *, option: str = "--from") -> FixedStart | LastRecords
     except (ValueError, OverflowError):
         raise ConfigurationError(f"{option} {text!r} is not a place to begin; give {FORMS}.") from None
     return place
+
+
+def parse_places(
+    texts: Sequence[str], only: Collection[int], *, option: str
+) -> dict[int | None, FixedStart | LastRecords]:
+    """Return places by partition; None means all that are not named. Raises `ConfigurationError`."""
+    places: dict[int | None, FixedStart | LastRecords] = {}
+    for given in texts:
+        named = _OF_PARTITION.fullmatch(given)
+        partition = int(named["partition"]) if named else None
+        if partition in places:
+            raise ConfigurationError(
+                f"{option} is given twice for {'all' if partition is None else partition}: leave one out."
+            )
+        if only and partition is not None and partition not in only:
+            raise ConfigurationError(
+                f"{option} names partition {partition}, which is not among --partition: leave one of them"
+                " out."
+            )
+        places[partition] = parse_from(named["place"] if named else given, option=option)
+    return places

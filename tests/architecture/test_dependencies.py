@@ -152,7 +152,7 @@ OWNERS = {
     "opentelemetry": ("telemetry.otel",),
     "prometheus_client": ("telemetry.prometheus",),
     "pyspark": ("spark",),
-    "pyarrow": ("arrow", "ranges", "spark"),
+    "pyarrow": ("arrow", "cli.export.files", "ranges", "spark"),
     "numpy": ("ranges", "spark"),
     "pandas": (),
     "starlette": ("http",),

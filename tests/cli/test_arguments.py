@@ -42,6 +42,7 @@ GOOD: dict[str, list[str]] = {
     "offsets reset": ["t", "--to", "earliest", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets skip": ["t/0@0", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets import": ["t", "--from", ".", "--group", "g", "--endpoint", "127.0.0.1:1"],
+    "export": ["t", "--from", "earliest", "--to", "new.parquet", "--endpoint", "127.0.0.1:1"],
     "offsets export": ["t", "--to", "./new", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets diff": ["t", "--from", ".", "--group", "g", "--endpoint", "127.0.0.1:1"],
 }
@@ -136,6 +137,7 @@ VALUES: dict[str, list[str]] = {
         "-99999999999999999999d",
     ],
     "since": ["soon", "earliest", "17", "-5", "2026-13-01", "\x1b[2J", "-99999999999999999999d"],
+    "until": ["soon", "-5", "1=", "1.5", "-", "9" * 30, "[red]", "\x1b[2J"],
     "place": ["3", "@", "3@", "@7", "-1@7", "3@-7", "3@7@9", "x@y", "3@1.5", "[red]3@7", "9" * 30 + "@1"],
     "partition": ["3000000000"],
     "form": ["SDK", "parquet", "[red]", "\x1b[2J", "two\nlines"],
@@ -170,6 +172,11 @@ OF_COMMANDS: dict[str, list[list[str]]] = {
         *(["--dry-run", "--yes"], ["--partition", "0", "--to", "1=5"], ["--to", "1=5", "--to", "1=6"]),
     ],
     "offsets import": [["--yes", "--dry-run"], ["--from", "https://h/c", "--credential", SECRET]],
+    "export": [
+        *(["--to", place] for place in SECRET_PLACES),
+        *(["--to", "out.csv"], ["--to", "no/such/out.parquet"], ["--to", "broken.toml", "--format", "arrow"]),
+        *(["--by", "year"], ["--on-loss", "skip"], ["--format", "csv"], ["--from", "0=1"]),
+    ],
     "offsets export": [["--yes", "--dry-run"], *(["--to", place] for place in SECRET_PLACES)],
 }
 

@@ -107,6 +107,8 @@ def test_settings_that_contradict_alone_may_agree_together(monkeypatch: pytest.M
         ("start", "earliest", "earliest"),
         ("start", "1200", 1200),
         ("start", "-10m", timedelta(minutes=10)),
+        ("start", "1.5 hours ago", timedelta(minutes=90)),
+        ("start", "1 day ago", timedelta(days=1)),
         ("start", "2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
         ("max_age", "7d", timedelta(days=7)),
         ("max_age", "1.5h", timedelta(minutes=90)),

@@ -13,18 +13,17 @@ from ehkafka.checks.topic_reader import LastRecords
 from ehkafka.cli.lag import record_text
 from ehkafka.cli.offsets.plans import Applying, Moving, carry_out, cli
 from ehkafka.cli.options import OfGroup, Topic
-from ehkafka.cli.target import group_offsets, parse_from
+from ehkafka.cli.target import group_offsets, parse_places
 from ehkafka.errors import ConfigurationError
 from ehkafka.offsets.blocking import unverified_properties
 from ehkafka.offsets.plan import NO_PARTITION, Plan, planned
 from ehkafka.offsets.skipping import SkipRange, check_skip, skipping
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from ehkafka.offsets import GroupOffsets, PartitionView
 
-_OF_PARTITION = re.compile(r"(?P<partition>\d{1,9})=(?P<place>.+)", re.ASCII)
 # As commands write a record, and as the log does: `orders/2@1207`, `orders[2]@1207`.
 _PLACE = re.compile(
     r"(?P<topic>[^/\[\]@]+)(?:/(?P<one>\d{1,9})|\[(?P<other>\d{1,9})\])@(?P<first>\d{1,18})(?:-(?P<last>\d{1,18}))?",
@@ -63,7 +62,7 @@ def reset(
 
     """
     group, only = group_offsets(topic, of), moving.partition or ()
-    chosen = _places(to, only)
+    chosen = parse_places(to, only, option="--to")
     with group:
         views = group.views()
         named = {*only, *(n for n in chosen if n is not None)}
@@ -107,24 +106,6 @@ def skip(
         moves = [move if one.partition == number else one for one in planned(views, {}).moves]
         plan = Plan(tuple(moves))
         carry_out(group, plan, applying, as_json=of.as_json, headline=group.where, before=before)
-
-
-def _places(texts: Sequence[str], only: Collection[int]) -> dict[int | None, Any]:
-    """Return places by partition; None stands for all that are not named."""
-    places: dict[int | None, Any] = {}
-    for given in texts:
-        named = _OF_PARTITION.fullmatch(given)
-        partition = int(named["partition"]) if named else None
-        if partition in places:
-            raise ConfigurationError(
-                f"--to is given twice for {'all' if partition is None else partition}: leave one out."
-            )
-        if only and partition is not None and partition not in only:
-            raise ConfigurationError(
-                f"--to names partition {partition}, which is not among --partition: leave one of them out."
-            )
-        places[partition] = parse_from(named["place"] if named else given, option="--to")
-    return places
 
 
 def _wanted(

@@ -14,11 +14,12 @@ from ehkafka.errors import ConfigurationError
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(?P<count>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>ms|s|m|h|d)", re.ASCII)
+_AGO = re.compile(r"(?P<count>\d{1,9}(?:\.\d{1,6})?) (?P<unit>second|minute|hour|day)s? ago", re.ASCII)
 _TRUE, _FALSE = ("true", "yes", "on", "1", "t", "y"), ("false", "no", "off", "0", "f", "n")
 _OFFSET = re.compile(r"\d{1,18}", re.ASCII)
 _START_FORMS = (
-    "give earliest, latest, an offset such as 1200, a time back such as -10m (s, m, h, d),"
-    " or a moment with its zone such as 2026-01-31T12:00:00Z"
+    "give earliest, latest, an offset such as 1200, a time back such as -10m or '10 minutes ago'"
+    " (s, m, h, d), or a moment with its zone such as 2026-01-31T12:00:00Z"
 )
 
 
@@ -74,6 +75,8 @@ def _from_text(text: str) -> str | int | datetime | timedelta:
         return int(text)
     if text.startswith("-") and (found := _DURATION.fullmatch(text[1:])):
         return timedelta(**{_UNITS[found["unit"]]: float(found["count"])})
+    if found := _AGO.fullmatch(text):
+        return timedelta(**{f"{found['unit']}s": float(found["count"])})
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,0 +1,187 @@
+"""`ehkafka export`: copies a range of a topic into files, with a bar on a terminal.
+
+On the main thread. Joins no group and commits nothing. Results go to stdout, everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.filesize import decimal
+
+import ehkafka.arrow
+from ehkafka.checks.topic_reader import LastRecords
+from ehkafka.cli.command_line import CommandLine
+from ehkafka.cli.exits import INTERRUPTED
+from ehkafka.cli.export.target import ExportTarget, FoldersBy
+from ehkafka.cli.options import OfEndpoint, Partition, Topic
+from ehkafka.cli.output import notice, put_json, put_text
+from ehkafka.cli.progress import progress_of
+from ehkafka.cli.target import parse_places, target_of
+from ehkafka.errors import ConfigurationError, EhkafkaError
+from ehkafka.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ehkafka.arrow import Reader
+
+SAMPLE_RECORDS: Final = 200
+"""Records of each partition that a dry run reads for their size."""
+# So many times `timeout_s` records may be late: a partition may get another leader meanwhile.
+_PATIENCE: Final = 12
+# What chooses the folder of a record.
+_COLUMN_OF = {FoldersBy.DAY: "timestamp", FoldersBy.PARTITION: "partition"}
+
+cli = CommandLine()
+
+
+class OnLoss(enum.StrEnum):
+    """What `--on-loss` takes."""
+
+    RAISE = "raise"
+    WARN = "warn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRange:
+    """Which records are meant."""
+
+    begin: Annotated[
+        list[str],
+        typer.Option(
+            "--from",
+            "--since",
+            metavar="PLACE",
+            help="earliest, an offset, -10m, '1 hour ago', or a moment; N=OFFSET for one partition.",
+        ),
+    ]
+    until: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PLACE", help="Where to end, before that record. Default: the log's end now."),
+    ] = None
+    partition: Partition = None
+    columns: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Such as key,value,headers. Default: all but headers.")
+    ] = None
+    on_loss: Annotated[
+        OnLoss, typer.Option("--on-loss", help="Of records that the log has lost: end, or warn and continue.")
+    ] = OnLoss.RAISE
+
+    @property
+    def names(self) -> list[str] | None:
+        """The columns that are wanted; None for all but headers."""
+        return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
+
+    def reading(self, topic: str, of: OfEndpoint, by: FoldersBy | None) -> Callable[..., Reader]:
+        """Return what opens a reader. Raises `ConfigurationError`."""
+        start, end = self._place("--from", self.begin), self._place("--until", self.until or ["latest"])
+        named = {number for place in (start, end) if isinstance(place, dict) for number in place}
+        names = self.names
+        if names is not None and by and _COLUMN_OF[by] not in [name.lower() for name in names]:
+            names = [*names, _COLUMN_OF[by]]
+        return partial(
+            ehkafka.arrow.read,
+            target_of(topic, of).endpoint,
+            topic,
+            start=start,
+            end=end,
+            columns=names,
+            partitions=self.partition or sorted(named) or None,
+            on_loss=self.on_loss.value,
+            timeout_s=_PATIENCE * of.timeout_s,
+        )
+
+    def _place(self, option: str, texts: Sequence[str]) -> Any:
+        """Return one place for all partitions, or places by partition."""
+        places = parse_places(texts, self.partition or (), option=option)
+        is_mixed = None in places and len(places) > 1
+        if is_mixed or any(isinstance(place, LastRecords) for place in places.values()):
+            raise ConfigurationError(
+                f"{option} takes one place for all partitions (not -N), or N=OFFSET for each one to read."
+            )
+        return places.get(None, places)
+
+
+@cli.command("export")
+def export_topic(
+    topic: Topic,
+    *,
+    records: TopicRange,
+    target: ExportTarget,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show how many records and bytes it would be.")
+    ] = False,
+    of: OfEndpoint,
+) -> int:
+    r"""Write a range of a topic into Parquet, NDJSON or Arrow files.
+
+    Joins no group and commits nothing. A file has its name once it is whole: Ctrl-C, an error or a full disk
+    leave none. With --by the folder has Hive's form, such as day=2026-01-31/part-0.parquet, which Polars,
+    DuckDB and Spark read as one table. Needs the extra [arrow].
+
+    \b
+    Examples:
+      ehkafka export orders --since '1 hour ago' --to orders.parquet
+      ehkafka export orders --from earliest --until -10m --to orders.ndjson
+      ehkafka export orders --from 0=1200 --from 3=900 --to some.arrow    two partitions, from these offsets
+      ehkafka export orders --from -7d --by day --to orders --dry-run     how much it would be
+
+    """
+    target.check()
+    read = records.reading(topic, of, target.by)
+    try:
+        with read() as reader:
+            found = _plan(read, reader) if dry_run else _copied(reader, target, records.names)
+    except KeyboardInterrupt:
+        notice(f"interrupted: {target.to} was not written.")
+        return INTERRUPTED
+    if of.as_json:
+        put_json({"topic": topic, "to": target.to, "dry_run": dry_run, **found}, on_one_line=True)
+        return 0
+    count, size = counted(found["records"], "record"), decimal(found["bytes"])
+    put_text(
+        f"{target.to} would have up to {count}, about {size} before compression: by the mean size of the"
+        f" first {SAMPLE_RECORDS} of each partition."
+        if dry_run
+        else f"{target.to} has {count}, {size}."
+    )
+    return 0
+
+
+def _plan(read: Callable[..., Reader], reader: Reader) -> dict[str, Any]:
+    """Return how many records there are at most, and about how many bytes."""
+    begins = {number: first for number, first in reader.starts.items() if first < reader.stops[number]}
+    ends = {number: min(reader.stops[number], first + SAMPLE_RECORDS) for number, first in begins.items()}
+    rows = sample_bytes = 0
+    if begins:
+        with read(start=begins, end=ends, partitions=list(begins)) as sample:
+            for batch in sample:
+                rows, sample_bytes = rows + len(batch), sample_bytes + batch.nbytes
+    records = sum(reader.stops[number] - first for number, first in begins.items())
+    return {"records": records, "bytes": records * sample_bytes // max(1, rows), "ends": dict(reader.stops)}
+
+
+def _copied(reader: Reader, target: ExportTarget, names: Sequence[str] | None) -> dict[str, Any]:
+    """Write all records; return how many, and how large the files are."""
+    from ehkafka.cli.export.files import ExportFiles  # noqa: PLC0415 - needs pyarrow, which `read` has found
+
+    records, first = 0, sum(reader.starts.values())
+    kept = reader.schema.names[: None if names is None else len(names)]
+    total = sum(reader.stops.values()) - first
+    with target.staged() as path, progress_of("Exporting", total, "offsets") as report:
+        try:
+            with ExportFiles(target, path, reader.schema, kept) as files:
+                for batch in reader:
+                    files.write(batch)
+                    records += len(batch)
+                    report(sum(reader.ends.values()) - first)
+        except EhkafkaError:
+            notice(f"{target.to} was not written:")
+            raise
+    sizes = [file.stat().st_size for file in (target.path, *target.path.rglob("*.*")) if file.is_file()]
+    return {"records": records, "bytes": sum(sizes), "ends": dict(reader.ends)}
