@@ -242,6 +242,22 @@ def test_ends_of_a_topic_that_was_recreated_are_not_taken_for_the_new_ones(
     assert "on_loss='warn'" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("ends", "text", "found"),
+    [
+        ({0: 40, 1: 20}, r"readings\[0\]: offset 40 .*the log holds 0 to 30: it was cut", {0: ALL[0]}),
+        ({0: 29, 1: 20, 7: 3}, r"start names readings\[7\], no longer read", {0: [29]}),
+    ],
+)
+def test_ends_that_the_topic_does_not_have_are_named(
+    read: Callable[..., Reader], ends: dict[int, int], text: str, found: dict[int, list[int]]
+) -> None:
+    """If permitted, a shorter log is read from its beginning, and a partition that is gone is left out."""
+    with pytest.raises(OffsetGapError, match=f"{text}.*give on_loss='warn'"):
+        read(start=Ends("readings", ends))
+    assert offsets(read(start=Ends("readings", ends), on_loss="warn")) == found
+
+
 def test_a_partition_that_was_added_is_read_from_its_beginning(read: Callable[..., Reader]) -> None:
     """Ends do not name it; one that was chosen away before is none that is gone."""
     first = read(start="earliest", partitions=[0])
