@@ -118,7 +118,7 @@ def _is_done(query: StreamingQuery, ends: Places, *, is_first: bool) -> bool:
             return False
         if not ends:
             _LOG.warning(
-                "This platform's progress of a query does not contain whether a batch was planned"
+                "This platform's progress of a query does not show whether a batch was planned"
                 " (durationMs.latestOffset). So the query ends where the logs ended at its second run, not"
                 " at its first one."
             )
