@@ -127,7 +127,6 @@ class RunCommits:
         for gone in self._positions.keys() - ended.positions.keys() if ended.positions else ():
             # A broker would refuse it each time.
             del self._positions[gone]
-            self._ledger.ended(gone)
         for partition, end in ended.positions.items():
             before = self._positions.get(partition)
             if before is None:  # the topic has grown
