@@ -130,6 +130,7 @@ def test_a_log_that_was_made_anew_under_a_run_is_committed_from_its_beginning(
     run = runs.begin()
     run.commits.note(StreamOffset({PARTITIONS[0]: 9, PARTITIONS[1]: 6}), {})
     run.commits.note(StreamOffset({PARTITIONS[0]: 2, PARTITIONS[1]: 6}), {})
+    run.commits.note(StreamOffset(), None)  # a progress without an end
     assert run.commits.finish(10) == []
     assert [offset for offset, _ in group_commits().values()] == [2, 6, 0, 0]
 

@@ -123,14 +123,17 @@ def test_the_last_batch_is_committed_before_a_run_of_what_is_there_ends(
 def test_a_recreated_topic_takes_its_commits_back(
     query: Callable[..., Query], broker: EmbeddedBroker
 ) -> None:
-    """What is committed is where the query is, also where that is less than before."""
+    """Where the query is, also where that is less than before; a late answer about the old log is none."""
     run = query()
     run.batch(9, 3)
     run.batch(1, 0)
     made: Any = run.reader._commits
+    made.finished({"readings": {"0": 20, "1": 3}})
+    assert made._ledger.in_flight
     made.finished({"readings": {"0": 4, "1": 3}})
     made.rest(is_last=True)
     assert run.committed == {0: 4, 1: 3}
+    assert not made._commits.is_dirty
 
 
 def test_a_partition_that_is_gone_is_committed_no_more(query: Callable[..., Query]) -> None:
