@@ -76,7 +76,7 @@ def test_columns_that_make_reading_a_third_longer_are_logged(
 ) -> None:
     """With the option to write; a query that leaves out little is not troubled, nor is an unknown frame."""
     caplog.set_level(logging.INFO, "ehkafka.spark")
-    for frame in (source, source.drop("topic"), object()):
+    for frame in (source, source.drop("key", "topic"), object()):
         log_unread_columns(SimpleNamespace(_df=frame))
     assert caplog.messages == []
     log_unread_columns(SimpleNamespace(_df=source.select("value", "offset")))
