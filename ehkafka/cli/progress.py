@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.text import Text
 
 from ehkafka.cli.output import notice
 from ehkafka.cli.run_view import clock_of
@@ -18,31 +19,44 @@ from ehkafka.cli.run_view import clock_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.progress import Task
+
 LINE_S: Final = 10.0
 """Seconds between two lines, as a run until caught up has them."""
+
+
+class RateColumn(ProgressColumn):
+    """The rate and the time left, which are others with each second in which nothing is done."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: Task) -> Text:
+        """Return them as they are now."""
+        return Text(rate_of(task.completed, task.total or 0, task.elapsed or 0.0, self._unit))
 
 
 @contextmanager
 def progress_of(title: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """Yield what takes how many are done."""
     console, began_s = Console(stderr=True), time.monotonic()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn(unit))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task, line_s = bar.add_task(title, total=total, rate=""), began_s
+        task, line_s = bar.add_task(title, total=total), began_s
 
         def report(done: int) -> None:
             nonlocal line_s
             now_s = time.monotonic()
-            per_s = done / max(now_s - began_s, 1e-3)
-            rate = f"{per_s:,.0f} {unit}/s, {clock_of((total - done) / per_s if done else None)} left"
-            bar.update(task, completed=done, rate=rate)
+            bar.update(task, completed=done)
             if not console.is_terminal and now_s - line_s > LINE_S:
                 line_s = now_s
-                notice(f"{title}: {done} of {total}, {rate}")
+                notice(f"{title}: {done} of {total}, {rate_of(done, total, now_s - began_s, unit)}")
 
         yield report
+
+
+def rate_of(done: float, total: float, took_s: float, unit: str) -> str:
+    """Return how many were done in a second, and how long the rest takes at that rate."""
+    left_s = (total - done) * took_s / done if done else None
+    return f"{done / max(took_s, 1e-3):,.0f} {unit}/s, {clock_of(left_s)} left"

@@ -90,7 +90,9 @@ class ExportFiles:
                 while self._open:
                     self._end(next(iter(self._open)))
         finally:
-            self._discard()
+            for writer, sink in self._open.values():  # after an error, which is the one to report
+                with suppress(Exception), sink:
+                    writer.close()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take a batch."""
@@ -138,14 +140,6 @@ class ExportFiles:
             sink.flush()
             os.fsync(sink.fileno())  # some file systems report that they are full only then
         del self._open[folder]
-
-    def _discard(self) -> None:
-        """Close what is not wanted any more, silently."""
-        for writer, sink in self._open.values():
-            with suppress(Exception), sink:
-                writer.close()
-            if isinstance(writer, pq.ParquetWriter):
-                writer.is_open = False  # else its destructor writes to the full disk again, and reports that
 
 
 def _day(days: int | None) -> str:

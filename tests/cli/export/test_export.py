@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 import ehkafka.arrow
 from ehkafka import Endpoint
 from ehkafka.cli.commands import cli
+from ehkafka.cli.progress import RateColumn, rate_of
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.embedded.topics import produce
@@ -286,6 +288,17 @@ def test_without_a_terminal_lines_show_how_far_it_is(
     code, text, error = export(broker, "--from", "earliest", "--to", "out.parquet")
     assert (code, text.count("\n")) == (0, 1)
     assert re.search(r"ehkafka: Exporting: 100 of 100, [\d,]+ offsets/s, 0:00:00 left$", error)
+
+
+def test_the_time_left_grows_while_nothing_is_done() -> None:
+    """The rate is the mean from the beginning on, and is lower with each second."""
+    assert rate_of(0, 100, 5.0, "offsets") == "0 offsets/s, -:--:-- left"
+    assert rate_of(40, 100, 2.0, "offsets") == "20 offsets/s, 0:00:03 left"
+    clock = [0.0]
+    bar = Progress(get_time=lambda: clock[0], disable=True)
+    bar.add_task("", total=100, completed=40)
+    clock[0] = 20.0
+    assert RateColumn("offsets").render(bar.tasks[0]).plain == "2 offsets/s, 0:00:30 left"
 
 
 def test_lost_records_end_it_or_are_a_warning(
