@@ -278,5 +278,5 @@ def test_retention_that_deletes_what_a_paused_partition_has_not_read_is_reported
     assert events.of(OffsetGap) == []
     app.keys.resume_partition("t/0")
     wait_until(lambda: recorder.count == 6)
-    assert [gap.lost_records for gap in events.of(OffsetGap)] == [2]
+    assert [gap.lost_records for gap in wait_until(lambda: events.of(OffsetGap))] == [2]
     wait_until(lambda: app.health().ok)
