@@ -93,6 +93,20 @@ def test_what_a_broker_refuses_for_now_is_sent_again_with_all_behind_it(
         assert found[-1] == expected[-1]
 
 
+def test_what_is_written_before_a_refused_row_is_not_sent_again(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a throttled broker would get the same rows each time, and no further."""
+    monkeypatch.setattr(rows, "PORTION_ROWS", 10)
+    broker.fail_next(ApiKey.PRODUCE, 0, 0, THROTTLED)
+    large = {"kafka.batch.num.messages": "100", "kafka.linger.ms": "500"}
+    assert write(broker, numbers(500, keys=1), **large) is None
+    (found,) = values_by_key(broker).values()
+    assert first_seen(found) == list(range(500))
+    assert found[:20] == list(range(20))
+    assert found.count(0) == 1
+
+
 def test_a_batch_that_is_too_large_goes_in_smaller_ones(broker: EmbeddedBroker) -> None:
     """The topic's limit may be lower than the client's."""
     broker.fail_next(ApiKey.PRODUCE, KafkaError.MSG_SIZE_TOO_LARGE)
