@@ -79,12 +79,17 @@ def read(
     options = ReadOptions(
         endpoint=endpoint,
         topic=topic,
-        columns=_columns(columns),
+        columns=columns_of(columns),
         assigned=_assigned(topic, partitions),
         header_values=header_values,
         fail_on_data_loss=on_loss == "raise",
         timeout_s=timeout_s,
     )
+    return opened(options, start, end)
+
+
+def opened(options: ReadOptions, start: Where, end: Where) -> Reader:
+    """Return the reader that these options ask for; see `read`."""
     try:
         from ehkafka.arrow.reader import Reader  # noqa: PLC0415 - the extra
     except ModuleNotFoundError as error:
@@ -96,7 +101,8 @@ def read(
     return Reader(options, plan(options, start, end))
 
 
-def _columns(names: object) -> tuple[str, ...]:
+def columns_of(names: object) -> tuple[str, ...]:
+    """Return the columns that a user names. Raises `ConfigurationError`."""
     if names is None:
         return column_names.WITHOUT_HEADERS
     given = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else []

@@ -6,14 +6,15 @@ On the main thread. Joins no group and commits nothing. Results go to stdout, ev
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.filesize import decimal
 
-import ehkafka.arrow
+from ehkafka import TopicPartition
+from ehkafka.arrow.options import OF_A_READ, ReadOptions
+from ehkafka.arrow.reading import columns_of, opened
 from ehkafka.checks.topic_reader import LastRecords
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import INTERRUPTED
@@ -26,7 +27,7 @@ from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Collection, Sequence
 
     from ehkafka.arrow import Reader
 
@@ -36,6 +37,20 @@ SAMPLE_RECORDS: Final = 200
 _PATIENCE: Final = 12
 # What chooses the folder of a record.
 _COLUMN_OF = {FoldersBy.DAY: "timestamp", FoldersBy.PARTITION: "partition"}
+
+# What a person can do who reads a topic by this command.
+OF_AN_EXPORT = OF_A_READ._replace(
+    client="ehkafka-export",
+    reader="The export",
+    knows="--from names",
+    allowed="--on-loss warn",
+    records="To continue without them, add --on-loss warn; to begin elsewhere, give another --from.",
+    partitions="To continue without, add --on-loss warn.",
+    logs="To read the new log, add --on-loss warn; to begin elsewhere, give another --from.",
+    slow="If the broker is only slow, raise --timeout.",
+    broken="If it stays broken, end before it by --until, or begin behind it by --from.",
+    unnamed="name every partition, or choose those to read by --partition.",
+)
 
 cli = CommandLine()
 
@@ -77,24 +92,24 @@ class TopicRange:
         """The columns that are wanted; None for all but headers."""
         return None if self.columns is None else [name.strip() for name in self.columns.split(",")]
 
-    def reading(self, topic: str, of: OfEndpoint, by: FoldersBy | None) -> Callable[..., Reader]:
-        """Return what opens a reader. Raises `ConfigurationError`."""
+    def reading(self, topic: str, of: OfEndpoint, by: FoldersBy | None) -> tuple[ReadOptions, Any, Any]:
+        """Return what is read, from where and to where. Raises `ConfigurationError`."""
         start, end = self._place("--from", self.begin), self._place("--until", self.until or ["latest"])
         named = {number for place in (start, end) if isinstance(place, dict) for number in place}
         names = self.names
         if names is not None and by and _COLUMN_OF[by] not in [name.lower() for name in names]:
             names = [*names, _COLUMN_OF[by]]
-        return partial(
-            ehkafka.arrow.read,
-            target_of(topic, of).endpoint,
-            topic,
-            start=start,
-            end=end,
-            columns=names,
-            partitions=self.partition or sorted(named) or None,
-            on_loss=self.on_loss.value,
+        options = ReadOptions(
+            endpoint=target_of(topic, of).endpoint,
+            topic=topic,
+            columns=columns_of(names),
+            assigned=_partitions(topic, self.partition or named),
+            header_values="raw",
+            fail_on_data_loss=self.on_loss is OnLoss.RAISE,
             timeout_s=_PATIENCE * of.timeout_s,
+            words=OF_AN_EXPORT,
         )
+        return options, start, end
 
     def _place(self, option: str, texts: Sequence[str]) -> Any:
         """Return one place for all partitions, or places by partition."""
@@ -105,6 +120,10 @@ class TopicRange:
                 f"{option} takes one place for all partitions (not -N), or N=OFFSET for each one to read."
             )
         return places.get(None, places)
+
+
+def _partitions(topic: str, numbers: Collection[int]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, number) for number in sorted(set(numbers)))
 
 
 @cli.command("export")
@@ -133,10 +152,10 @@ def export_topic(
 
     """
     target.check()
-    read = records.reading(topic, of, target.by)
+    options, start, end = records.reading(topic, of, target.by)
     try:
-        with read() as reader:
-            found = _plan(read, reader) if dry_run else _copied(reader, target, records.names)
+        with opened(options, start, end) as reader:
+            found = _plan(options, reader) if dry_run else _copied(reader, target, records.names)
     except KeyboardInterrupt:
         notice(f"interrupted: {target.to} was not written.")
         return INTERRUPTED
@@ -153,13 +172,14 @@ def export_topic(
     return 0
 
 
-def _plan(read: Callable[..., Reader], reader: Reader) -> dict[str, Any]:
+def _plan(options: ReadOptions, reader: Reader) -> dict[str, Any]:
     """Return how many records there are at most, and about how many bytes."""
     begins = {number: first for number, first in reader.starts.items() if first < reader.stops[number]}
     ends = {number: min(reader.stops[number], first + SAMPLE_RECORDS) for number, first in begins.items()}
     rows = sample_bytes = 0
     if begins:
-        with read(start=begins, end=ends, partitions=list(begins)) as sample:
+        some = replace(options, assigned=_partitions(options.topic, begins))
+        with opened(some, begins, ends) as sample:
             for batch in sample:
                 rows, sample_bytes = rows + len(batch), sample_bytes + batch.nbytes
     records = sum(reader.stops[number] - first for number, first in begins.items())

@@ -307,7 +307,7 @@ def test_lost_records_end_it_or_are_a_warning(
     """What retention removed is never left out silently."""
     broker.delete_records("orders", 0, 30)
     code, _, error = export(broker, "--from", "0", "--to", "out.parquet")
-    assert (code, "offsets 0 to 29 are gone" in error) == (3, True)
+    assert (code, "offsets 0 to 29 are gone" in error, "add --on-loss warn" in error) == (3, True, True)
     assert list(folder.iterdir()) == []
     code, text, _ = export(broker, "--from", "0", "--to", "out.parquet", "--on-loss", "warn")
     assert (code, text.startswith("out.parquet has 70 records")) == (0, True)

@@ -71,3 +71,15 @@ def test_a_terminal_shows_a_bar_and_nothing_of_it_at_the_end(tmp_path: Path, bro
     assert "Exporting" in there.text
     assert "offsets/s, 0:00:0" in there.text
     assert there.shown.count(b"\x1b[?25l") == there.shown.count(b"\x1b[?25h") == 1
+
+
+def test_a_broker_that_falls_silent_leaves_no_file(
+    tmp_path: Path, broker: EmbeddedBroker, ehkafka_command: Callable[..., Any]
+) -> None:
+    """The error names what is missing, in the words of the command's own options."""
+    ended = ehkafka_command("export", "orders", "--endpoint", broker.bootstrap, *FROM, "--timeout", "0.5")
+    first, second = ended.stderr.splitlines()
+    assert (ended.returncode, first) == (3, "ehkafka: out.parquet was not written:")
+    assert "orders[1] from 0 to 25000" in second
+    assert second.endswith("If the broker is only slow, raise --timeout.")
+    assert list(tmp_path.iterdir()) == []
