@@ -85,7 +85,7 @@ def write_rows(
         endpoint = options.endpoint.endpoint()
         with KEPT.used(options.endpoint, lambda: RowSender(endpoint, **_OF_TASKS)) as sender:
             sender.write(frames, options, partition)
-    except TimeoutError as late:
+    except TooLateError as late:
         raise EndpointError(str(late)) from None
     except EhkafkaError as refused:
         return as_text(refused)
@@ -126,7 +126,7 @@ class RowSender:
     def write(self, frames: Iterator[pa.RecordBatch], options: WriterOptions, partition: int) -> None:
         """Send a task's rows, and wait until they are written.
 
-        Raises `EhkafkaError` for what another attempt would be refused again, else `TimeoutError`.
+        Raises `EhkafkaError`; `TooLateError` where another attempt may find a broker that writes.
         """
         if self.producer.client is None:
             self.producer.start(0.0)  # whether the broker gives an id was asked on the driver
@@ -244,6 +244,10 @@ class RowSender:
         raise EndpointError(f"Row {row + 1} {self._where} cannot be written{to}: {describe_error(error)}")
 
 
+class TooLateError(EndpointError):
+    """The broker wrote nothing for as long as a task may wait."""
+
+
 class Patience:
     """How long the tasks of one producer wait while the broker writes nothing: each one for `timeout_s`."""
 
@@ -273,7 +277,7 @@ class Patience:
     def check(self, what: str, problem: str | None = None) -> None:
         """Log what waits, in words such as `3 rows wait`, at times; end it when that takes too long.
 
-        `problem` explains more than what the client reported. Raises `TimeoutError`, and `EndpointError` for
+        `problem` explains more than what the client reported. Raises `TooLateError`, and `EndpointError` for
         a credential that is refused.
         """
         now_s = self._clock()
@@ -284,7 +288,7 @@ class Patience:
         if refused_s is not None and now_s - refused_s >= min(REFUSED_S, self.timeout_s):
             raise EndpointError(f"{what} for a broker that refuses the credential: {why}")
         if waited_s >= self.timeout_s:
-            raise TimeoutError(
+            raise TooLateError(
                 f"{text} Spark tries the task again, and sends its rows once more;"
                 " deliveryTimeoutMs is how long a task waits."
             )

@@ -8,7 +8,7 @@ import pytest
 
 from ehkafka.errors import EndpointError
 from ehkafka.events import ClientLogged, ConnectionProblem, CredentialRotated, Throttled
-from ehkafka.spark.writer.sending import Patience
+from ehkafka.spark.writer.sending import Patience, TooLateError
 
 
 class Clock:
@@ -59,7 +59,7 @@ def test_only_silence_counts(clock: Clock) -> None:
         patience.check("3 rows wait")
         patience.moved()
     clock.now_s += 30
-    with pytest.raises(TimeoutError, match=r"for 30 s: it does not answer\. Spark tries the task again"):
+    with pytest.raises(TooLateError, match=r"for 30 s: it does not answer\. Spark tries the task again"):
         patience.check("3 rows wait")
 
 
@@ -80,6 +80,7 @@ def test_a_refused_credential_ends_it_sooner_unless_the_broker_writes_again(cloc
     clock.now_s += 1
     with pytest.raises(EndpointError) as ended:
         patience.check("3 rows wait")
+    assert not isinstance(ended.value, TooLateError)
     assert str(ended.value) == (
         "3 rows wait for a broker that refuses the credential: _AUTHENTICATION (no): check it."
     )
@@ -91,5 +92,5 @@ def test_only_warnings_are_reasons(clock: Clock) -> None:
     patience.take(ClientLogged(3, "a line"))
     patience.take(CredentialRotated("a file"))
     clock.now_s += 120
-    with pytest.raises(TimeoutError, match="for 120 s: it does not answer"):
+    with pytest.raises(TooLateError, match="for 120 s: it does not answer"):
         patience.check("3 rows wait")
