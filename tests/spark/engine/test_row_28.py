@@ -119,13 +119,13 @@ def test_row_28_a_killed_driver(
     kafka: KafkaBroker, spark_environment: dict[str, str], journal: Any, tmp_path: Path
 ) -> None:
     """Row 28: the driver is killed with SIGKILL in the middle of batches and started again each time."""
-    target = Target(kafka, 2_000)
+    target = Target(kafka, 1_000)
     command = [sys.executable, str(DRIVER), kafka.bootstrap, target.group, target.topic]
     command += [str(journal.path), str(tmp_path / "checkpoint")]
     chance = dice_of(28)
     recovery_s: list[float] = []
     for killed in range(DRIVER_FAULTS + 1):
-        target.add(1_000)
+        target.add(500)
         environ = {**os.environ, **spark_environment}
         seen, began_s = len(journal.lines()), time.monotonic()
         with subprocess.Popen(
@@ -140,7 +140,7 @@ def test_row_28_a_killed_driver(
                 assert driver.stdout.readline() == "done\n"
                 assert driver.wait(120) == 0
                 break
-            _wait_for_more(journal, seen + chance.randint(1, 1_500), driver)
+            _wait_for_more(journal, seen + chance.randint(1, 750), driver)
             os.killpg(driver.pid, signal.SIGKILL)
     target.assert_as_a_clean_run(journal, recovery_s)
 
