@@ -6,10 +6,10 @@ import random
 import time
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -31,7 +31,7 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 # Of the first, the last millisecond of a second, far before 1 January 2000, and what is usual.
 TIMES_MS = (1, 999, 86_400_000, 1_600_000_000_123, 1_700_000_000_000)
 KEYS_AND_VALUES = (None, b"", b"\x00", b"\xff\xfe", "schlüssel".encode(), b"a" * 300)
-HEADERS = (
+HEADERS: Final[tuple[Any, ...]] = (
     None,
     [],
     [("a", b"1")],
