@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.events import (
     AppStopped,
+    AppStopping,
     CommitFailed,
     PartitionAssigned,
     PartitionLost,
@@ -258,3 +259,22 @@ def test_a_stop_commits_what_a_revoke_could_not_once_the_group_is_whole_again(
         lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
         stopping.result(20.0)
     assert lab.committed() == (3 if keys else None)
+
+
+def test_a_stop_tells_that_a_partition_was_lost_before_its_last_commit(
+    lab: Any, recorder: Any, events: Any
+) -> None:
+    """The group forgets the member while the stop drains, so what was finished is handled again."""
+    gate = recorder.block(b"slow")
+    app = lab.start_without_commits(recorder)
+    lab.produce("a slow")
+    wait_until(lambda: recorder.count == 1 and len(recorder.started) == 2)
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(app.stop, timeout_s=10.0)
+        wait_until(lambda: events.of(AppStopping))
+        lab.broker.fail_next(ApiKey.HEARTBEAT, KafkaError.UNKNOWN_MEMBER_ID)
+        wait_until(lambda: events.of(PartitionLost))
+        gate.set()
+        words = r"last commit of t\[0\] failed \(the group continued without this member\)"
+        with pytest.raises(ehkafka.errors.UnfinishedError, match=words):
+            stopping.result(20.0)
