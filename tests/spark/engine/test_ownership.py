@@ -68,8 +68,8 @@ def test_a_tag_is_read_back() -> None:
         assert Tag.read(text) == tag
         assert decode(text, 10) == CommitMetadata(FACTS, drops_ranges=True)
         assert tag.text_at(10, FACTS, len(tag.text)) == tag.text
-    for text in ("", MOVED, "ehk2.spark.", "ehk2.spark.-.c1", "ehk2.spark.-..run", "x", None):
-        assert Tag.read(text) is None
+    for other in ("", MOVED, "ehk2.spark.", "ehk2.spark.-.c1", "ehk2.spark.-..run", "x", None):
+        assert Tag.read(other) is None
 
 
 def test_our_commits_are_ours(group: Group) -> None:
@@ -149,4 +149,12 @@ def test_a_commit_since_the_look_ends_the_start(group: Group, commit: Commit) ->
     group.commits[P0] = commit
     assert group.begin({P0: Commit(10, "ehk2.abc")}) is None
     with pytest.raises(GroupInUseError, match=rf"\(t\[0\]: 10, now {commit.offset}\)"):
+        raise group.watch.lost or AssertionError
+
+
+def test_a_run_before_that_has_committed_since_the_look_ends_the_start(group: Group) -> None:
+    """It still runs, or has just ended: its commit is late only behind one of ours."""
+    group.commits[P0] = Commit(14, BEFORE.text)
+    assert group.begin({P0: Commit(10, BEFORE.text)}) is None
+    with pytest.raises(GroupInUseError, match=r"another run on Spark \(before-1-cc\).*10, now 14"):
         raise group.watch.lost or AssertionError

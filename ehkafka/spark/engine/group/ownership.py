@@ -160,7 +160,10 @@ class GroupWatch:
         known, tag = self._known.get(partition, _NOTHING), Tag.read(commit.metadata)
         if commit.offset < 0 or tag is None:
             return commit.offset < 0 <= known.offset
-        return commit.offset != known.offset if tag.run == self.tag.run else tag.run in self._before
+        if tag.run == self.tag.run:
+            return commit.offset != known.offset
+        # Before our first commit it is no late one: that run has gone on since we looked.
+        return self._has_committed and tag.run in self._before
 
     def _is_ours(self, commit: Commit, partition: TopicPartition, wanted: Position) -> bool:
         """Tell whether a commit is ours, or takes nothing away: it stands where we found or will leave it."""
