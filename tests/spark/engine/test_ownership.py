@@ -106,6 +106,13 @@ def test_a_group_that_was_moved_ends_the_run(group: Group, commit: Commit, who: 
         raise group.watch.lost or AssertionError
 
 
+def test_a_consumer_that_is_as_far_as_the_run_is_noticed(group: Group) -> None:
+    """It handles the same records, and commits first where the run's own commit is about to be."""
+    group.commits[P0] = Commit(12, "")
+    assert group.check({P0: Position(1, 12), P1: STORED[P1]}) is None
+    assert "t[0]: 10, now 12" in str(group.watch.lost)
+
+
 def test_without_tags_offsets_alone_are_compared() -> None:
     """Where the broker does not give tags back, what was acknowledged and what was sent are both ours.
 

@@ -166,14 +166,18 @@ class GroupWatch:
         return self._has_committed and tag.run in self._before
 
     def _is_ours(self, commit: Commit, partition: TopicPartition, wanted: Position) -> bool:
-        """Tell whether a commit is ours, or takes nothing away: it stands where we found or will leave it."""
+        """Tell whether a commit is ours, or takes nothing away: it stands where we found or left it.
+
+        Where the run is to begin, but not later: a consumer that handles its records gets there, too.
+        """
         known, tag = self._known.get(partition, _NOTHING), Tag.read(commit.metadata)
         if commit == known:
             return True
         if tag is not None:
             return tag.run == self.tag.run
         if self.keeps_tags:
-            return commit.offset in {known.offset, wanted.next_offset} and not commit.metadata
+            places = {known.offset} if self._has_committed else {known.offset, wanted.next_offset}
+            return commit.offset in places and not commit.metadata
         # An answer may have been lost.
         return known.offset <= commit.offset <= wanted.next_offset
 
