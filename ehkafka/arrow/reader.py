@@ -71,8 +71,13 @@ class Reader:
         return self._batches
 
     def table(self) -> pa.Table:
-        """Read what is left into memory."""
-        return pa.Table.from_batches(list(self), schema=self.schema)
+        """Read what is left into memory. An error hands nothing out, and leaves `ends` where it was."""
+        before = self.ends
+        try:
+            return pa.Table.from_batches(list(self), schema=self.schema)
+        except BaseException:
+            self.ends = before
+            raise
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Hand the batches to another library (Polars, DuckDB, pandas), which reads them as it needs them."""

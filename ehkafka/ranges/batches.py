@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka.cimpl import Message
 
+from ehkafka.errors import EhkafkaError
 from ehkafka.headers.taking import take_headers
 
 if TYPE_CHECKING:
@@ -62,22 +63,28 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the messages in their order as batches of `BATCH_RECORDS` rows or `BATCH_BYTES` at most.
 
-    One list is not cut: it may have more. Its messages are read and dropped at once, its columns wait. With
-    `decode` the values of headers are text.
+    One list is not cut: it may have more. Its messages are read and dropped at once, its columns wait; an
+    error of the reading is raised behind the last of them. With `decode` the values of headers are text.
     """
     schema = arrow_schema(columns, texts=decode is not None)
     kept: list[pa.RecordBatch] = []
     rows = size_bytes = 0
-    for piece, records in messages:
-        if not records:
-            continue
-        batch = record_batch(schema, piece, records, decode)
-        rows += len(records)
-        size_bytes += batch.nbytes
-        if kept and (rows > BATCH_RECORDS or size_bytes > BATCH_BYTES):
+    try:
+        for piece, records in messages:
+            if not records:
+                continue
+            batch = record_batch(schema, piece, records, decode)
+            rows += len(records)
+            size_bytes += batch.nbytes
+            if kept and (rows > BATCH_RECORDS or size_bytes > BATCH_BYTES):
+                yield _joined(kept)
+                kept, rows, size_bytes = [], len(records), batch.nbytes
+            kept.append(batch)
+    except EhkafkaError:
+        # Retention may take these before they are read again.
+        if kept:
             yield _joined(kept)
-            kept, rows, size_bytes = [], len(records), batch.nbytes
-        kept.append(batch)
+        raise
     if kept:
         yield _joined(kept)
 

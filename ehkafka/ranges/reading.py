@@ -79,6 +79,9 @@ def messages(
 @contextmanager
 def _collector_set() -> Iterator[None]:
     before = gc.get_threshold()
+    if before[0] >= NEW_OBJECTS_MAX:
+        yield  # set by another reader, which restores it: readers end in any order
+        return
     gc.set_threshold(NEW_OBJECTS_MAX, *before[1:])
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
@@ -200,6 +201,38 @@ def test_a_broker_that_goes_away_ends_the_reading_after_its_time(
         offsets(reader)
     broker.bring_up()
     assert offsets(read(start=reader.ends)) == ALL
+
+
+def test_what_was_read_before_an_error_is_handed_out_before_it(
+    read: Callable[..., Reader], broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention may take it before it is read again. A table hands nothing out, so its ends stay."""
+    monkeypatch.setattr(reading, "CONSUME_RECORDS", 4)
+    write_batch(broker, "readings", broken_batch("checksum", 1))
+    reader, whole = (read(start="earliest", partitions=[0]) for _ in range(2))
+    batch = next(iter(reader))
+    with pytest.raises(EndpointError, match="cannot be read"):
+        next(iter(reader))
+    assert batch.column("offset").to_pylist() == ALL[0][: reader.ends[0]]
+    with pytest.raises(EndpointError, match="cannot be read"):
+        whole.table()
+    assert whole.ends == {0: 0}
+
+
+def test_readers_that_end_in_any_order_leave_the_collector_as_it_was(
+    read: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that began within another's time does not restore what that one has set."""
+    monkeypatch.setattr(reading, "CONSUME_RECORDS", 4)
+    monkeypatch.setattr(batches, "BATCH_RECORDS", 8)
+    before = gc.get_threshold()
+    readers = [read(start="earliest") for _ in range(2)]
+    for reader in readers:
+        next(iter(reader))
+    assert gc.get_threshold()[0] == reading.NEW_OBJECTS_MAX
+    for reader in readers:
+        reader.close()
+    assert gc.get_threshold() == before
 
 
 def test_a_topic_that_may_not_be_read_is_reported(
