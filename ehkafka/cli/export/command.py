@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -115,7 +116,8 @@ class TopicRange:
         """Return one place for all partitions, or places by partition."""
         places = parse_places(texts, self.partition or (), option=option)
         is_mixed = None in places and len(places) > 1
-        if is_mixed or any(isinstance(place, LastRecords) for place in places.values()):
+        is_time = None not in places and any(isinstance(one, datetime | timedelta) for one in places.values())
+        if is_mixed or is_time or any(isinstance(place, LastRecords) for place in places.values()):
             raise ConfigurationError(
                 f"{option} takes one place for all partitions (not -N), or N=OFFSET for each one to read."
             )

@@ -256,6 +256,7 @@ def test_a_file_that_exists_is_kept_unless_it_is_to_be_replaced(broker: Embedded
         (["--to", "out.parquet", "--until", "3"], "before"),
         (["--to", "out.parquet", "--from", "0=1"], "one place for all"),
         (["--to", "out.parquet", "--from", "-5"], "twice"),
+        (["--to", "out.parquet", "--until", "0=-10m"], "--until takes one place for all"),
     ],
 )
 def test_a_mistake_leaves_no_file(
