@@ -131,6 +131,7 @@ class RowSender:
         if self.producer.client is None:
             self.producer.start(0.0)  # whether the broker gives an id was asked on the driver
         self._patience.timeout_s = options.timeout_s
+        self._patience.moved()  # however long the worker was idle
         self._topic, self._where = options.topic, f"of the frame's partition {partition}"
         self._partitions, self._row, self._written = {}, 0, 0
         rows = 0

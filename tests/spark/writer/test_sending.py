@@ -16,6 +16,7 @@ from ehkafka.spark.writer.options import writer_options
 from ehkafka.spark.writer.sending import KEPT, write_rows
 from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.kit.topic_read import read_messages
+from tests.kit.waiting import wait_until
 from tests.spark.kept import close_idle
 from tests.spark.writer.frames import frame
 
@@ -188,6 +189,22 @@ def test_rows_that_come_late_are_not_the_brokers_delay(broker: EmbeddedBroker) -
     assert write(broker, numbers(1), **late) is None
     options = writer_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": "readings", **late})
     assert write_rows(options, batches(), partition=3, attempt=0) is None
+
+
+def test_a_worker_that_was_idle_waits_as_long_as_any(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the client reports just as a task begins is none of the task's rows, and its wait begins anew."""
+    assert write(broker, numbers(1)) is None
+    (kept,) = KEPT._idle.values()
+    producer, serve = kept.producer, kept.producer.serve
+    broker.take_down()
+    wait_until(lambda: len(producer.client))
+    broker.bring_up()
+    kept._patience._moved_s -= 3_600
+    late = iter([True])
+    monkeypatch.setattr(producer, "serve", lambda timeout_s: next(late, False) or serve(timeout_s))
+    assert write(broker, numbers(1)) is None
 
 
 def test_a_second_attempt_says_that_rows_may_be_there_twice(
