@@ -100,10 +100,16 @@ class TopicRange:
         names = self.names
         if names is not None and by and _COLUMN_OF[by] not in [name.lower() for name in names]:
             names = [*names, _COLUMN_OF[by]]
+        columns = columns_of(names)
+        if by is FoldersBy.PARTITION and columns == ("partition",):
+            raise ConfigurationError(
+                "--columns leaves nothing to write: --by partition has the partition in the folders' names. Add a"
+                " column, such as offset."
+            )
         options = ReadOptions(
             endpoint=target_of(topic, of).endpoint,
             topic=topic,
-            columns=columns_of(names),
+            columns=columns,
             assigned=_partitions(topic, self.partition or named),
             header_values="raw",
             fail_on_data_loss=self.on_loss is OnLoss.RAISE,
@@ -193,7 +199,7 @@ def _copied(reader: Reader, target: ExportTarget, names: Sequence[str] | None) -
     from ehkafka.cli.export.files import ExportFiles  # noqa: PLC0415 - needs pyarrow, which `read` has found
 
     records, first = 0, sum(reader.starts.values())
-    kept = reader.schema.names[: None if names is None else len(names)]
+    kept = reader.schema.names if names is None else columns_of(names)
     total = sum(reader.stops.values()) - first
     with target.staged() as path, progress_of("Exporting", total, "offsets") as report:
         try:

@@ -172,7 +172,8 @@ def test_columns_are_those_that_were_asked_for(broker: EmbeddedBroker, folder: P
     """In that order; the column that chooses the folder is read, and not written."""
     ways = {"out.parquet": [], "by-day": ["--by", "day"], "by-partition": ["--by", "partition"]}
     for name, by in ways.items():
-        code, _, error = export(broker, "--from", "earliest", "--columns", "Offset, value", *by, "--to", name)
+        names = "Offset, value,VALUE"
+        code, _, error = export(broker, "--from", "earliest", "--columns", names, *by, "--to", name)
         assert (code, error) == (0, "")
     files = [folder / "out.parquet", *folder.rglob("part-*.parquet")]
     assert [pq.read_schema(file).names for file in files] == [["offset", "value"]] * 4
@@ -252,6 +253,7 @@ def test_a_file_that_exists_is_kept_unless_it_is_to_be_replaced(broker: Embedded
         (["--to", "no/such/out.parquet"], "create it"),
         (["--to", "https://me.blob.core.windows.net/c/out.parquet"], "docs/tables.md"),
         (["--to", "out.parquet", "--columns", "key,no"], "no"),
+        (["--to", "out", "--by", "partition", "--columns", "Partition"], "leaves nothing to write"),
         (["--to", "out.parquet", "--partition", "7"], "7"),
         (["--to", "out.parquet", "--until", "3"], "before"),
         (["--to", "out.parquet", "--from", "0=1"], "one place for all"),
