@@ -103,8 +103,8 @@ class TopicRange:
         columns = columns_of(names)
         if by is FoldersBy.PARTITION and columns == ("partition",):
             raise ConfigurationError(
-                "--columns leaves nothing to write: --by partition has the partition in the folders' names. Add a"
-                " column, such as offset."
+                "--columns leaves nothing to write: --by partition has the partition in the folders' names."
+                " Add a column, such as offset."
             )
         options = ReadOptions(
             endpoint=target_of(topic, of).endpoint,
