@@ -126,8 +126,10 @@ def _is_done(query: StreamingQuery, ends: Places, *, is_first: bool) -> bool:
         ends |= _places(progress, "endOffset", "log_ends")
     at = _places(progress, "endOffset", "positions")
     left = sum(max(0, end - at.get(one, 0)) for one, end in ends.items())
-    # Not by its rows: offsets of a compacted log or of transactions have none.
-    if not left or at == _places(progress, "startOffset", "positions"):
+    # Not by its rows: offsets of a compacted log or of transactions have none. A partition that is gone, or a
+    # log that was recreated, may never reach its first end: then a batch that has read all is the last one.
+    others = ("startOffset", "positions"), ("endOffset", "log_ends")
+    if not left or at in (_places(progress, *other) for other in others):
         return True
     _LOG.info("The query's run ended after one batch, with %s left: it continues.", counted(left, "offset"))
     return False

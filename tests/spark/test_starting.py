@@ -116,6 +116,7 @@ def start(writer: Writer, **more: Any) -> Any:
         pytest.param([planned(7, is_new=False), planned(17, 20), planned(20)], id="a repeated batch first"),
         pytest.param([planned(5, start=5)], id="nothing new"),
         pytest.param([planned(10, 25), planned(10, 25, start=10)], id="records that no reader gets"),
+        pytest.param([planned(10, 25), planned(3, start=10)], id="a recreated log that is read"),
         pytest.param([None], id="stopped by its user"),
     ],
 )
