@@ -57,7 +57,7 @@ _PROPERTIES: Final = {
     "message.timeout.ms": 0,
     # A row that is written costs no call.
     "delivery.report.only.error": True,
-    # More than a window has, so a client never refuses a row for want of room.
+    # As many as a window has, so a client never refuses a row for want of room.
     "queue.buffering.max.messages": WINDOW_PORTIONS * PORTION_ROWS,
     "queue.buffering.max.kbytes": 2_097_151,
 }

@@ -104,7 +104,7 @@ RAW_REPORTED = ["a\ufffd", "\ufffd\ufffd\ufffd", "b", None]
 DAY_US = 86_400_000_000
 FAR_DAYS = [2_932_897, -719_163, -719_529, 0, None]  # since 1970
 FAR_DAYS_REPORTED = ["+10000-01-01", "0000-12-31", "-0001-12-31", "1970-01-01", None]
-HOSTILE = {
+HOSTILE: dict[str, tuple[Any, list[Any]]] = {
     "text": (RAW, RAW_REPORTED),
     "large text": (RAW.cast(pa.large_string()), RAW_REPORTED),
     "days": (pa.array(FAR_DAYS, pa.int32()).view(pa.date32()), FAR_DAYS_REPORTED),

@@ -171,7 +171,7 @@ def test_hostile_values_at_any_depth_come_through_spark(stream: Stream, written:
     ],
 )
 def test_bad_options_are_one_error_before_the_first_task(
-    stream: Stream, written: Any, change: dict[str, str], reported: str
+    stream: Stream, written: Any, change: dict[str, Any], reported: str
 ) -> None:
     """The driver says it; no task was started, nothing is in the container."""
     stream.add(1)

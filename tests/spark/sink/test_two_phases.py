@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 
 from ehkafka.checkpoints.stores.store import StoreConflictError, StoreForbiddenError, StoreMissingError
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.spark.sink import stage as stage_module
 from ehkafka.spark.sink.commit import commit
 from ehkafka.spark.sink.container import SinkContainer, opened
 from ehkafka.spark.sink.data_source import BlobDataSource
@@ -47,7 +47,7 @@ def run_task(monkeypatch: pytest.MonkeyPatch, written: Any) -> Callable[..., Sta
 
     def run(batch: int, partition: int, numbers: Sequence[int], query: str = QUERY) -> Staged:
         task = FakeTask(partition, {"streaming.sql.batchId": str(batch), "sql.streaming.queryId": query})
-        monkeypatch.setattr(stage_module.TaskContext, "get", lambda: task)
+        monkeypatch.setattr(TaskContext, "get", lambda: task)
         batches = iter([pa.record_batch({"n": pa.array(numbers, pa.int64())})] if numbers else [])
         message: Staged = pickle.loads(pickle.dumps(stage(options, batches)))
         return message
@@ -163,7 +163,7 @@ def test_a_batch_that_the_driver_counts_otherwise_is_refused(
 
 def test_a_spark_that_tells_no_batch_is_refused(monkeypatch: pytest.MonkeyPatch, written: Any) -> None:
     """The local property is undocumented: its absence is one clear error."""
-    monkeypatch.setattr(stage_module.TaskContext, "get", lambda: FakeTask(0, {}))
+    monkeypatch.setattr(TaskContext, "get", lambda: FakeTask(0, {}))
     with pytest.raises(ConfigurationError, match=r"streaming\.sql\.batchId"):
         stage(sink_options({**written.options, "path": "out"}), iter([]))
 
@@ -173,7 +173,7 @@ def test_times_with_a_zone_are_written_in_utc(
 ) -> None:
     """What zone a session shows times in is not for a file that others read."""
     task = FakeTask(0, {"streaming.sql.batchId": "0", "sql.streaming.queryId": QUERY})
-    monkeypatch.setattr(stage_module.TaskContext, "get", lambda: task)
+    monkeypatch.setattr(TaskContext, "get", lambda: task)
     noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
     batch = pa.record_batch({"at": pa.array([noon], pa.timestamp("us", "Asia/Tokyo"))})
     finish(0, stage(sink_options({**written.options, "path": "out"}), iter([batch])))
