@@ -49,13 +49,13 @@ def place_of(
 def check_order(start: Place, end: Place, now: datetime) -> None:
     """Refuse what can hold no record. Raises `ConfigurationError`."""
     if end == AtWord("earliest"):
-        raise ConfigurationError("end='earliest' reads nothing: give a later end.")
+        raise ConfigurationError("A range that ends at earliest has no record: give a later end.")
     if not isinstance(start, AtTime):
         return
     if (start.moment_ms or 0) > milliseconds(now):
-        raise ConfigurationError("start lies in the future, where no record is yet: give an earlier start.")
+        raise ConfigurationError("The start lies in the future, which has no records: give an earlier one.")
     if isinstance(end, AtTime) and (end.moment_ms or 0) < (start.moment_ms or 0):
-        raise ConfigurationError("end lies before start: swap or correct them.")
+        raise ConfigurationError("The end lies before the start: swap or correct them.")
 
 
 def _moment(given: object, now: datetime) -> datetime | None:

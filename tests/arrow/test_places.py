@@ -80,10 +80,10 @@ def test_what_is_no_place_is_refused(given: object, text: str) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "text"),
     [
-        ("earliest", "earliest", "end='earliest' reads nothing"),
+        ("earliest", "earliest", "ends at earliest"),
         ("2026-03-01T12:00:01Z", "now", "lies in the future"),
-        ("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z", "end lies before start"),
-        (timedelta(hours=1), timedelta(hours=2), "end lies before start"),
+        ("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z", "end lies before the start"),
+        (timedelta(hours=1), timedelta(hours=2), "end lies before the start"),
     ],
 )
 def test_what_can_hold_no_record_is_refused(start: object, end: object, text: str) -> None:
