@@ -104,11 +104,17 @@ class OneProducer:
     def start(self, timeout_s: float = ID_S) -> None:
         """Open the first producer, and wait up to `timeout_s` for its id; 0: do not wait.
 
-        Raises `ConfigurationError` if the client library refuses a property, `EndpointError` if the broker
-        refuses an id permanently. If the broker refuses for now, or does not answer, that is reported, and
-        the client asks again.
+        Raises `ConfigurationError` if the client library refuses a property, and as `await_id` does.
         """
         self._open()
+        self.await_id(timeout_s)
+
+    def await_id(self, timeout_s: float = ID_S) -> None:
+        """Wait up to `timeout_s` for the id of the producer that is open.
+
+        Raises `EndpointError` if the broker refuses an id permanently. If the broker refuses for now, or does
+        not answer, that is reported, and the client asks again.
+        """
         ends_s = time.monotonic() + timeout_s
         while timeout_s:
             # First: without ids another producer is needed, although `has_id` is True then.

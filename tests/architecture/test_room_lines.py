@@ -41,7 +41,7 @@ BUDGETS = {
     "redrive": 400,
     "run": 4900,
     "settings": 640,
-    "spark": 8800,
+    "spark": 8820,
     "telemetry": 2830,
     "testing": 2710,
     "transactions": 1780,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 WINDOW_PORTIONS: Final = 100
 POLL_S: Final = 0.05
 _ASK_S: Final = 5.0
+# A broker that takes longer for an answer makes a task wait half a second more for a producer's id.
+_HURRY_S: Final = 1.0
 # Between two lines of the log about why rows wait. The client reports a reason every second.
 LINE_S: Final = 10.0
 # librdkafka goes on trying with a refused credential; a task need not for minutes.
@@ -123,13 +126,18 @@ class RowSender:
         self._refused_from: float = inf
         self._refusal: tuple[KafkaError, Any, int] | None = None
 
+    def open(self, topic: str | None) -> None:
+        """Open the first client."""
+        self.producer.start(0.0)
+        self._hurry(topic)
+
     def write(self, frames: Iterator[pa.RecordBatch], options: WriterOptions, partition: int) -> None:
         """Send a task's rows, and wait until they are written.
 
         Raises `EhkafkaError`; `TooLateError` where another attempt may find a broker that writes.
         """
         if self.producer.client is None:
-            self.producer.start(0.0)  # whether the broker gives an id was asked on the driver
+            self.open(options.topic)  # whether the broker gives an id was asked on the driver
         self._patience.timeout_s = options.timeout_s
         self._patience.moved()  # however long the worker was idle
         self._topic, self._where = options.topic, f"of the frame's partition {partition}"
@@ -148,6 +156,13 @@ class RowSender:
                 self._send(waits=is_large or len(self._window) >= WINDOW_PORTIONS)
             rows += batch.num_rows
         self._send(waits=True)
+
+    def _hurry(self, topic: str | None) -> None:
+        # A broker's answer makes librdkafka ask for the producer's id, if there is a connection to more than
+        # a bootstrap address, so two are needed; otherwise it asks half a second later (librdkafka 2.16).
+        with suppress(KafkaException):
+            for _ in range(2):
+                self.producer.client.list_topics(topic, timeout=_HURRY_S)
 
     def _partitions_of(self, topic: str) -> int:
         # All topics are asked for: a question for one would make some brokers create it.
@@ -226,6 +241,7 @@ class RowSender:
             self._check(sum(one.num_rows for one in self._window.values()))
             time.sleep(min(POLL_S, self.producer.due_s()))
             self.producer.open_when_due()
+        self._hurry(self._topic)
 
     def _prepare_next(self, error: KafkaError, message: Any, first: int) -> bool:
         """Tell whether the client was at fault, else the message was: then batches become smaller.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _STEP_S: Final = 30.0
 # What a batch query waits while every address refuses the connection.
 _REFUSED_S: Final = 3.0
+# The statistics tell of the producer's id.
+_LOOKS_OFTEN: Final = {"statistics.interval.ms": 20}
 # What this process has looked at. A stream asks for a writer in each batch, in processes that Spark keeps.
 _SEEN: set[WriterOptions] = set()
 
@@ -80,11 +82,12 @@ def check_destination(options: WriterOptions, *, is_stream: bool) -> None:
     refused_s = inf if is_stream else _REFUSED_S
     enter(inspection, lambda: reach_topic(inspection, topic, refused_s=refused_s))
     inspection.close()
-    producer = RowSender(endpoint).producer
+    sender = RowSender(endpoint, **_LOOKS_OFTEN)
     try:
-        producer.start()
+        sender.open(topic)
+        sender.producer.await_id()
     finally:
-        producer.give_up(0.0)
+        sender.producer.give_up(0.0)
     _SEEN.add(options)
 
 

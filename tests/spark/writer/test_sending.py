@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from ehkafka.errors import EndpointError
 from ehkafka.spark.writer import rows, sending
 from ehkafka.spark.writer.options import writer_options
-from ehkafka.spark.writer.sending import KEPT, write_rows
+from ehkafka.spark.writer.sending import KEPT, RowSender, write_rows
 from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.kit.topic_read import read_messages
 from tests.kit.waiting import wait_until
@@ -77,6 +77,20 @@ def test_all_rows_are_written_in_order_by_one_client(broker: EmbeddedBroker) -> 
     (message,) = read_messages(broker.bootstrap, "other")
     assert (message.partition(), message.key(), message.value()) == (1, None, None)
     assert message.headers() == [("a", b"1"), ("b", None)]
+
+
+def test_a_new_client_has_two_answers_so_that_it_asks_for_its_id_at_once(broker: EmbeddedBroker) -> None:
+    """With one it would often wait half a second. Its own question for the brokers comes before."""
+    broker.track_requests()
+    options = writer_options({"kafka.bootstrap.servers": broker.bootstrap})
+    sender = RowSender(options.endpoint.endpoint())
+    try:
+        sender.open("readings")
+        assert [one.api_key for one in broker.requests()].count(ApiKey.METADATA) >= 3
+        sender.producer.await_id()
+        assert sender.producer.has_id
+    finally:
+        sender.producer.give_up(0.0)
 
 
 @pytest.mark.parametrize("code", [THROTTLED, KafkaError.NOT_LEADER_FOR_PARTITION])
