@@ -19,5 +19,5 @@ def _row(name: str, work: str) -> Row:
         f"W15 batches of 500, {name}",
         Side("engine_batches", TOPIC, options),
         Side("bare_batches", TOPIC, options),
-        goal="as other libraries do, see docs/peers.md",
+        goal="as other libraries do, see docs/project/peers.md",
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
-DOCS = ROOT / "docs" / "survives"
+DOCS = ROOT / "docs" / "project" / "survives"
 SERIES = "three-brokers.json"
 BAR_CHARACTERS = 30
 

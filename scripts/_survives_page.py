@@ -1,4 +1,4 @@
-"""Renders docs/survives.md from docs/survives/*.json, a file for each kind of proof. No package needed."""
+"""Renders docs/project/survives.md from survives/*.json, a file for each kind of proof. No package needed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from _long_run import FOLDER, ROOT, UNKNOWN, is_known
 if TYPE_CHECKING:
     from pathlib import Path
 
-TAKEN = ROOT / "docs" / "survives"
-PAGE = ROOT / "docs" / "survives.md"
+TAKEN = ROOT / "docs" / "project" / "survives"
+PAGE = ROOT / "docs" / "project" / "survives.md"
 NOT_YET = "**Not run yet.**"
 
 
@@ -78,22 +78,22 @@ HEAD = """\
 Each part of this page is what one command found, with its commit and its day. Broken is a promise
 where a record is lost, where a commit passes an unfinished record, or where two records of a key swap or
 overlap; a record that is repeated after a crash breaks none. The promises themselves:
-[README](../README.md#what-it-promises).
+[README](../../README.md#what-it-promises).
 
 """
 TAIL = """\
 ## What is not proven
 
-- **One fault is [open](exactly-once.md#what-is-not-promised).** With exactly once an earlier run of seed 2
-  (`d683a258a7`) sent 677 outputs twice. The runs of the table with seeds 2, 3, 7 and 8 have been made since
-  a producer takes a new epoch after a call that failed; none of them sent an output twice.
+- **One fault is [open](../guides/exactly-once.md#what-is-not-promised).** With exactly once an earlier run of
+  seed 2 (`d683a258a7`) sent 677 outputs twice. The runs of the table with seeds 2, 3, 7 and 8 have been made
+  since a producer takes a new epoch after a call that failed; none of them sent an output twice.
 - **No live Event Hubs namespace was ever used.** Its documented limits are built in and tried against
   stand-ins: [limits](limits.md).
 - Everything ran on one Linux machine with CPython 3.11: no network between machines, no disk that fails.
 - A seed draws keys, pauses and faults. Which thread has a CPU when is the machine's affair: a fault row is
   tried again with its seed, not replayed. Simulation and fuzzing replay exactly.
 
-`scripts/survives` writes this page, and a test compares it with docs/survives/*.json.
+`scripts/survives` writes this page, and a test compares it with docs/project/survives/*.json.
 """
 
 

@@ -121,7 +121,7 @@ class App(Registration, Configurable):
           start is handled and committed. Raises `UnfinishedError` where records still wait then.
         - `settle_s` (seconds, default `60.0`): how long such records may wait.
 
-        Several processes (`docs/members.md` has the rules)
+        Several processes (`docs/guides/all-cores.md` has the rules)
 
         - `members` (default `None`): start so many processes, each with the app and a member of the group, or
           `"auto"` one for each core; this one then consumes nothing and looks after them.

@@ -4,7 +4,7 @@
 returns a `Reader` (`reader`); that reads by the room `ranges`, as Spark's source does. Its `Ends` (`ends`)
 are how far it got, for a file and for the next call. `options` holds the arguments and the words of messages,
 `header_texts` decodes headers. Joins no group and commits nothing: work that must be resumed record by record
-belongs in an `App`. One thread at a time. `docs/tables.md` has examples.
+belongs in an `App`. One thread at a time. `docs/guides/tables.md` has examples.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ and logs them and hands them to hooks. Pure values: importing this room starts n
 `consumer`, `credential`, `dead_letter`, `handler`, `members`, `mirror`, `output`, `partition`, `rebalance`,
 `record` and `steering`. `history` is the protocol of the checker's record of a run.
 
-Fields are named as in the vocabulary of `docs/concepts.md`; units come last. A new kind is a class in the
-file of its group, with its level and its `sentence`: that makes it a name of this room.
+Fields are named as in `docs/concepts/vocabulary.md`; units come last. A new kind is a class in the file of
+its group, with its level and its `sentence`: that makes it a name of this room.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics of an app for Prometheus. Needs the extra `[metrics]`.
 
 `Collector` goes into a program's own registry, `exposition` is the text for a server that has none.
-`docs/metrics.md` names every metric.
+`docs/reference/metrics.md` names every metric.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Traces and metrics of an app for OpenTelemetry. Needs the extra `[otel]`.
 
 `Tracing(app)` makes spans, `Metrics(app)` shows numbers, both by whatever SDK the program has set up.
-`docs/tracing.md` and `docs/metrics.md` name them.
+`docs/guides/tracing.md` and `docs/reference/metrics.md` name them.
 """
 
 from __future__ import annotations

@@ -137,7 +137,8 @@ class Settings:
         False,
         "outputs and offsets in one transaction; preview tries it on Event Hubs, too. Dead letters are in it "
         "as well, so that readers with `isolation.level=read_committed` see each record's once. It is "
-        "committed every 0.1 s if `commit_interval_s` is not set. `docs/exactly-once.md` has the promise.",
+        "committed every 0.1 s if `commit_interval_s` is not set. `docs/guides/exactly-once.md` has the "
+        "promise.",
         one_of=(True, False, "preview"),
     )
 

@@ -2,8 +2,9 @@
 
 Base units are written out at the end of a name. All metrics have the label `group`, and with a supervisor
 `member`; none has a key for a label, for there are millions. What is not known is None, and has no series: a
-false lag of 0 would hide the worst. `docs/metrics.md` has the same list, with when to worry. A new metric is
-a field of the snapshot, its value in `run.observation` (of a partition in `picture`), and its line here.
+false lag of 0 would hide the worst. `docs/reference/metrics.md` has the same list, with when to worry. A new
+metric is a field of the snapshot, its value in `run.observation` (of a partition in `picture`), and its line
+here.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
         "--only",
         action="append",
         metavar="PROBE",
-        help="one of those in docs/live.md, and what it needs; may be repeated",
+        help="one of those in docs/eventhubs/live.md, and what it needs; may be repeated",
     )
     add("--redact", action="store_true", help="hide the names of namespace, account and topic in the report")
     add("--report", type=Path, default=Path(), metavar="FOLDER", help="where the report goes (here)")

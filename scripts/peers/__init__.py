@@ -15,6 +15,6 @@
 | `figures` | medians, spreads and ratios of what was measured |
 | `tables`, `pictures` | the page's tables, and its pictures |
 | `behind`, `reasons` | where ehkafka is behind the others, and why |
-| `page` | puts them into `docs/peers.md` |
+| `page` | puts them into `docs/project/peers.md` |
 | `sides/` | a program and a TOML file for each side |
 """

@@ -1,4 +1,4 @@
-"""The page `docs/peers.md`: what is between its markers is written from a run, the rest by hand."""
+"""The page `docs/project/peers.md`: what is between its markers is written from a run, the rest by hand."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from peers.plan import Row
     from peers.raw import Run
 
-PAGE = ROOT / "docs" / "peers.md"
-PICTURES = ROOT / "docs" / "pictures"
+PAGE = ROOT / "docs" / "project" / "peers.md"
+PICTURES = ROOT / "docs" / "project" / "pictures"
 NOT_YET = "Not measured yet: `scripts/bench --peers`, then `scripts/bench --peers --take`."
 _MARKED = re.compile(r"(<!-- peers: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BUILD = ROOT / "build" / "peers"
 RAW = "raw.jsonl"
-DOCS = ROOT / "docs" / "peers"
+DOCS = ROOT / "docs" / "project" / "peers"
 TAKEN = DOCS / "raw.json"
 
 

@@ -1,7 +1,7 @@
 """Why ehkafka is behind, by workload: shown only where a run finds that it is.
 
-From docs/benchmarks.md, and from "Tried, and no help" in DESIGN.md. No sentence has a figure of its own:
-ratios and CPU seconds come from the run.
+From docs/project/benchmarks.md, and from "Tried, and no help" in DESIGN.md. No sentence has a figure of its
+own: ratios and CPU seconds come from the run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ _QUEUES = (
     "Hand-written queues keep no positions for commits and cannot retry a record; the engine does both for "
     "each record"
 )
-_TRIED = "[Tried without success](../DESIGN.md#tried-and-no-help)"
+_TRIED = "[Tried without success](../../DESIGN.md#tried-and-no-help)"
 _LESS = (
     "That library does less for each record; the table shows its order, and its commits are in its program."
 )

@@ -50,7 +50,9 @@ def main(description: str) -> int:
             raw.take(raw.read_run())
         if options.take or options.page:
             write_page(raw.read_taken())
-            console.print(f"Written: docs/peers.md and its pictures, from {raw.TAKEN.relative_to(ROOT)}.")
+            console.print(
+                f"Written: docs/project/peers.md and its pictures, from {raw.TAKEN.relative_to(ROOT)}."
+            )
             return 0
         return _measure(options, console)
     except (raw.RawError, FillError) as error:

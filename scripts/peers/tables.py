@@ -127,7 +127,7 @@ def modes_table(sides: list[Side]) -> str:
     """Return what is compared: each mode, its version, its order, and the settings' source."""
     lines = ["| | version | order | what it is | settings |", "|---|---|---|---|---|"]
     for side in sides:
-        program = f"[{side.program.name}](../scripts/peers/sides/{side.program.name})"
+        program = f"[{side.program.name}](../../scripts/peers/sides/{side.program.name})"
         for mode in side.modes:
             link = f"{program}, [documentation]({side.site})" if side.site else program
             cells = (mode.title, side.version or "–", ORDER[mode.order], mode.note or "–", link)

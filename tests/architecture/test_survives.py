@@ -1,4 +1,4 @@
-"""docs/survives.md says what the long commands found, and nothing else: it is rendered again here."""
+"""docs/project/survives.md says what the long commands found, and nothing else: it is rendered again here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One word, one meaning: words that were replaced stay out of code, texts and docs.
 
-What replaced each stands next to it. Rows of tables under "was" (the appendix of `docs/migrating.md`) are not
-read: they tell what something was called before.
+What replaced each stands next to it. Rows of tables under "was" (the appendix of `docs/start/migrating.md`)
+are not read: they tell what something was called before.
 """
 
 from __future__ import annotations

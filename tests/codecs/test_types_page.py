@@ -19,7 +19,7 @@ from tests.kit.pages import ROOT, blocks_of
 from tests.kit.waiting import wait_until
 
 CONFLUENT, AZURE = (
-    block.text for block in blocks_of(ROOT / "docs" / "types.md") if block.not_run is not None
+    block.text for block in blocks_of(ROOT / "docs" / "guides" / "types.md") if block.not_run is not None
 )
 FIELDS = [{"name": "home", "type": "string"}, {"name": "celsius", "type": "double"}]
 SCHEMA = json.dumps({"type": "record", "name": "Reading", "fields": FIELDS})
@@ -56,7 +56,7 @@ def run(block: str, topic: str, value: bytes, headers: Any = None) -> Any:
         app = ehkafka.App(group="g", endpoint=endpoint, start="earliest", commit_interval_s=0.1)
         given: list[Any] = []
         text = block.replace("-> None: ...", "-> None: given.append(reading)")
-        exec(compile(text, "docs/types.md", "exec"), {"app": app, "Reading": Reading, "given": given})
+        exec(compile(text, "docs/guides/types.md", "exec"), {"app": app, "Reading": Reading, "given": given})
         broker.produce(topic, [(b"home-1", value)], partition=0, headers=headers)
         with app:
             wait_until(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PAGE = ROOT / "docs" / "dead-letters.md"
+PAGE = ROOT / "docs" / "guides" / "dead-letters.md"
 PROGRAM = next(block.text for block in blocks_of(PAGE) if block.text.startswith("# shop.py\n"))
 SHOWN = next(block.text for block in blocks_of(PAGE) if "dlq list" in block.text)
 LETTERS_S = 30.0

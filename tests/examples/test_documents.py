@@ -22,8 +22,8 @@ README_BYTES_MAX = 6 * 1024
 # Met in logs, settings and snapshots, and nowhere else in the field.
 OUR_WORDS = ("lane", "chunk", "parked", "backlog", "watermark", "mirror", "witness")
 # The page that explains them, the one that lists modules by their old names, figures, and a generated one.
-NOT_LINKED = {"concepts.md", "migrating.md", "benchmarks.md", "messages.md"}
-LINKED_TO_WORDS = [page for page in GUIDES.glob("*.md") if page.name not in NOT_LINKED]
+NOT_LINKED = {"vocabulary.md", "migrating.md", "benchmarks.md", "messages.md"}
+LINKED_TO_WORDS = [page for page in GUIDES.rglob("*.md") if page.name not in NOT_LINKED]
 # "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.
 TRIGGER_FIELDS = {
     "kafka": {
@@ -75,22 +75,23 @@ def headings(page: Path) -> set[str]:
 def test_a_newcomer_reads_a_short_page_and_finds_every_guide() -> None:
     """The first page has a bound; the list of guides leaves none out."""
     assert len((ROOT / "README.md").read_bytes()) <= README_BYTES_MAX
-    listed = (GUIDES / "README.md").read_text()
-    assert [page.name for page in GUIDES.glob("*.md") if f"]({page.name})" not in listed] == ["README.md"]
+    listed = (GUIDES / "index.md").read_text()
+    pages = [str(page.relative_to(GUIDES)) for page in GUIDES.rglob("*.md")]
+    assert [page for page in pages if f"]({page})" not in listed] == ["index.md"]
 
 
-@pytest.mark.parametrize("page", LINKED_TO_WORDS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED_TO_WORDS, ids=lambda page: str(page.relative_to(GUIDES)))
 def test_a_word_of_ours_is_explained_where_it_first_stands(page: Path) -> None:
     """Next to it a link to what explains it; or it stands in italics, with its explanation around it."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
     for word in OUR_WORDS:
         lines = [line for line in text.splitlines() if re.search(rf"\b{word}s?\b", line) and line[0] != "#"]
         if lines:
-            explained = rf"\]\(concepts\.md|\[{word}s?\]\(|\*{word}s?\*"
+            explained = rf"\]\([./a-z]*vocabulary\.md|\[{word}s?\]\(|\*{word}s?\*"
             assert re.search(explained, lines[0]), f"{page.name}: {word}: {lines[0]}"
 
 
-@pytest.mark.parametrize("picture", sorted(GUIDES.glob("pictures/*.svg")), ids=lambda picture: picture.name)
+@pytest.mark.parametrize("picture", sorted(GUIDES.rglob("pictures/*.svg")), ids=lambda picture: picture.name)
 def test_a_drawn_picture_is_read_in_light_and_dark_and_fetches_nothing(picture: Path) -> None:
     """It says in words what it shows, has colours for both, a ground of its own, and a page that shows it."""
     drawn = ET.fromstring(picture.read_text())
@@ -106,7 +107,7 @@ def test_a_drawn_picture_is_read_in_light_and_dark_and_fetches_nothing(picture: 
     assert any(f"pictures/{picture.name}" in page.read_text() for page in PAGES)
 
 
-@pytest.mark.parametrize("plot", sorted(GUIDES.glob("survives/*.svg")), ids=lambda plot: plot.name)
+@pytest.mark.parametrize("plot", sorted(GUIDES.rglob("survives/*.svg")), ids=lambda plot: plot.name)
 def test_a_plot_says_what_it_shows_has_a_ground_of_its_own_and_fetches_nothing(plot: Path) -> None:
     """Matplotlib draws it: its white ground is read on a dark page as well."""
     drawn = ET.fromstring(plot.read_text())
@@ -134,7 +135,7 @@ def resolve(name: str) -> Any:
 def test_the_scalers_of_the_page_are_whole() -> None:
     """Both triggers have every field, name the authentication that stands before them, and fit the app."""
     for block, (kind, fields) in zip(
-        blocks(GUIDES / "eventhubs.md", "yaml"), TRIGGER_FIELDS.items(), strict=True
+        blocks(GUIDES / "eventhubs" / "index.md", "yaml"), TRIGGER_FIELDS.items(), strict=True
     ):
         authentication, scaled = (yaml.safe_load(text) for text in block.split("---\n"))
         assert (authentication["kind"], scaled["kind"]) == ("TriggerAuthentication", "ScaledObject")
@@ -143,7 +144,7 @@ def test_the_scalers_of_the_page_are_whole() -> None:
         assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
         assert set(trigger["metadata"]) == fields
         assert scaled["spec"]["minReplicaCount"] == 1
-    block = blocks(GUIDES / "eventhubs.md", "yaml")[0].split("---\n")[1]
+    block = blocks(GUIDES / "eventhubs" / "index.md", "yaml")[0].split("---\n")[1]
     kafka = yaml.safe_load(block)["spec"]["triggers"][0]["metadata"]
     assert kafka["bootstrapServers"].endswith(".servicebus.windows.net:9093")
     assert (kafka["tls"], kafka["sasl"], kafka["unsafeSsl"]) == ("enable", "plaintext", "false")

@@ -182,7 +182,9 @@ def test_the_image_is_of_a_python_and_of_extras_that_there_are() -> None:
 
 def test_the_probe_without_http_is_green_for_15_s(tmp_path: Path) -> None:
     """The page's own command, run on a file that was touched now, long ago, and never."""
-    block = next(one for one in blocks_of(ROOT / "docs" / "deploying.md") if one.language == "yaml")
+    block = next(
+        one for one in blocks_of(ROOT / "docs" / "guides" / "deploying.md") if one.language == "yaml"
+    )
     probe = yaml.safe_load(block.text)["livenessProbe"]
     pod = yaml.safe_load((FOLDER / "statefulset.yaml").read_text().split("---\n")[1])
     pod["spec"]["template"]["spec"]["containers"][0]["livenessProbe"] = probe

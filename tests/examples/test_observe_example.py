@@ -23,7 +23,7 @@ FOLDER = ROOT / "examples/observe"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
 GROUPS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
 RULES = [rule for group in GROUPS for rule in group["rules"]]
-PAGE = (ROOT / "docs/metrics.md").read_text()
+PAGE = (ROOT / "docs/reference/metrics.md").read_text()
 ROW = re.compile(
     r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>.*?) \| (?P<meaning>.*?) \| (?P<worry>.+) \|$",
     re.MULTILINE,
@@ -167,7 +167,7 @@ def test_a_slip_in_an_expression_is_found(expression: str, problem: str) -> None
 def test_the_example_for_azure_is_what_the_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its app is traced; the distribution, which is not here, is set up where the program starts alone."""
     source = (FOLDER / "azure_monitor.py").read_text()
-    assert source.split('"""', 2)[2].strip() in (ROOT / "docs/tracing.md").read_text()
+    assert source.split('"""', 2)[2].strip() in (ROOT / "docs/guides/tracing.md").read_text()
     calls: list[str] = []
     stand_in = types.ModuleType("azure.monitor.opentelemetry")
     stand_in.configure_azure_monitor = lambda: calls.append("configured")  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from ehkafka.app.configuration import ENDPOINT_KEYS
 from ehkafka.cli.settings.variables import _MIRROR
 from tests.kit.pages import ROOT
 
-PAGE = ROOT / "docs" / "settings.md"
+PAGE = ROOT / "docs" / "reference" / "settings.md"
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in PAGE.read_text().splitlines()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.kit.azurite import Azurite
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tables.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "tables.md").read_text()
 POLARS, DUCKDB, PANDAS, BLOB, NIGHTLY = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

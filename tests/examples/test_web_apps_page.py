@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
     from tests.kit.http_server import Answer, Request
 
-PAGE = ROOT / "docs/web-apps.md"
+PAGE = ROOT / "docs/guides/web-apps.md"
 PROGRAM = next(block for block in blocks_of(PAGE) if block.not_run is not None)
 SERVE = next(
     command

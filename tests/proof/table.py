@@ -132,10 +132,10 @@ def note_of(faults: dict[str, int]) -> str:
     each = ", ".join(f"{name} {count}" for name, count in sorted(faults.items()))
     return (
         "Three brokers, replication 3, min.insync.replicas 2; two are away at once in no run with exactly "
-        "once ([why](exactly-once.md#what-is-not-promised)); three groups in a chain, each of which reads "
-        "what the one before it writes. Records are those of all three levels. At least once repeats are no "
-        "fault. What a level has found may be under end to end, too, and counts once. Excused is what "
-        "looked wrong and is taken for a fault's doing. Faults in "
+        "once ([why](../guides/exactly-once.md#what-is-not-promised)); three groups in a chain, each of "
+        "which reads what the one before it writes. Records are those of all three levels. At least once "
+        "repeats are no fault. What a level has found may be under end to end, too, and counts once. "
+        "Excused is what looked wrong and is taken for a fault's doing. Faults in "
         f"all: {each}."
     )
 

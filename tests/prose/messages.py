@@ -1,4 +1,4 @@
-"""`docs/messages.md`: all that the package tells people, in one file to read.
+"""`docs/reference/messages.md`: all that the package tells people, in one file to read.
 
 `python -m tests.prose.messages` writes it. Events and errors are made with real values; a message out of the
 source has its code between braces.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
 
-FILE = ROOT / "docs" / "messages.md"
+FILE = ROOT / "docs" / "reference" / "messages.md"
 # Messages of the test kit, whose readers develop ehkafka.
 LEFT_OUT = ("ehkafka/testing", "ehkafka/events")
 WORDS_MIN = 4

@@ -1,4 +1,4 @@
-"""`docs/messages.md` is what the package says now: each event and error with real values, each message."""
+"""`docs/reference/messages.md` is what the package says: each event and error with values, and messages."""
 
 from __future__ import annotations
 

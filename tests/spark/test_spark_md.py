@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.kit.azurite import Azurite
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "spark" / "index.md").read_text()
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 READ, SEND, RUN, WRITE = CODE
 NAMESPACE = "Endpoint=sb://homes.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=a2V5"

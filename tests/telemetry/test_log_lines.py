@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 READINGS_0 = TopicPartition("readings", 0)
 READINGS_1 = TopicPartition("readings", 1)
-# Each kind with all of its fields, and with those alone that it always has; docs/messages.md has their words.
+# Each kind with all of its fields, and with those that it always has; docs/reference/messages.md has them.
 KINDS = sorted(event_kinds(), key=lambda kind: kind.__name__)
 EVENTS = [made(kind, is_sparse=is_sparse) for kind in KINDS for is_sparse in (False, True)]
 

@@ -114,7 +114,7 @@ def test_names_and_units_follow_the_conventions(observed: Observed) -> None:
 
 def test_the_page_names_them_as_they_are() -> None:
     """Each kind of name has an example."""
-    rows = ROW.findall((ROOT / "docs/metrics.md").read_text())
+    rows = ROW.findall((ROOT / "docs/reference/metrics.md").read_text())
     assert len(rows) > 5
     by_name = {metric.name: instrument_of(metric) for metric in ALL}
     for name, instrument, unit in rows:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 KEYWORDS = ROOT / "ehkafka" / "app" / "keywords.py"
 DROP_INS = ROOT / "ehkafka" / "consumer" / "keywords.py"
-PAGE = ROOT / "docs" / "settings.md"
+PAGE = ROOT / "docs" / "reference" / "settings.md"
 WIDTH = 110
 # `App` names them itself.
 OF_APP = ("group", "start")

@@ -77,7 +77,7 @@ class ExportTarget:
         if "://" in self.to:  # not repeated: it may hold a key
             raise ConfigurationError(
                 "--to is a URL: give a file or a folder of this machine. For Blob Storage, see"
-                " docs/tables.md."
+                " docs/guides/tables.md."
             )
         _ = self.format
         with self._explained():

@@ -43,7 +43,7 @@ class Instrument(NamedTuple):
 class Metrics:
     """The metrics of an app, or of several with different groups, observed by instruments of OpenTelemetry.
 
-    The same as `ehkafka.metrics.Collector` shows; `docs/metrics.md` says how each is called here.
+    The same as `ehkafka.metrics.Collector` shows; `docs/reference/metrics.md` says how each is called here.
 
     - `app`, `apps` (required): may start later. With members it is the supervisor that shows all of them.
     - `meter_provider` (default `None`): whose instruments they are. `None`: OpenTelemetry's global one, which

@@ -1,8 +1,8 @@
 """ehkafka, this checkout, as its own pages describe it.
 
 Modes: handlers on threads, as tasks, in processes; batch handlers. All keep the order of each key, and the
-engine commits. Settings: `workers` as the work asks (docs/handlers.md); nothing else is changed, except, for
-outputs, the producer's, which every side that sends has.
+engine commits. Settings: `workers` as the work asks (docs/guides/handlers.md); nothing else is changed,
+except, for outputs, the producer's, which every side that sends has.
 """
 
 from __future__ import annotations

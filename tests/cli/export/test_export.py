@@ -251,7 +251,7 @@ def test_a_file_that_exists_is_kept_unless_it_is_to_be_replaced(broker: Embedded
     [
         (["--to", "out.csv"], "ends with none of .parquet, .ndjson, .arrow"),
         (["--to", "no/such/out.parquet"], "create it"),
-        (["--to", "https://me.blob.core.windows.net/c/out.parquet"], "docs/tables.md"),
+        (["--to", "https://me.blob.core.windows.net/c/out.parquet"], "docs/guides/tables.md"),
         (["--to", "out.parquet", "--columns", "key,no"], "no"),
         (["--to", "out", "--by", "partition", "--columns", "Partition"], "leaves nothing to write"),
         (["--to", "out.parquet", "--partition", "7"], "7"),
