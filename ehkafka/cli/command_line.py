@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 TEXT_BYTES_MAX: Final = 32_767
 """The longest text that Kafka's protocol carries; no path of Linux is as long either."""
 
-# A record's key is bytes, of any length; none at all is a key, too.
-_KEYS: Final = frozenset({"key"})
+# The keys and values of records are bytes, of any length; none at all is a key, too.
+_KEYS: Final = frozenset({"key", "values"})
 # Who reads these says which forms a place has.
 _PLACES: Final = frozenset({"mirror", "source", "to"})
 # Whatever bytes a path has are the path's.
-_PATHS: Final = frozenset({"app", "checkpoint", "config", "key", "mirror", "source", "to"})
+_PATHS: Final = frozenset({"app", "checkpoint", "config", "key", "mirror", "source", "to", "values"})
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 # The end of every parser's error: typer has no name for it that all its releases know.
 _UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]

@@ -88,6 +88,9 @@ TokenFile = Annotated[
     ),
 ]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.", callback=topic_names)]
+OneTopic = Annotated[
+    str | None, typer.Option("--topic", help="Only this topic, or event hub.", callback=topic_names)
+]
 Partition = Annotated[
     list[int] | None,
     typer.Option(min=0, max=PARTITION_MAX, help="Only this partition; may be given several times."),

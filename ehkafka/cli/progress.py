@@ -34,12 +34,12 @@ class RateColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Return them as they are now."""
-        return Text(rate_of(task.completed, task.total or 0, task.elapsed or 0.0, self._unit))
+        return Text(rate_of(task.completed, task.total, task.elapsed or 0.0, self._unit))
 
 
 @contextmanager
-def progress_of(title: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Yield what takes how many are done."""
+def progress_of(title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+    """Yield what takes how many are done; without a total, the bar tells only that something is."""
     console, began_s = Console(stderr=True), time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), RateColumn(unit))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -51,12 +51,16 @@ def progress_of(title: str, total: int, unit: str) -> Iterator[Callable[[int], N
             bar.update(task, completed=done)
             if not console.is_terminal and now_s - line_s > LINE_S:
                 line_s = now_s
-                notice(f"{title}: {done} of {total}, {rate_of(done, total, now_s - began_s, unit)}")
+                of_all = "" if total is None else f" of {total}"
+                notice(f"{title}: {done}{of_all}, {rate_of(done, total, now_s - began_s, unit)}")
 
         yield report
 
 
-def rate_of(done: float, total: float, took_s: float, unit: str) -> str:
-    """Return how many were done in a second, and how long the rest takes at that rate."""
+def rate_of(done: float, total: float | None, took_s: float, unit: str) -> str:
+    """Return how many were done in a second, and how long the rest takes at that rate, if it is known."""
+    rate = f"{done / max(took_s, 1e-3):,.0f} {unit}/s"
+    if total is None:
+        return rate
     left_s = (total - done) * took_s / done if done else None
-    return f"{done / max(took_s, 1e-3):,.0f} {unit}/s, {clock_of(left_s)} left"
+    return f"{rate}, {clock_of(left_s)} left"

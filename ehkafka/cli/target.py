@@ -20,6 +20,7 @@ from ehkafka.cli.settings.given import Given
 from ehkafka.cli.settings.text import start_position
 from ehkafka.errors import ConfigurationError
 from ehkafka.offsets import GroupOffsets
+from ehkafka.offsets.cluster import Cluster
 from ehkafka.offsets.source import mirror_of_environment, named_mirror
 
 if TYPE_CHECKING:
@@ -81,6 +82,12 @@ def with_mirror(target: Target, of: OfMirror) -> Target:
 def target_of(topic: str, of: OfEndpoint) -> Target:
     """Return the broker that the options of a command on a topic mean. Raises `ConfigurationError`."""
     return chosen_target(of.app, of.endpoint, topics=[topic], config=of.config)
+
+
+def cluster_of(topic: str | None, of: OfEndpoint) -> Cluster:
+    """Return the broker that the options mean, for one topic or all. Raises `ConfigurationError`."""
+    target = chosen_target(of.app, of.endpoint, config=of.config)
+    return Cluster(replace(target, topics=(topic,) if topic else ()), timeout_s=of.timeout_s)
 
 
 def group_offsets(topic: str, of: OfGroup) -> GroupOffsets:
