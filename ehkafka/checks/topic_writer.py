@@ -1,4 +1,4 @@
-"""Writes records to a topic for a command, as `TopicReader` reads one: after the steps of a check up to there.
+"""Writes records to a topic for a command, after the steps of a check up to the topic.
 
 Each record is acknowledged by all in-sync replicas, and those of a key stay in order. `write` and the context
 are for one thread; the producer's thread, `ehkafka-producer`, takes the answers.

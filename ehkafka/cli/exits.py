@@ -33,7 +33,7 @@ CODES: Final = """\
 6   the lag is above --fail-over, or a commit lies outside of its log
 7   an action on a key, a partition or a handler was refused; nothing changed
 70  a defect in ehkafka, or an unexpected error
-130 interrupted: while the app started, in its on_stop functions, a redrive or an export"""
+130 interrupted: while the app started, in its on_stop functions, a redrive, an export or a produce"""
 LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130

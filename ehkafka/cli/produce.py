@@ -156,7 +156,10 @@ def from_json(line: bytes) -> KeyValueHeaders:
     if unknown := found.keys() - FIELDS - PASSED_OVER:
         raise ValueError(f"the field {min(unknown)!r} is unknown: give key, value and headers")
     headers = found.get("headers") or {}
-    pairs = headers.items() if isinstance(headers, dict) else [(one["key"], one["value"]) for one in headers]
+    try:
+        pairs = headers.items() if isinstance(headers, dict) else [(h["key"], h["value"]) for h in headers]
+    except (LookupError, TypeError):
+        raise ValueError('headers are {"name": "text"}, or a list of {"key": …, "value": …}') from None
     return _data(found.get("key")), _data(found["value"]), [(name, _data(one)) for name, one in pairs]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.lag import age_of
@@ -37,10 +36,21 @@ def topics(*, topic: OneTopic = None, of: OfEndpoint) -> None:
     with cluster_of(topic, of) as cluster:
         found = cluster.topics()
     if of.as_json:
-        put_json({"endpoint": cluster.target.endpoint.name, "topics": [asdict(one) for one in found]})
+        put_json({"endpoint": cluster.target.endpoint.name, "topics": [_as_dict(one) for one in found]})
         return
     rows = [(one.name, one.partitions, one.offsets, _retention(one), one.problem) for one in found]
     put_text(f"{columns(HEADERS, rows)}\n\n{counted(len(found), 'topic')}")
+
+
+def _as_dict(topic: TopicView) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "partitions": topic.partitions,
+        "offsets": topic.offsets,
+        "retention_ms": topic.retention_ms,
+        "cleanup_policy": topic.cleanup or None,
+        "problem": topic.problem or None,
+    }
 
 
 def _retention(topic: TopicView) -> str | None:

@@ -1,4 +1,4 @@
-"""Looks at a group's offsets from outside, and moves them: `ehkafka offsets`, `lag` and `owners`.
+"""Looks at groups' offsets from outside, and moves them: `ehkafka offsets`, `lag`, `owners`, `groups`.
 
 Never joins the group. Commits are read and written by a consumer without membership, never by the admin
 client, whose reading ends the process while a coordinator is starting; the broker refuses such a commit to a
@@ -8,7 +8,8 @@ group that has members. Nothing moves unless `move` is called with a plan that w
 behind what cannot be read. `plan` (pure) what a move would do, `skipping` (pure) what skipping records would,
 `group` is the way to the broker, `moving` carries a plan out, `checkpoints` brings positions in and out of
 containers, `compare` and `owners` join what several places say. `members` asks who is in the group, `source`
-where checkpoints lie. Called by the command line, on the main thread.
+where checkpoints lie. `cluster` lists the topics and groups of a broker. Called by the command line, on the
+main thread.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import ConfigResource
+from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.group import read_bounds, read_commits
@@ -77,8 +77,7 @@ class GroupView:
 class Cluster:
     """The broker that a target names; opened and closed as a context manager.
 
-    Entering raises `ConfigurationError` or `EndpointError`; methods raise `EndpointError`, and
-    `TopicNotFoundError` for a topic that they were given.
+    Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`; a method `EndpointError`.
     """
 
     def __init__(self, target: Target, *, timeout_s: float = 10.0) -> None:
@@ -204,11 +203,11 @@ class Cluster:
         """Return the state of each group, in Kafka's word: `stable`, `empty`, `preparing rebalancing`, …."""
         try:
             found = self._admin.list_consumer_groups(request_timeout=self._timeout_s).result()
-            errors = [] if found.valid else found.errors
+            refusals = [] if found.valid else found.errors
         except KafkaException as error:
-            errors = list(error.args)
-        for error in errors:
-            text = f"the broker does not list its groups: {error.name()} ({error.str()})"
+            refusals = list(error.args)
+        for refusal in refusals:
+            text = f"the broker does not list its groups: {refusal.name()} ({refusal.str()})"
             fix = "For one group, by its name: ehkafka lag TOPIC --group GROUP"
             raise reported(self._inspection, Problem(text, fix))
         return {one.group_id: one.state.name.lower().replace("_", " ") for one in found.valid}

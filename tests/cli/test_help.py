@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 ROOT: Any = typer.main.get_command(cli)
 HUB = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
-# These go on until Ctrl-C, take minutes, or need Azure, Spark or a running app: they are read by the
-# command's own parser.
+# These go on until Ctrl-C, take minutes, or need Azure, Spark, Kafka or a running app: the command's own
+# parser reads them.
 ENDLESS = (
     "--watch",
     "--engine spark",
@@ -35,6 +35,7 @@ ENDLESS = (
     "--reload",
     "ehkafka top",
     "ehkafka keys",
+    "ehkafka groups",
     "https://",
     "tail orders --app",
     "tail orders --json",
@@ -57,11 +58,11 @@ def helps(command: Any = ROOT, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def examples() -> Iterator[str]:
-    """Yield each example: a line up to its explanation, or up to what it is piped into."""
+    """Yield each example: a line up to its explanation, to what it is piped into, or to the file that it reads."""
     for _, text in helps():
         for line in text.splitlines():
             if line.startswith("  ehkafka "):
-                yield re.split(r" {2,}| \| ", line.strip())[0]
+                yield re.split(r" {2,}| \| | < ", line.strip())[0]
 
 
 @pytest.fixture(scope="module")
