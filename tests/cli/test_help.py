@@ -58,7 +58,7 @@ def helps(command: Any = ROOT, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def examples() -> Iterator[str]:
-    """Yield each example: a line up to its explanation, to what it is piped into, or to the file that it reads."""
+    """Yield each example: a line up to its explanation, its pipe, or the file that it reads."""
     for _, text in helps():
         for line in text.splitlines():
             if line.startswith("  ehkafka "):
