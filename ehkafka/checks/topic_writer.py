@@ -31,7 +31,7 @@ LAST_ANSWERS_S: Final = 5.0
 
 
 @dataclass(slots=True)
-class Written:
+class PartitionShare:
     """How many records a partition has got, and the offsets of the first and the last one."""
 
     records: int
@@ -49,7 +49,7 @@ class TopicWriter:
         self._target = target
         self._topic = topic
         self._inspection = Inspection(target, timeout_s)
-        self.written: dict[int, Written] = {}
+        self.written: dict[int, PartitionShare] = {}
         # Why a record was not written: the first reason counts.
         self._reasons: list[str] = []
 
@@ -110,7 +110,7 @@ class TopicWriter:
         if future.exception() is not None:
             return
         place = future.result()
-        known = self.written.setdefault(place.partition, Written(0, place.offset, place.offset))
+        known = self.written.setdefault(place.partition, PartitionShare(0, place.offset, place.offset))
         known.records += 1
         known.first_offset = min(known.first_offset, place.offset)
         known.last_offset = max(known.last_offset, place.offset)

@@ -58,7 +58,7 @@ class LineForm:
         """Return the headers of all records; refuses options that exclude each other."""
         if sum((self.key is not None, self.delimiter is not None, self.ndjson)) > 1:
             raise ConfigurationError(
-                "Give one of --key, --key-delimiter and --ndjson: each says what the key is."
+                "Give one of --key, --key-delimiter and --ndjson: each decides the key."
             )
         pairs = [one.partition("=") for one in self.header or ()]
         if wrong := [name for name, sign, _ in pairs if not (sign and name)]:
@@ -149,7 +149,7 @@ def _write(writer: TopicWriter, lines: Iterable[bytes], form: LineForm, partitio
 
 
 def from_json(line: bytes) -> KeyValueHeaders:
-    """Return what a JSON object says. Raises `ValueError`."""
+    """Return key, value and headers of a JSON object. Raises `ValueError`."""
     found = orjson.loads(line)
     if not isinstance(found, dict) or "value" not in found:
         raise ValueError('the line is no JSON object with a "value"')

@@ -128,7 +128,7 @@ def test_what_is_no_record_is_refused(
     assert words.count("\n") == 1
 
 
-def test_what_is_written_before_an_error_is_told(broker: EmbeddedBroker) -> None:
+def test_records_before_an_error_are_written_and_reported(broker: EmbeddedBroker) -> None:
     """The lines before the bad one are in the topic, and the user knows which."""
     code, text, words = produce(broker.bootstrap, "--ndjson", "--json", stdin=b'{"value":"good"}\nbad\n')
     assert code == 2
