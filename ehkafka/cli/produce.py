@@ -57,9 +57,7 @@ class LineForm:
     def headers(self) -> Pairs:
         """Return the headers of all records; refuses options that exclude each other."""
         if sum((self.key is not None, self.delimiter is not None, self.ndjson)) > 1:
-            raise ConfigurationError(
-                "Give one of --key, --key-delimiter and --ndjson: each decides the key."
-            )
+            raise ConfigurationError("Give one of --key, --key-delimiter and --ndjson: each decides the key.")
         pairs = [one.partition("=") for one in self.header or ()]
         if wrong := [name for name, sign, _ in pairs if not (sign and name)]:
             raise ConfigurationError(f"--header {wrong[0]!r} has no name and value: give NAME=VALUE.")

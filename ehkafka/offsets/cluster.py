@@ -43,7 +43,7 @@ SETTINGS_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """One topic. None, or an empty `cleanup`: the broker did not tell; `problem` is the reason, for its logs."""
+    """One topic. None, or an empty `cleanup`: the broker did not tell; `problem` is why, for its logs."""
 
     name: str
     partitions: int
