@@ -11,7 +11,8 @@ It is no Apache Kafka (seen with librdkafka 2.16):
 - no look-up of offsets by time: apps read the partitions for it, other clients get its end;
 - `group.instance.id` is no identity: no member is fenced, a restart is a new member;
 - a group whose members disagree on their first assignor aborts the whole process;
-- commits are refused while a group rebalances, those of a revoke too: another owner repeats their records;
+- commits are refused while a group rebalances, those of a revoke too, which Kafka takes until their member
+  joins again: what they would save is repeated;
 - once a group has had a member, only members can commit for it, even after all have left;
 - a commit that carries an older leader epoch than the partition's is refused.
 """

@@ -18,8 +18,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.positions.refused import RefusedPositions
-from ehkafka.positions.restore import above_refused, stored
+from ehkafka.positions.restore import stored
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -51,9 +50,9 @@ OUTPUTS_END_S = 0.5
 
 
 class Released(NamedTuple):
-    """The commits of released partitions, and last positions that are not committed."""
+    """The commits of released partitions, and the partitions whose last positions are not committed."""
 
-    uncommitted: Mapping[TopicPartition, Position]
+    uncommitted: list[TopicPartition]
     committed: dict[TopicPartition, Position | None]
     returned_records: int
 
@@ -86,7 +85,9 @@ class Membership:
         self.cut_again_s = 0.0
         # What is revoked while a stop drains, which reports it; None before.
         self.revoked: list[Released] | None = None
-        self.refused = RefusedPositions()
+        # Partitions that went while their last positions were not committed, and why. A stop clears it before
+        # its drain, and names the others.
+        self.unsaved: dict[TopicPartition, str | None] = {}
         # Ended while paused: librdkafka keeps that over the next assign.
         self._left_paused: set[TopicPartition] = set()
 
@@ -106,12 +107,7 @@ class Membership:
         released = self.release(
             consumer, partitions, reason="revoked", drain_s=self._context.settings.drain_s
         )
-        committer, delivery = self._context.committer, self._context.delivery
-        # A transaction takes its outputs along: a later commit of its positions would be without them.
-        if committer.is_transient and not (delivery is not None and delivery.is_exactly_once):
-            self.refused.keep(released.uncommitted, released.committed, why=committer.problem)
-        else:
-            self.refused.give_up(released.uncommitted, why=committer.problem)
+        self.unsaved.update(dict.fromkeys(released.uncommitted, self._context.committer.problem))
         if self.revoked is not None:
             self.revoked.append(released)
 
@@ -139,6 +135,8 @@ class Membership:
         then, and of which partitions the last position is not.
         """
         # In this order: start nothing new, drain, fix positions, commit; hooks last, since they close things.
+        # In a revoke, Kafka takes the commit however long this lasts: the member belongs to its generation
+        # until it joins the next one (`ClassicGroup.validateOffsetCommit`), and librdkafka joins afterwards.
         deadline_s = self._context.clock() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
         ends_s = deadline_s if drain_s > 0 else None
@@ -157,7 +155,7 @@ class Membership:
             self._end_outputs(ours, deadline_s)
         ledger = self._context.ledger
         released = Released(
-            ledger.missing(positions),
+            list(ledger.missing(positions)),
             {partition: ledger.acknowledged(partition) for partition in ours},
             sum(returned.values()),
         )
@@ -260,7 +258,7 @@ class Membership:
         if self._context.delivery is not None:
             self._context.delivery.lost()
         positions, returned = self._end(ours)
-        self.refused.give_up(self._context.ledger.missing(positions), why=LOST)
+        self.unsaved.update(dict.fromkeys(self._context.ledger.missing(positions), LOST))
         self._end_outputs(ours, self._context.clock())
         for partition in ours:
             number = self.owned[partition].epoch.number
@@ -302,7 +300,6 @@ class Membership:
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         begins = self.begin_known(consumer, names)
-        self.refused.assigned(names)
         waiting = [
             KafkaPartition(*name, OFFSET_BEGINNING) for name in names if name in self._context.owned.waiting
         ]
@@ -324,14 +321,14 @@ class Membership:
         restored, unknown = self._context.begins.restore.find(
             consumer, found, self._context.begins.positions.left_s
         )
-        begins = self.refused.resumed([begin for begin in found if begin.partition not in unknown])
+        begins = [begin for begin in found if begin.partition not in unknown]
         self._stop_waiting(begin.partition for begin in begins)
         for event in self._context.owned.waiting.note({**waiting, **unknown}, self._context.clock()):
             self._context.emit(event)
         # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
         # epoch is dropped.
         for begin in begins:
-            self._begin(begin, above_refused(begin) if begin.refused else restored.get(begin.partition))
+            self._begin(begin, restored.get(begin.partition))
         if self._context.begins.catch_up_ends is not None:
             self._context.begins.catch_up_ends.ask(consumer, [begin.partition for begin in begins])
         if begins and self._context.brokers.log_watch is not None:

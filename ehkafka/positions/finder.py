@@ -27,7 +27,6 @@ from ehkafka.positions.log_bounds import (
     unanswered,
 )
 from ehkafka.positions.without_commit import KnownStarts
-from ehkafka.progress.commit_transports import as_offset
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from ehkafka.events import CounterName, Event
     from ehkafka.positions.start import Start
-    from ehkafka.progress.ledger import Position
     from ehkafka.settings import OutOfRange
 
     IsDisproved = Callable[[Mapping[TopicPartition, LogFacts]], Mapping[TopicPartition, str]]
@@ -74,8 +72,6 @@ class Begin:
     is_new: bool = False
     # It begins where its log has no record, as it would at any other time.
     is_empty: bool = False
-    # The position itself, if the broker refused to store it as this process gave the partition back.
-    refused: Position | None = None
 
     @property
     def words(self) -> str:
@@ -84,8 +80,6 @@ class Begin:
 
     def kafka_partition(self) -> KafkaPartition:
         """Return what librdkafka is to be assigned; the commit's leader epoch lets it notice a cut log."""
-        if self.refused is not None:
-            return as_offset(self.partition, self.refused)
         if self.committed is None:
             return KafkaPartition(*self.partition, self.offset)
         return self.committed

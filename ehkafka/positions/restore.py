@@ -85,31 +85,16 @@ class Restored(NamedTuple):
 def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | None:
     """Return what the group has stored, as the ledger keeps it.
 
-    Metadata that says nothing here is as good as none: it is no reason to commit. What was refused is not
-    stored.
+    Metadata that says nothing here is as good as none: it is no reason to commit.
     """
     found = begin.committed
     if found is None:
         return None
     position = Position(epoch, found.offset, found.leader_epoch, facts=begin.facts)
-    if restored is None or begin.refused is not None:
+    if restored is None:
         return position
     return position._replace(
         metadata=restored.text, finished=restored.finished, finished_leader_epoch=restored.leader_epoch
-    )
-
-
-def above_refused(begin: Begin) -> Restored | None:
-    """Return the records that a refused position contains out of order; None if there are none."""
-    position = begin.refused
-    if position is None or not position.finished:
-        return None
-    return Restored(
-        begin.partition,
-        position.next_offset,
-        position.finished,
-        position.finished_leader_epoch,
-        "this process",
     )
 
 

@@ -60,7 +60,7 @@ class Shutdown:
         self._returned_before = self._returned_records()
         revoked: list[Released] = []
         self._loop.membership.revoked = revoked
-        self._loop.membership.refused.given_up.clear()
+        self._loop.membership.unsaved.clear()
         self._take_nothing_more(consumer, request)
         drained = self._drain(consumer, request)
         if drained and request.drain == "started":
@@ -116,10 +116,10 @@ class Shutdown:
 
     def _returned(self, left: ReturnedRecords, released: Released) -> UnfinishedError | None:
         """Return the error that names what the next owner handles again, if anything is."""
-        refused = self._loop.membership.refused
-        not_committed = sorted({*released.uncommitted, *refused.unsaved()})
+        gone = self._loop.membership.unsaved
+        not_committed = sorted({*released.uncommitted, *gone})
         words = [left.still_running(), left.unacknowledged()]
-        problem = self._context.committer.problem or refused.why
+        problem = self._context.committer.problem or next(iter(gone.values()), None)
         words.append(left.uncommitted(not_committed, released, problem))
         if not self._context.owned.saver.is_mirrored:
             words.append(left.unsaved(released))
@@ -141,11 +141,9 @@ class Shutdown:
         """
         committer, ledger = self._context.committer, self._context.ledger
         tried: dict[TopicPartition, Position] = {}
-        refused = self._loop.membership.refused
-        # Without partitions an answer to the last commit changes nothing: another member's count. What was
-        # refused in a revoke is committed if the group gives the partitions back to this member.
+        # Without partitions an answer to the last commit changes nothing: another member's count.
         while (
-            (self._context.owned or refused.is_waiting)
+            self._context.owned
             and self._context.clock() < request.deadline_s
             and not self._context.exit_now()
         ):
@@ -175,7 +173,7 @@ class Shutdown:
         positions = self._context.owned.positions(in_full=True)
         dirty = ledger.missing(positions) if tried else ledger.dirty(positions)
         if not (dirty or self._has_outputs()):
-            return tried if self._loop.membership.refused.is_waiting else None
+            return None
         committer.send(consumer, positions, 0)
         return dirty or tried
 

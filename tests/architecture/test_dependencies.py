@@ -74,7 +74,6 @@ PURE = (
     "intake.pace",
     "positions.first_counts",
     "positions.gap",
-    "positions.refused",
     "progress.ledger",
     "progress.metadata",
     "progress.ranges",

@@ -15,7 +15,6 @@ from ehkafka.events import (
     CommitFailed,
     PartitionAssigned,
     PartitionLost,
-    PartitionRevoked,
     RecordsLeft,
 )
 from ehkafka.testing import ApiKey
@@ -212,53 +211,6 @@ def test_a_stop_tells_that_the_commit_of_a_partition_revoked_meanwhile_failed(
         with pytest.raises(ehkafka.errors.UnfinishedError, match=r"last commit of t\[0\] failed"):
             stopping.result(20.0)
     assert events.of(RecordsLeft) == []  # which would say that no finished record is handled again
-
-
-def test_a_partition_that_comes_back_begins_at_the_position_that_its_revoke_could_not_commit(
-    lab: Any, recorder: Any, events: Any
-) -> None:
-    """What was finished out of order above it is not handled again, either."""
-    gate = recorder.block(b"slow")
-    app = lab.start_without_commits(recorder, drain_s=0.2)
-    lab.produce("a slow b")
-    wait_until(lambda: recorder.count == 2)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.REBALANCE_IN_PROGRESS)
-    lab.broker.fail_next(ApiKey.HEARTBEAT, KafkaError.REBALANCE_IN_PROGRESS)
-    wait_until(lambda: len(events.of(PartitionAssigned)) == 2)
-    assert events.of(PartitionAssigned)[1].position == "1"
-    assert lab.committed() == 0
-    gate.set()
-    lab.produce("c")
-    wait_until(lambda: recorder.count == 5)
-    app.stop()
-    assert sorted(recorder.finished_offsets()) == [0, 1, 1, 2, 3]
-    assert lab.committed() == 4
-
-
-@pytest.mark.parametrize("keys", ["a b c", ""])
-def test_a_stop_commits_what_a_revoke_could_not_once_the_group_is_whole_again(
-    lab: Any, recorder: Any, events: Any, keys: str
-) -> None:
-    """As of two members that stop at once, where a broker refuses commits until the second has joined again.
-
-    A commit without which nothing is repeated, as of an empty log, is no reason to wait or to complain.
-    """
-    if not keys:
-        lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.REBALANCE_IN_PROGRESS] * 50)
-    app = lab.start(recorder, commit_interval_s=60.0)
-    wait_until(lambda: events.of(CommitFailed) if not keys else lab.committed() == 0)
-    lab.produce(keys)
-    wait_until(lambda: recorder.count == len(keys.split()))
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.REBALANCE_IN_PROGRESS] * 50)
-    before = len(events.of(CommitFailed))
-    with ThreadPoolExecutor(1) as pool:
-        stopping = pool.submit(app.stop, timeout_s=10.0)
-        wait_until(lambda: len(events.of(CommitFailed)) > before)
-        lab.broker.fail_next(ApiKey.HEARTBEAT, KafkaError.REBALANCE_IN_PROGRESS)
-        wait_until(lambda: events.of(PartitionRevoked))
-        lab.broker.clear_failures(ApiKey.OFFSET_COMMIT)
-        stopping.result(20.0)
-    assert lab.committed() == (3 if keys else None)
 
 
 def test_a_stop_tells_that_a_partition_was_lost_before_its_last_commit(

@@ -11,7 +11,6 @@ from functools import partial
 
 from ehkafka.intake import backpressure, flow, owned, pace
 from ehkafka.lanes import ending, epoch, finished, held, inboxes, piles, received, waiting
-from ehkafka.positions import refused
 from ehkafka.progress import ledger, ranges, saving
 from ehkafka.transactions import committing, coverage, group_commits, handing, loop, refusals
 from ehkafka.transactions import held as transaction_held
@@ -31,7 +30,6 @@ from tests.lanes import (
     test_waiting,
 )
 from tests.lanes.inbox_world import histories
-from tests.positions import test_refused
 from tests.progress import test_between_looks, test_ledger
 from tests.simulation.seeds import seeds
 from tests.transactions import (
@@ -46,12 +44,12 @@ from tests.transactions import (
 IN = (
     *(backpressure, flow, pace),
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
-    *(refused, ledger, ranges, saving),
+    *(ledger, ranges, saving),
     *(committing, coverage, handing, transaction_held, loop, refusals),
     *(transaction_saving, transactional_member, group_commits),
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),
-    *(test_seen, test_slow_start, test_waiting, test_refused),
+    *(test_seen, test_slow_start, test_waiting),
     *(test_group_commits, test_held, test_loop, test_next_producer, test_saving, test_search),
     # Last: it has a `Waiting` too.
     owned,
@@ -140,15 +138,6 @@ FlowControl.forget: a revoked partition stays paused
 
 # What the commit position passes, its gaps and its marks.
 POSITIONS = r"""
-_Refused.may_follow: a refused position counts where the group was moved
-    self.committed == (None if begin.committed is None else begin.committed.offset) -> True
-    by test_any_other_commit_of_the_group_decides before=10, begin=test_refused.committed(9), repeats=True
-_Refused.may_follow: a refused position counts where the mirror decides
-    if begin.is_mirrored or begin.disproved is not None: -> if False:
-    by test_any_other_commit_of_the_group_decides before=None, begin=test_refused.MIRRORED, repeats=True
-RefusedPositions.assigned: a refused position outlives an assignment to another member
-    self._kept = {partition: one for partition, one in self._kept.items() if partition not in gone} -> pass
-    by test_the_next_assignment_ends_the_wait_for_partitions_of_others
 Epoch.watermark: the commit position passes what is unfinished
     self.received.next_offset if oldest is None else oldest[MESSAGE].offset() -> self.received.next_offset
 Epoch.extent: what waits is saved as finished
