@@ -18,7 +18,7 @@ backlog's limit; nothing is dropped silently. DESIGN.md has the reasons.
 import importlib
 import typing
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0a1"
 
 # Each name that a program writes, and its module. A name is loaded when a program asks for it: many
 # processes need little of the package, such as those that read for Spark.

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -91,11 +91,18 @@ def require_python() -> None:
     if sys.version_info >= OLDEST_PYTHON:
         return
     for minor in range(20, OLDEST_PYTHON[1] - 1, -1):
-        python = shutil.which(f"python3.{minor}")
-        if python and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0:  # noqa: PLW1510
+        python = interpreter(f"3.{minor}")
+        if python:
             os.execv(python, [python, *sys.argv])  # noqa: S606
     found = ".".join(map(str, sys.version_info[:3]))
     raise SetUpError(f"ehkafka needs Python 3.11 or newer; {sys.executable} is {found}. Install a newer one.")
+
+
+def interpreter(minor: str) -> str | None:
+    """Return the machine's Python of a version such as 3.12: one on the PATH that runs."""
+    python = shutil.which(f"python{minor}")
+    runs = python and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0  # noqa: PLW1510
+    return python if runs else None
 
 
 def environment_key() -> str:
@@ -158,8 +165,8 @@ NETWORK_HINT = (
 )
 
 
-def step(title: str, command: list[str | Path], hint: str) -> None:
-    """Run one step of the set-up, showing what it is at and how long it took."""
+def step(title: str, command: Sequence[object], hint: str, cwd: Path = ROOT) -> None:
+    """Run one step of the set-up in a folder, showing what it is at and how long it took."""
     start = time.monotonic()
     live = sys.stdout.isatty()
     print(f"• {title} …", end="" if live else "\n", flush=True)
@@ -167,7 +174,7 @@ def step(title: str, command: list[str | Path], hint: str) -> None:
     output: list[str] = []
     with subprocess.Popen(
         [str(part) for part in command],
-        cwd=ROOT,
+        cwd=cwd,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -6,16 +6,19 @@ line that does not read the links to the checkout in there.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 
+import ehkafka
 from tests.kit.pages import ROOT, blocks_of
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 # Each runs against the wheel, outside of the checkout: an app's life, and the fixtures that the wheel brings.
 TESTS = ("contract/test_app_commits.py", "testing/test_plugin.py")
+# Those whose extras the tests' environment has. Spark's takes long, and has tests of its own.
+TRIED = ("arrow", "avro", "cli", "core", "metrics", "otel", "reload", "top", "types", "web")
 IMPORT_ALL = """
 import importlib, pkgutil, ehkafka
 for module in pkgutil.walk_packages(ehkafka.__path__, "ehkafka."):
@@ -98,6 +103,21 @@ def test_every_module_of_the_wheel_is_imported_from_there(installed: Installed) 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     code = "from importlib import metadata; print(*metadata.metadata('ehkafka').get_all('Provides-Extra'))"
     assert set(installed.run("python", "-c", code).split()) == set(extras)
+
+
+@pytest.mark.parametrize("extra", TRIED)
+def test_the_program_of_an_extra_runs_on_the_wheel(installed: Installed, extra: str) -> None:
+    """`scripts/release` runs the same where only that extra is installed; here all extras are there."""
+    installed.run("python", "-I", str(ROOT / f"tests/wheel/programs/try_{extra}.py"))
+
+
+def test_the_wheel_holds_what_git_tracks(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file of the package is left out, and none that is not the package's comes along."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    archives = importlib.import_module("_release.archives")
+    tracked = archives.git("ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    with zipfile.ZipFile(installed.wheel) as wheel:
+        assert set(wheel.namelist()) == archives.wheel_names(tracked, ehkafka.__version__)
 
 
 def test_the_first_app_of_the_readme_runs_by_the_installed_command(
