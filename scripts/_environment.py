@@ -108,7 +108,13 @@ def interpreter(minor: str) -> str | None:
 def environment_key() -> str:
     """Hash what an installed environment depends on: the project's metadata, the Python, the place."""
     parts = [(ROOT / "pyproject.toml").read_bytes(), sys.version.encode(), str(VENV).encode()]
+    parts += [wheel.read_bytes() for wheel in wheels()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def wheels() -> list[Path]:
+    """Return the wheel to install, in a copy of the checkout without the package (`scripts/test --wheel`)."""
+    return [] if (ROOT / "ehkafka").is_dir() else list((ROOT / "dist").glob("*.whl"))
 
 
 def installed_groups() -> set[str] | None:
@@ -148,8 +154,12 @@ def works_with_this_python() -> bool:
 
 
 def install_packages(groups: tuple[str, ...]) -> None:
-    """Install the project in place, its command line, and the groups."""
+    """Install the project in place, or its wheel, its command line, and the groups."""
     command: list[str | Path] = [PYTHON, "-m", "pip", "install", "--editable", ".[cli]"]
+    for wheel in wheels():
+        # Another build of the same version would count as installed.
+        step("the earlier wheel goes", [PYTHON, "-m", "pip", "uninstall", "--yes", "ehkafka"], "see above.")
+        command[-2:] = [f"{wheel}[cli]"]
     if os.environ.get("CI"):
         # pip would compile every file, on one core while nothing else runs; the tests compile what they
         # import once, into a place of their own, and look nowhere else.

@@ -65,7 +65,7 @@ def container_of(name: str) -> Any:
 
 
 def instructions() -> dict[str, str]:
-    """Return the Dockerfile's instructions, each with its last words."""
+    """Return the words of the Dockerfile's instructions; of one that stands there twice, the later ones."""
     text = (FOLDER / "Dockerfile").read_text().replace("\\\n", " ")
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
     return {word: rest.strip() for word, rest in lines}
@@ -170,11 +170,12 @@ def test_a_pod_has_time_to_stop_and_few_rights(name: str) -> None:
 
 
 def test_the_image_is_of_a_python_and_of_extras_that_there_are() -> None:
-    """A slim one that the package supports, with what the command needs, and its server."""
+    """A slim one that the package supports, of a named Debian; what the command needs, and its server."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    minor = re.fullmatch(r"python:3\.(\d+)-slim", instructions()["FROM"])
+    minor = re.fullmatch(r"python:3\.(\d+)-slim-bookworm", instructions()["FROM"])
     assert minor
     assert f"Programming Language :: Python :: 3.{minor[1]}" in project["classifiers"]
+    assert "COPY dist/ehkafka-*.whl /wheels/\n" in (FOLDER / "Dockerfile").read_text()
     extras = re.search(r"/ehkafka-\*\.whl\)\[([a-z,]+)\]", (FOLDER / "Dockerfile").read_text())
     assert extras
     assert {"cli", "web"} <= set(extras[1].split(",")) <= set(project["optional-dependencies"])
@@ -227,13 +228,23 @@ def test_the_images_command_runs_and_stops_as_a_pod(tmp_path: Path) -> None:
             for path in (*PATHS.values(), METRICS):
                 url = f"http://127.0.0.1:{port}{path}"
                 wait_until(lambda url=url: answer(url) == 200, lambda: pod.stderr, LIMIT_S)
+            assert docker_finds_it_healthy(port)
             broker.produce("readings", [(b"home-1", b'{"celsius": 21}')], partition=0)
             pod.wait_for("{'celsius': 21}", timeout_s=LIMIT_S)
             pod.process.send_signal(signal.SIGTERM)
             grace_s = pod_of("statefulset.yaml")["spec"]["terminationGracePeriodSeconds"]
             assert pod.end(grace_s) == 0, pod.stderr
+            assert not docker_finds_it_healthy(port)
         finally:
             pod.close()
+
+
+def docker_finds_it_healthy(port: int) -> bool:
+    """Run the image's own health check, at another port."""
+    _, _, command = instructions()["HEALTHCHECK"].partition(" CMD ")
+    program, *words = [word.replace(":8080/live", f":{port}/live") for word in json.loads(command)]
+    assert program == "python"
+    return subprocess.run([sys.executable, *words], capture_output=True, check=False).returncode == 0
 
 
 def answer(url: str) -> int | None:

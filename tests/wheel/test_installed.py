@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.testing import EmbeddedBroker
 
 # Each runs against the wheel, outside of the checkout: an app's life, and the fixtures that the wheel brings.
-TESTS = ("contract/test_app_commits.py", "testing/test_plugin.py")
+TESTS = ("tests/contract/test_app_commits.py", "tests/testing/test_plugin.py", "tests/wheel/test_which.py")
 # Those whose extras the tests' environment has. Spark's takes long, and has tests of its own.
 TRIED = ("arrow", "avro", "cli", "core", "metrics", "otel", "reload", "top", "types", "web")
 IMPORT_ALL = """
@@ -47,8 +46,7 @@ class Installed:
         self.folder = folder / "elsewhere"
         self.folder.mkdir()
         self._environment = folder / "environment"
-        checkout = what_the_image_copies(folder / "checkout")
-        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=checkout)
+        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=ROOT)
         run(sys.executable, "-m", "venv", "--without-pip", str(self._environment), cwd=folder)
         (self.wheel,) = folder.glob("*.whl")
         into = ("--python", self.program("python"), "install", "--no-deps", "--no-index", "--no-compile")
@@ -63,21 +61,6 @@ class Installed:
     def run(self, name: str, *words: str, **variables: str) -> str:
         """Run a program in a folder that is no checkout; return what it printed."""
         return run(self.program(name), *words, cwd=self.folder, **variables)
-
-
-def what_the_image_copies(checkout: Path) -> Path:
-    """Copy what the first stage of the Dockerfile copies in order to build the wheel; return where to."""
-    for line in (ROOT / "examples/kubernetes/Dockerfile").read_text().splitlines():
-        if line.startswith("COPY") and "/checkout" in line:
-            *names, target = line.split()[1:]
-            for name in names:
-                place = checkout / target.removeprefix("/checkout").strip("/")
-                if (ROOT / name).is_dir():
-                    shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("__pycache__"))
-                else:
-                    place.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(ROOT / name, place)
-    return checkout
 
 
 def run(*command: str, cwd: Path, **variables: str) -> str:
@@ -96,6 +79,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(tmp_path_factory.mktemp("wheel"))
 
 
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that imports a module of `scripts`."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return importlib.import_module
+
+
 def test_every_module_of_the_wheel_is_imported_from_there(installed: Installed) -> None:
     """None needs a file that only the checkout has; the metadata has a description and the extras."""
     imported = installed.run("python", "-c", IMPORT_ALL).strip()
@@ -111,10 +101,9 @@ def test_the_program_of_an_extra_runs_on_the_wheel(installed: Installed, extra: 
     installed.run("python", "-I", str(ROOT / f"tests/wheel/programs/try_{extra}.py"))
 
 
-def test_the_wheel_holds_what_git_tracks(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wheel_holds_what_git_tracks(installed: Installed, scripts: Any) -> None:
     """No file of the package is left out, and none that is not the package's comes along."""
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    archives = importlib.import_module("_release.archives")
+    archives = scripts("_release.archives")
     tracked = archives.git("ls-files", "--cached", "--others", "--exclude-standard").splitlines()
     with zipfile.ZipFile(installed.wheel) as wheel:
         assert set(wheel.namelist()) == archives.wheel_names(tracked, ehkafka.__version__)
@@ -136,16 +125,11 @@ def test_the_first_app_of_the_readme_runs_by_the_installed_command(
 
 
 @pytest.mark.timeout(RUN_S)
-def test_tests_of_ours_pass_against_the_wheel(installed: Installed) -> None:
-    """They and what they share are copied: nothing of the checkout is on their path."""
-    copied = installed.folder / "tests"
-    for room in ("kit", *(test.partition("/")[0] for test in TESTS)):
-        shutil.copytree(ROOT / "tests" / room, copied / room, ignore=shutil.ignore_patterns("test_*"))
-    for name in ("conftest.py", *TESTS):
-        shutil.copy(ROOT / "tests" / name, copied / name)
-    options = "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\npythonpath = ['.']\n"
-    (installed.folder / "pyproject.toml").write_text(options)
-    shown = installed.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests")
+def test_tests_of_ours_pass_against_the_wheel(installed: Installed, scripts: Any) -> None:
+    """In the copy that `scripts/test --wheel` makes of the checkout, where none of them finds the sources."""
+    copy = scripts("_wheel_copy").make(installed.wheel, installed.folder.with_name("copy"))
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *TESTS)
+    shown = run(installed.program("python"), *words, cwd=copy)
     assert " passed" in shown
     assert "skipped" not in shown
 
