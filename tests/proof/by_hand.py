@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer as PlainConsumer
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 import ehkafka
 from ehkafka.records import TopicPartition as Place
@@ -41,7 +41,9 @@ def run(history: JsonLinesHistory) -> int:
     try:
         member.work()
     finally:
-        member.consumer.close()
+        # After a fatal error librdkafka's close may not return.
+        if member.fatal is None:
+            member.consumer.close()
     return 0
 
 
@@ -52,11 +54,12 @@ class ByHand:
         asked = options()
         self._history = history
         self._is_over = False
+        self.fatal: KafkaError | None = None
         self._generation = 0
         self._broken: str | None = asked["broken"]
         level = asked["level"]
         self._topics = output_topic(level), dead_topic(level)
-        quiet = {"bootstrap.servers": asked["bootstrap"], "error_cb": lambda error: log.info("%s", error)}
+        quiet = {"bootstrap.servers": asked["bootstrap"], "error_cb": self._note_error}
         self.producer = Producer(
             {**quiet, "enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
         )
@@ -73,6 +76,8 @@ class ByHand:
     def work(self) -> None:
         """Read, handle, flush, commit."""
         while not self._is_over:
+            if self.fatal is not None:
+                raise KafkaException(self.fatal)
             records = []
             for record in self.consumer.consume(READ_MAX, READ_S):
                 if record.error() is not None:
@@ -89,6 +94,12 @@ class ByHand:
             if self.producer.flush(FLUSH_S):
                 raise RuntimeError("outputs are not acknowledged")
             self._commit({one.partition(): one.offset() + 1 for one in records})
+
+    def _note_error(self, error: KafkaError) -> None:
+        """Log an error; a fatal one ends the loop, since its client does nothing from then on."""
+        log.info("%s", error)
+        if error.fatal():
+            self.fatal = error
 
     def _in_order(self, records: list[Any]) -> list[Any]:
         """Return them as they are handled, once in so many in the wrong order."""

@@ -50,6 +50,9 @@ STRANDED_S, STRANDS_WITHIN_S = 45.0, 65.0
 # What such an app says again and again while it is so; a client by hand says once what may be over.
 STRANDED, SAYS_S = "not live: The client has known no broker", 5.0
 STRANDED_BY_HAND = "brokers are down"
+# What a client by hand of the protocol `consumer` says before it ends: the coordinator gave it up, and without
+# it the group went back to the classic protocol of its other members.
+CONVERTED = "ConsumerGroupHeartbeat fatal error: Broker: The group id does not exist"
 # So long after brokers were away, a stop may leave work.
 RECOVERS_S = 5.0
 # An app has written what it does.
@@ -188,9 +191,7 @@ class Members:
     def _revive(self, member: MemberProcess) -> None:
         if member.is_running:
             return
-        if self._is_fenced(member):
-            self.counts["fenced"] += 1
-        else:
+        if not self._is_excused(member):
             text = f"{member.name} with code {member.exit_code}: {member.log_tail()}"
             self._violations.blame("died", text)
         self._start(member)
@@ -198,6 +199,15 @@ class Members:
     def _start(self, member: MemberProcess) -> None:
         self._log_bytes[member] = member.log.stat().st_size if member.log.exists() else 0
         member.start()
+
+    def _is_excused(self, member: MemberProcess) -> bool:
+        """Tell whether a member's end is a fault's doing, and count it as such."""
+        found = {"fenced": self._is_fenced, "converted": self._was_converted_away}
+        for name, holds in found.items():
+            if holds(member):
+                self.counts[name] += 1
+                return True
+        return False
 
     def _is_fenced(self, member: MemberProcess) -> bool:
         """Tell whether one with an instance id rightly says so.
@@ -212,6 +222,12 @@ class Members:
         was_frozen_s = self._frozen_s.get(member, -math.inf)
         back_s = self.nodes.coordinator_back_s(group_of(self._level(member)))
         return ended_s - max(was_frozen_s, back_s) < SESSION_S
+
+    def _was_converted_away(self, member: MemberProcess) -> bool:
+        """Tell whether a client by hand ended since its mixed group has no `consumer` protocol any more."""
+        if self.asked.protocol != "mixed" or self._is_app(member):
+            return False
+        return CONVERTED in logged_since(member.log, self._log_bytes.get(member, 0))
 
     def _level(self, member: MemberProcess) -> int:
         return int(member.name.split("-")[1])
@@ -303,9 +319,7 @@ class Members:
         self.slowest_stop_s = max(self.slowest_stop_s, took_s)
         if code == UnfinishedError.exit_code and self._may_be_unfinished(member, partitions, took_s):
             self.counts["unfinished_stops"] += 1
-        elif self._is_fenced(member):
-            self.counts["fenced"] += 1
-        elif code:
+        elif code and not self._is_excused(member):
             text = f"{member.name} with code {code} after {took_s:.1f} s: {member.log_tail()}"
             self._violations.blame("code", text)
 

@@ -28,7 +28,7 @@ COLUMNS = (
 # What a run found that only its own report shows.
 OF_ONE_RUN = {"shown", "evidence", "logs"}
 # What looks wrong and is taken for a fault's doing: so that a reader sees how often.
-EXCUSED = ("stranded", "fenced", "unfinished_stops")
+EXCUSED = ("stranded", "fenced", "converted", "unfinished_stops")
 # Which violations a column has; `other` has those of no other column.
 LOST = ("lost", "load")
 ORDER = ("order", "last", "two_partitions", "letters_order")

@@ -12,7 +12,7 @@ import pytest
 
 from ehkafka.errors import EndpointError, FencedError, UnfinishedError
 from tests.proof import members as rooms
-from tests.proof.members import NO_ROOM, SESSION_S, STRANDED, Members
+from tests.proof.members import CONVERTED, NO_ROOM, SESSION_S, STRANDED, Members
 from tests.proof.node_faults import NodeFaults
 from tests.proof.options import parse
 from tests.proof.violations import Violations
@@ -157,6 +157,27 @@ def test_a_static_member_that_is_fenced(
     members._revive(member)
     assert bool(members._violations.counts["died"]) == is_red
     assert members.counts["fenced"] == 1 - is_red
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol", "logged", "is_red"),
+    [
+        ("drop-in", "mixed", CONVERTED, False),
+        ("drop-in", "mixed", "Fatal error: another one", True),
+        ("drop-in", "consumer", CONVERTED, True),
+        ("threads", "mixed", CONVERTED, True),
+    ],
+)
+def test_a_client_by_hand_whose_group_went_back_to_the_classic_protocol(
+    tmp_path: Path, kind: str, protocol: str, logged: str, *, is_red: bool
+) -> None:
+    """Only a mixed group goes back, and an app must not end by it."""
+    members = members_with(tmp_path, kind=kind, more=["--protocol", protocol])
+    member: Any = Ended(tmp_path, 1)
+    member.say(logged)
+    members._revive(member)
+    assert bool(members._violations.counts["died"]) == is_red
+    assert members.counts["converted"] == 1 - is_red
 
 
 @pytest.mark.parametrize(
