@@ -50,8 +50,8 @@ STRANDED_S, STRANDS_WITHIN_S = 45.0, 65.0
 # What such an app says again and again while it is so; a client by hand says once what may be over.
 STRANDED, SAYS_S = "not live: The client has known no broker", 5.0
 STRANDED_BY_HAND = "brokers are down"
-# What a client by hand of the protocol `consumer` says before it ends: the coordinator gave it up, and without
-# it the group went back to the classic protocol of its other members.
+# What a client by hand of the protocol `consumer` says before it ends: the coordinator gave it up, and the
+# group went back to the classic protocol of its other members.
 CONVERTED = "ConsumerGroupHeartbeat fatal error: Broker: The group id does not exist"
 # So long after brokers were away, a stop may leave work.
 RECOVERS_S = 5.0
