@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 
 class PlannedRange(NamedTuple):
-    """Where reading begins and ends, the topic's id, and earlier records where it has none."""
+    """Where reading begins and ends, the topic's id, and earlier records where it has none.
+
+    `others` are the positions of an earlier reader's ends in partitions that are not read now.
+    """
 
     starts: Positions
     stops: Positions
+    others: Positions
     topic_id: bytes | None
     witnesses: Witnesses
 
@@ -43,14 +47,18 @@ def plan(options: ReadOptions, start: Where, end: Where) -> PlannedRange:
         # Before the ends are asked: an id is never younger than the positions that it comes with.
         topic_id = _topic_id(start, topic, log)
         begins = place_of("start", start, topic, partitions, now)
+        others: Positions = {}
         witnesses: Witnesses = {}
         if isinstance(start, Ends):
             begins = _begin_of(start, begins, log, options, topic_id)
-            if topic_id is None and isinstance(begins, AtOffsets):
-                witnesses = {one: record for one, record in start.witnesses.items() if one in partitions}
+            if isinstance(begins, AtOffsets):  # the same log
+                kept = start.positions if options.assigned else {}
+                others = {one: at for one, at in kept.items() if one not in partitions}
+                known = {} if topic_id else start.witnesses
+                witnesses = {p: record for p, record in known.items() if p in others or p in partitions}
         stops_at = place_of("end", end, topic, partitions, now)
         starts, stops = begin.between(begins, stops_at, log, partitions, fail=options.fail_on_data_loss)
-    return PlannedRange(starts, stops, topic_id, witnesses)
+    return PlannedRange(starts, stops, others, topic_id, witnesses)
 
 
 def _topic_id(start: Where, topic: str, log: Log) -> bytes | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ehkafka.arrow.ends import Ends
 from ehkafka.arrow.header_texts import as_texts
+from ehkafka.errors import ConfigurationError
 from ehkafka.ranges.anew import id_replaced
 from ehkafka.ranges.batches import arrow_schema, record_batches
 from ehkafka.ranges.client import opened
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 class Reader:
     """The batches of one range, each of 20,000 rows or 16 MiB at most, or of one fetch that has more.
 
-    Made by `read`. Iterated once, on one thread. A batch may have records of several partitions, each
+    Made by `read`. Read once, on one thread: asked for batches again after it was read to its end, failed or
+    was closed, it raises `ConfigurationError`. A batch may have records of several partitions, each
     partition's in offset order. Iteration raises `EndpointError` where the broker gives nothing for
     `timeout_s` or a batch cannot be read, and `OffsetGapError` where records are gone; what was handed out
     before is good, and `ends` tells where to continue. `close`, or the end of a `with` block, ends the
@@ -49,7 +51,8 @@ class Reader:
     - `starts`, `stops`: by partition, the first offset that is read, and the one behind the last. A log may
       have fewer records than offsets.
     - `ends`: by partition, the offset behind what the batches so far have covered: at first where reading
-      began, at last where it ended. `Ends.to_json` makes text of it for a file.
+      began, at last where it ended. Partitions of an earlier reader's ends that are not read now keep theirs.
+      `Ends.to_json` makes text of it for a file.
     """
 
     def __init__(self, options: ReadOptions, plan: PlannedRange) -> None:
@@ -68,6 +71,12 @@ class Reader:
         self._batches = self._read()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if self._batches.gi_frame is None:
+            raise ConfigurationError(
+                f"This reader of {self._options.topic} has ended, and a reader is read once: call read()"
+                " again, with start=reader.starts for the same records, or with start=reader.ends for those"
+                " behind the batches so far."
+            )
         return self._batches
 
     def table(self) -> pa.Table:
@@ -123,7 +132,8 @@ class Reader:
     def _reached(self) -> Ends:
         plan = self._plan
         witnesses = {} if plan.topic_id else {p: one for p, one in self._witnesses.items() if is_sayable(one)}
-        return Ends(self._options.topic, _by_number(self._next), plan.topic_id, witnesses)
+        reached = _by_number({**plan.others, **self._next})
+        return Ends(self._options.topic, reached, plan.topic_id, witnesses)
 
     def _check_topic(self) -> None:
         """Refuse what was read of two topics of one name, where ids tell them apart."""
