@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, Self, cast
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ class Reader:
         self._batches = self._read()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        if self._batches.gi_frame is None:
+        if getgeneratorstate(self._batches) == GEN_CLOSED:
             raise ConfigurationError(
                 f"This reader of {self._options.topic} has ended, and a reader is read once: call read()"
                 " again, with start=reader.starts for the same records, or with start=reader.ends for those"

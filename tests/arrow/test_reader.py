@@ -155,7 +155,7 @@ def test_a_reader_that_is_closed_leaves_nothing_open(read: Callable[..., Reader]
 def test_a_reader_that_has_ended_gives_no_second_empty_table(
     read: Callable[..., Reader], broker: EmbeddedBroker, use: str
 ) -> None:
-    """Whatever asks again, by whichever way, is told how to read these records or the next ones."""
+    """Whatever asks again, by whichever way, learns how to read these records or the next ones."""
     if use == "failed":
         write_batch(broker, "readings", broken_batch("checksum", 1))
     reader = read(start="earliest")
@@ -166,7 +166,8 @@ def test_a_reader_that_has_ended_gives_no_second_empty_table(
             reader.close()
         else:
             assert reader.table().num_rows == (50 if use == "read whole" else 0)
-    for again in (list, lambda one: one.table(), pa.table, pl.DataFrame, pa.RecordBatchReader.from_stream):
+    ways: list[Callable[[Any], object]] = [list, lambda one: one.table(), pa.table, pl.DataFrame]
+    for again in (*ways, pa.RecordBatchReader.from_stream):
         with pytest.raises(ConfigurationError, match=r"of readings .*start=reader\.starts .*reader\.ends"):
             again(reader)
     assert offsets(read(start=reader.starts, end={0: 30, 1: 20})) == ALL
