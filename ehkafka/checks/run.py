@@ -19,6 +19,7 @@ from ehkafka.checks.result import CheckResult, Finding, NotMeasured, Problem, Re
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EngineError, describe
 from ehkafka.wording import seconds
+from ehkafka.wording.answers import answer_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -175,7 +176,7 @@ def _made_of(inspection: Inspection, step: Step, error: Exception, began_s: floa
         step,
         Status.FAILED,
         found.text,
-        fix=found.fix,
+        fix=" ".join(filter(None, (found.fix, answer_to(found.text, step.key.name)))),
         began_s=began_s,
         exit_code=found.exit_code,
         facts=found.facts,

@@ -16,6 +16,7 @@ import typer
 import ehkafka
 from ehkafka.cli.log_setup import logged_as_json
 from ehkafka.members.logs import writes_json
+from ehkafka.wording.answers import answer_to, with_answer
 from ehkafka.wording.error_stack import place_of
 from ehkafka.wording.line import printable
 from ehkafka.wording.secrets import one_line
@@ -57,14 +58,16 @@ def reported(*, debug: bool) -> Iterator[None]:
     except Exception as error:
         if not logged_as_json("ended by an error that it did not expect.", error):
             traceback.print_exception(error)
-            say("ended by the error above, which it did not expect.")
+            where = answer_to("", ehkafka.errors.EngineError.__name__)
+            say(f"ended by the error above, which it did not expect. {where}")
         raise typer.Exit(UNEXPECTED) from None
 
 
 def say_error(error: ehkafka.EhkafkaError) -> None:
     """Write an error as one message; for a handler's error also where it was raised."""
     # What a person typed may be in it. A handler's error may have lines of its own.
-    (say_line if isinstance(error, ehkafka.errors.ConfigurationError) else say)(str(error))
+    text = with_answer(str(error), error)
+    (say_line if isinstance(error, ehkafka.errors.ConfigurationError) else say)(text)
     if isinstance(error, ehkafka.errors.HandlerFailedError) and error.__cause__ is not None:
         where = place_of(error.__cause__)
         if where and not writes_json():

@@ -107,7 +107,7 @@ def refused(error: KafkaError) -> EhkafkaError | None:
     is_fatal = error.fatal() or code == ClientCode.FATAL
     if code in _FENCED or (is_fatal and "fenced" in error.str().lower()):
         return FencedError(
-            f"The group fenced this process: {describe_error(error)} "
+            f"The group fenced this process: {ended(describe_error(error))} "
             "Another process uses the same group.instance.id: give each process its own. If none does, the"
             " answer to this one's join was lost with the group's coordinator: start it again."
         )

@@ -20,6 +20,7 @@ from ehkafka.events.rebalance import Rebalanced
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.thinning import WINDOW_S, Thinning
 from ehkafka.wording import clock_time
+from ehkafka.wording.answers import with_answer
 from ehkafka.wording.error_stack import kind_of, stack_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class LogLines:
                 "first_at_s": first_at_s,
                 "last_at_s": event.at_s,
             }
-            line = f"{when}: {event.sentence()}"
+            line = f"{when}: {with_answer(event.sentence(), event)}"
             self._log(event, line, extra, time.time() if at_s is None else at_s)
 
     def _write_gathered(self) -> None:
@@ -117,12 +118,13 @@ class LogLines:
         if len(gathered) > 1:
             kind = type(gathered[0])
             extra = kind.fields_of(gathered) | {"suppressed": 0}
-            self._put(kind.level, kind.sentence_of(gathered), extra, gathered[0].at_s)
+            line = with_answer(kind.sentence_of(gathered), gathered[0])
+            self._put(kind.level, line, extra, gathered[0].at_s)
         elif gathered:
             self._write_now(gathered[0], 0)
 
     def _write_now(self, event: events.Event, suppressed: int) -> None:
-        line = event.sentence()
+        line = with_answer(event.sentence(), event)
         if suppressed:
             line += f" ({suppressed} more like it since the last such line.)"
         self._log(event, line, {"suppressed": suppressed}, event.at_s)

@@ -25,7 +25,7 @@ MODULES = {
     "a port without a server": (
         "app = make(endpoint=ehkafka.Endpoint.kafka('127.0.0.1:{free_port}'), connect_s=1)" + HANDLER,
         3,
-        ["could not be reached", "Check the address"],
+        ["could not be reached", "Check the address", "#the-broker-cannot-be-reached."],
     ),
     "a missing import": ("import no_such_thing", 2, ["'no_such_thing'", "not installed", "{name}.py:{line}"]),
     "an error at import": ("app = {}['x']", 2, ["KeyError", "{name}.py:{line}", "--debug"]),

@@ -130,7 +130,7 @@ def retention_was_quicker(broker: EmbeddedBroker) -> None:
     [
         (
             lambda broker: broker.set_topic_error("orders", KafkaError.TOPIC_AUTHORIZATION_FAILED),
-            ["TOPIC_AUTHORIZATION_FAILED", "Basic tier"],
+            ["TOPIC_AUTHORIZATION_FAILED", "Basic tier", "#the-broker-refuses-access."],
         ),
         (lambda broker: broker.move_leader("orders", 1, None), ["1 of 3 have no leader: 1"]),
         (

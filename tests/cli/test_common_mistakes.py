@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import ehkafka
 from ehkafka.cli.commands import cli
+from ehkafka.wording.answers import PAGE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,8 +173,8 @@ def assert_one_sentence(stderr: str, parts: list[str]) -> None:
     """One line of ours, one sentence in it, no key."""
     lines = stderr.strip().splitlines()
     assert len(lines) == 1, stderr
-    text = lines[0].removeprefix("ehkafka: ")
-    assert text != lines[0], stderr
+    text = lines[0].removeprefix("ehkafka: ").partition(f" See {PAGE}#")[0]
+    assert lines[0].startswith(f"ehkafka: {text}"), stderr
     assert [part for part in parts if part not in text] == [], text
     assert not re.search(r"[.?!][\"')]* +[A-Z@]", text), f"more than one sentence: {text}"
     assert re.search(r"[.?)]$", text), text

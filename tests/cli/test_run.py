@@ -109,3 +109,4 @@ def test_an_unexpected_error_keeps_its_traceback(tmp_path: Path, ehkafka_command
     assert ended.returncode == 70
     assert "Traceback" in ended.stderr
     assert "OSError: no disk" in ended.stderr
+    assert ended.stderr.endswith("#an-unexpected-error.\n")

@@ -9,6 +9,7 @@ import pytest
 from ehkafka import events
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.log_lines import LogLines, fields
+from ehkafka.wording.answers import with_answer
 from tests.kit.events import event_kinds
 from tests.prose.messages import made
 from tests.telemetry.conftest import Lines
@@ -146,7 +147,7 @@ def test_stacks_follow_their_sentence(event: events.Event, lines: LogLines, logg
     """Who reads plain text needs them there: where a thread hangs is what the line is for."""
     lines.write(event)
 
-    assert logged.records[0].getMessage() == f"{event.sentence()}\n{STACK}"
+    assert logged.records[0].getMessage() == f"{with_answer(event.sentence(), event)}\n{STACK}"
 
 
 def test_a_percent_sign_is_just_text(lines: LogLines, logged: Any) -> None:

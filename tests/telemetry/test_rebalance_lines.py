@@ -70,6 +70,7 @@ def test_what_is_lost_at_once_shares_a_line(lines: LogLines, logged: Any) -> Non
     (line,) = texts(logged)
     assert line.startswith("Lost readings[0-7]: the group continued without this member")
     assert "6 records returned, to be redelivered (another member may already have them)." in line
+    assert line.endswith("#the-group-continued-without-this-member.")
     assert logged.records[0].levelno == logging.WARNING
     assert vars(logged.records[0])["returned_records"] == [2, 2, 2, 0, 0, 0, 0, 0]
     assert "silence_s" in vars(logged.records[0])

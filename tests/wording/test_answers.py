@@ -1,0 +1,76 @@
+"""The table of answers, the page that has them, and what the package says agree with each other."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ehkafka import errors
+from ehkafka.checks.run import PROBES
+from ehkafka.endpoint.causes import CAUSES
+from ehkafka.wording.answers import ANSWERS, PAGE, answer_to, with_answer
+from tests.kit.events import event_kinds
+from tests.kit.pages import ROOT
+from tests.prose.messages import error_kinds
+from tests.prose.texts import docstrings_and_messages
+
+KINDS = {kind.__name__ for kind in (*error_kinds(), *event_kinds())} | set(PROBES)
+ANSWERED = {(answer.anchor, kind) for answer in ANSWERS for kind in answer.kinds.split()}
+# What librdkafka says of a connection to a port without TLS.
+OF_THE_CLIENT = "SSL handshake failed: Disconnected: connecting to a PLAINTEXT broker listener?"
+WORDS = {word for answer in ANSWERS for word in answer.words if word}
+
+
+def anchors() -> list[str]:
+    """Return the anchors of the page's sections, as they are made of headings."""
+    found = re.findall(r"^### (.*)$", (ROOT / PAGE).read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found]
+
+
+def test_each_anchor_is_on_the_page_and_each_section_is_named_by_something() -> None:
+    """A heading that is renamed, or one that nothing leads to, is found here."""
+    assert sorted(anchors()) == sorted({answer.anchor for answer in ANSWERS})
+
+
+def test_each_kind_is_an_error_an_event_or_a_step_of_check() -> None:
+    """And each class of our errors has an answer, except the one that all are."""
+    named = {kind for _, kind in ANSWERED}
+    assert named <= KINDS
+    assert {kind.__name__ for kind in error_kinds()} - named == {"EhkafkaError"}
+
+
+def test_the_words_are_said_somewhere() -> None:
+    """In a text of the package other than the table, or as the name of an error of the client."""
+    texts = (text for text in docstrings_and_messages() if "wording/answers.py" not in text.place)
+    said = [OF_THE_CLIENT, *(f"{name} (" for name in CAUSES), *(text.text for text in texts)]
+    assert {words for words in WORDS if not any(words in text for text in said)} == set()
+
+
+SAID = [
+    (errors.EndpointError("x: _RESOLVE (no such name)"), "the-host-name-is-not-found"),
+    (
+        errors.EndpointError("The broker refuses access: GROUP_AUTHORIZATION_FAILED (no)"),
+        "the-broker-refuses-access",
+    ),
+    (errors.TopicNotFoundError("There is no topic 'a'"), "there-is-no-topic"),
+    (errors.MissingExtraError("HTTP needs the extra [web]"), "an-extra-is-missing"),
+    (errors.ConfigurationError("start is missing: say where"), "start-is-missing"),
+    (errors.ConfigurationError("workers=0: give a number"), None),
+    (errors.UnfinishedError("Not caught up: 1 record waits"), "the-run-has-not-caught-up"),
+    (errors.HandlerFailedError("_SSL (what the user's own client met)"), "the-handler-failed"),
+    (ValueError("start is missing"), None),
+]
+
+
+@pytest.mark.parametrize(("error", "anchor"), SAID, ids=str)
+def test_an_error_is_answered_by_its_class_and_its_words(error: Exception, anchor: str | None) -> None:
+    """Its own class counts before those that it is made of, and words that another kind's text has do not."""
+    text = str(error)
+    assert with_answer(text, error) == (text if anchor is None else f"{text}. See {PAGE}#{anchor}.")
+
+
+def test_a_step_of_check_is_answered_by_its_name() -> None:
+    """Whatever was seen there; a step without a section has nothing."""
+    assert answer_to("a.b has no address", "dns") == f"See {PAGE}#the-host-name-is-not-found."
+    assert answer_to("it is 9 s behind", "clock") == ""
