@@ -14,7 +14,7 @@ PAGE: Final = "docs/operate/troubleshooting.md"
 """Where the answers are. The documentation is not published yet: this is the page's path in a checkout."""
 
 
-class Answer(NamedTuple):
+class Section(NamedTuple):
     """A heading of the page, by its anchor, and what it answers.
 
     `kinds` are classes of errors, kinds of events, and steps of `ehkafka check`, of which it answers those
@@ -34,40 +34,40 @@ _SENDING: Final = "OutputRefused DeadLetterFailed MessageNotDelivered NotDeliver
 _CALLS: Final = "HandlerFailed HandlerFailedError "
 # Of several that fit, the first one is meant.
 ANSWERS: Final = (
-    Answer("the-group-fenced-this-process", "ConnectionProblem CommitFailed", ("fenced", "FENCED")),
-    Answer("the-host-name-is-not-found", _CLIENT, ("_RESOLVE (",)),
-    Answer("the-host-name-is-not-found", "dns"),
-    Answer("the-tls-connection-fails", _CLIENT, ("_SSL (", "SSL handshake")),
-    Answer("the-tls-connection-fails", "tls"),
-    Answer("there-is-no-token", "EndpointError", ("Entra ID token",)),
-    Answer("there-is-no-token", "TokenRefreshFailed token"),
-    Answer("the-broker-refuses-the-login", _CLIENT, ("_AUTHENTICATION (", "SASL_", "was refused")),
-    Answer(
+    Section("the-group-fenced-this-process", "ConnectionProblem CommitFailed", ("fenced", "FENCED")),
+    Section("the-host-name-is-not-found", _CLIENT, ("_RESOLVE (",)),
+    Section("the-host-name-is-not-found", "dns"),
+    Section("the-tls-connection-fails", _CLIENT, ("_SSL (", "SSL handshake")),
+    Section("the-tls-connection-fails", "tls"),
+    Section("there-is-no-token", "EndpointError", ("Entra ID token",)),
+    Section("there-is-no-token", "TokenRefreshFailed token"),
+    Section("the-broker-refuses-the-login", _CLIENT, ("_AUTHENTICATION (", "SASL_", "was refused")),
+    Section(
         "the-broker-refuses-access",
         f"{_CLIENT} {_SENDING} topic group offsets",
         ("AUTHORIZATION_FAILED (", "may not be read"),
     ),
-    Answer("the-connection-string-is-refused", "ConfigurationError", ("connection string",)),
-    Answer("the-connection-string-is-refused", "CredentialUnusable"),
-    Answer("throttled", _CLIENT + _SENDING, ("THROTTLING_QUOTA_EXCEEDED (", "POLICY_VIOLATION (")),
-    Answer("throttled", "Throttled OutputThrottled"),
-    Answer("the-group-has-no-committed-offset", "EndpointError", ("has no committed offset",)),
-    Answer("the-broker-cannot-be-reached", "ConnectionProblem PartitionsWaiting tcp kafka auth"),
-    Answer("the-app-does-not-answer", "EndpointError", ("Is the app started with",)),
-    Answer("the-broker-cannot-be-reached", "EndpointError", ("be reached", "does not answer")),
-    Answer("there-is-no-topic", "TopicNotFoundError topic"),
-    Answer("the-next-offset-is-gone", "OffsetGapError OffsetGap LogReplaced offsets"),
-    Answer("retention-deletes-unread-records", "RetentionNear UnreadDeleted"),
-    Answer("the-group-fenced-this-process", "FencedError"),
-    Answer("the-group-has-running-consumers", "GroupInUseError"),
-    Answer("the-group-continued-without-this-member", "PartitionLost StaleResult"),
-    Answer("the-commit-failed", "CommitFailed commit"),
-    Answer("finished-offsets-do-not-fit", "ProgressTruncated"),
-    Answer("start-is-missing", "ConfigurationError", ("start is missing", "is not a start position")),
-    Answer(
+    Section("the-connection-string-is-refused", "ConfigurationError", ("connection string",)),
+    Section("the-connection-string-is-refused", "CredentialUnusable"),
+    Section("throttled", _CLIENT + _SENDING, ("THROTTLING_QUOTA_EXCEEDED (", "POLICY_VIOLATION (")),
+    Section("throttled", "Throttled OutputThrottled"),
+    Section("the-group-has-no-committed-offset", "EndpointError", ("has no committed offset",)),
+    Section("the-broker-cannot-be-reached", "ConnectionProblem PartitionsWaiting tcp kafka auth"),
+    Section("the-app-does-not-answer", "EndpointError", ("Is the app started with",)),
+    Section("the-broker-cannot-be-reached", "EndpointError", ("be reached", "does not answer")),
+    Section("there-is-no-topic", "TopicNotFoundError topic"),
+    Section("the-next-offset-is-gone", "OffsetGapError OffsetGap LogReplaced offsets"),
+    Section("retention-deletes-unread-records", "RetentionNear UnreadDeleted"),
+    Section("the-group-fenced-this-process", "FencedError"),
+    Section("the-group-has-running-consumers", "GroupInUseError"),
+    Section("the-group-continued-without-this-member", "PartitionLost StaleResult"),
+    Section("the-commit-failed", "CommitFailed commit"),
+    Section("finished-offsets-do-not-fit", "ProgressTruncated"),
+    Section("start-is-missing", "ConfigurationError", ("start is missing", "is not a start position")),
+    Section(
         "the-endpoint-is-missing", "ConfigurationError", ("The endpoint is missing", "The endpoint is given")
     ),
-    Answer(
+    Section(
         "there-is-no-such-setting",
         "ConfigurationError",
         (
@@ -78,29 +78,29 @@ ANSWERS: Final = (
             "has no option",
         ),
     ),
-    Answer(
+    Section(
         "the-app-cannot-be-imported",
         "ConfigurationError",
         ("There is no module", "There is no file", " imports ", "ehkafka.App at", "is not an ehkafka.App"),
     ),
-    Answer("a-payload-cannot-be-decoded", "ConfigurationError", ("no codec knows", "cannot be decoded")),
-    Answer("a-payload-cannot-be-decoded", _CALLS, ("the payload does not fit",)),
-    Answer("an-extra-is-missing", "MissingExtraError"),
-    Answer("a-message-is-too-large", _SENDING + _CALLS, ("MSG_SIZE_TOO_LARGE (", "bytes; the limit is")),
-    Answer("an-output-is-refused", _SENDING),
-    Answer("an-output-is-refused", _CALLS, ("OutputRefusedError",)),
-    Answer("no-producer-can-be-opened", "ProducerNotOpened"),
-    Answer("the-handler-failed", _CALLS),
-    Answer("a-call-does-not-return", "AttemptOverdue StuckReport UserCodeHangs MemberHung"),
-    Answer("the-run-has-not-caught-up", "UnfinishedError", ("Not caught up",)),
-    Answer("the-app-stopped-while-handlers-were-running", "UnfinishedError"),
-    Answer("a-process-died", "WorkerDiedError WorkerProcessDied MemberEnded MemberLoops"),
-    Answer("a-batch-cannot-be-read", "PartitionUnreadable"),
-    Answer("waiting-records-have-reached-their-limit", "ParkedBudgetFull"),
-    Answer("the-mirror-cannot-be-written", "MirrorUnavailable mirror"),
-    Answer("another-program-wrote-the-mirror", "MirrorContested MirrorForeign"),
-    Answer("nothing-was-done", "ActionRefusedError ActionRefused"),
-    Answer("an-unexpected-error", "EngineError"),
+    Section("a-payload-cannot-be-decoded", "ConfigurationError", ("no codec knows", "cannot be decoded")),
+    Section("a-payload-cannot-be-decoded", _CALLS, ("the payload does not fit",)),
+    Section("an-extra-is-missing", "MissingExtraError"),
+    Section("a-message-is-too-large", _SENDING + _CALLS, ("MSG_SIZE_TOO_LARGE (", "bytes; the limit is")),
+    Section("an-output-is-refused", _SENDING),
+    Section("an-output-is-refused", _CALLS, ("OutputRefusedError",)),
+    Section("no-producer-can-be-opened", "ProducerNotOpened"),
+    Section("the-handler-failed", _CALLS),
+    Section("a-call-does-not-return", "AttemptOverdue StuckReport UserCodeHangs MemberHung"),
+    Section("the-run-has-not-caught-up", "UnfinishedError", ("Not caught up",)),
+    Section("the-app-stopped-while-handlers-were-running", "UnfinishedError"),
+    Section("a-process-died", "WorkerDiedError WorkerProcessDied MemberEnded MemberLoops"),
+    Section("a-batch-cannot-be-read", "PartitionUnreadable"),
+    Section("waiting-records-have-reached-their-limit", "ParkedBudgetFull"),
+    Section("the-mirror-cannot-be-written", "MirrorUnavailable mirror"),
+    Section("another-program-wrote-the-mirror", "MirrorContested MirrorForeign"),
+    Section("nothing-was-done", "ActionRefusedError ActionRefused"),
+    Section("an-unexpected-error", "EngineError"),
 )
 
 

@@ -32,7 +32,7 @@ def test_each_exit_code_has_its_row_and_its_section() -> None:
     assert {code for code, *_, again in ROWS if again == "no"} - {"0", "130"} == NEVER_AGAIN
 
 
-def test_what_orchestrators_are_told_fits_the_table() -> None:
+def test_the_settings_of_orchestrators_fit_the_table() -> None:
     """The Job fails for the codes that no restart cures, and systemd leaves the unit alone."""
     (job,) = (yaml.safe_load(block.text) for block in blocks_of(EXIT_CODES) if block.language == "yaml")
     codes = job["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"]
