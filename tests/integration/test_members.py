@@ -5,14 +5,17 @@ import os
 import random
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
+from ehkafka.events import CommitFailed, PartitionRevoked
 from tests.kit.checker import history_event as events
 from tests.kit.checker.history_file import read_history
+from tests.kit.events import Events
 from tests.kit.stage import QUICK_GROUP
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
@@ -50,6 +53,33 @@ def test_sigterm_under_load_repeats_nothing(stage: Any) -> None:
     stage.wait_until_committed(load.ends)
     stage.stop_members(timeout_s=DRAIN_S + 1.0)
     assert stage.judged(repeats=False).processes == 4
+
+
+def test_members_that_stop_at_once_repeat_nothing(stage: Any) -> None:
+    """Their drains end one after the other, and Kafka takes the last commit of each in mid-rebalance."""
+    dice, load, told = random.Random(7), stage.load(), Events()
+
+    def member(most_s: float) -> Any:
+        app = stage.app(lambda _record: time.sleep(dice.uniform(0.0, most_s)), commit_interval_s=60.0)
+        app.add_hook(told)
+        app.start()
+        wait_until(lambda: app.snapshot().partitions)
+        return app
+
+    members = [member(most_s) for most_s in (0.1, 1.0, 2.0)]
+    wait_until(lambda: sorted(len(app.snapshot().partitions) for app in members) == [2, 3, 3])
+    load.produce(2000)
+    wait_until(lambda: all(app.snapshot().finished_records > 20 for app in members))
+    told.clear()
+    with ThreadPoolExecutor(len(members)) as pool:
+        assert list(pool.map(lambda app: app.stop(timeout_s=DRAIN_S), members)) == [None] * 3
+    # The quickest left; the others had to give theirs back before they had finished.
+    assert {one.reason for one in told.of(PartitionRevoked)} == {"revoked", "stopped"}
+    assert told.of(CommitFailed) == []
+    stage.app().start()
+    stage.wait_until_committed(load.ends)
+    stage.stop_apps()
+    stage.judged(repeats=False)
 
 
 def test_a_static_member_restarts_without_a_rebalance(stage: Any) -> None:
