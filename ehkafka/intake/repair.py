@@ -73,8 +73,8 @@ class GapRepair:
         owned = self._context.owned.get(partition)
         if owned is None or self._is_known(partition, owned.epoch):
             return
-        truncation = KafkaError(ClientCode.LOG_TRUNCATION).str()
-        truncated = message.offset() < 0 or truncation in error.str()
+        # Not by the message's offset, which may be none.
+        truncated = KafkaError(ClientCode.LOG_TRUNCATION).str() in error.str()
         if partition in self._stuck:
             self._question = None  # an answer of before: in between another member may have read on
         self._stuck[partition] = _Stuck(owned.epoch, describe_error(error), truncated=truncated)

@@ -44,6 +44,8 @@ TOPICS = {"t": 1, "t4": 4, "u": 1}
 # Whenever a member joins or leaves, the embedded broker waits the session time-out less one second.
 # Nor does it answer a waiting fetch when records arrive.
 FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
+# One member waits for none, so it may keep its partitions where the machine stands still.
+ALONE = {"session.timeout.ms": 60_000}
 BATCH_OPTIONS = {"batch_records_max", "batch_bytes_max", "wait_s_max"}
 HANDLER_OPTIONS = BATCH_OPTIONS | {
     "order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure", "deadline_s",
