@@ -57,11 +57,11 @@ def test_sigterm_under_load_repeats_nothing(stage: Any) -> None:
 
 def test_members_that_stop_at_once_repeat_nothing(stage: Any) -> None:
     """Their drains end one after the other, and Kafka takes the last commit of each in mid-rebalance."""
-    dice, load, told = random.Random(7), stage.load(), Events()
+    dice, load, seen = random.Random(7), stage.load(), Events()
 
     def member(most_s: float) -> Any:
         app = stage.app(lambda _record: time.sleep(dice.uniform(0.0, most_s)), commit_interval_s=60.0)
-        app.add_hook(told)
+        app.add_hook(seen)
         app.start()
         wait_until(lambda: app.snapshot().partitions)
         return app
@@ -70,12 +70,12 @@ def test_members_that_stop_at_once_repeat_nothing(stage: Any) -> None:
     wait_until(lambda: sorted(len(app.snapshot().partitions) for app in members) == [2, 3, 3])
     load.produce(2000)
     wait_until(lambda: all(app.snapshot().finished_records > 20 for app in members))
-    told.clear()
+    seen.clear()
     with ThreadPoolExecutor(len(members)) as pool:
         assert list(pool.map(lambda app: app.stop(timeout_s=DRAIN_S), members)) == [None] * 3
     # The quickest left; the others had to give theirs back before they had finished.
-    assert {one.reason for one in told.of(PartitionRevoked)} == {"revoked", "stopped"}
-    assert told.of(CommitFailed) == []
+    assert {one.reason for one in seen.of(PartitionRevoked)} == {"revoked", "stopped"}
+    assert seen.of(CommitFailed) == []
     stage.app().start()
     stage.wait_until_committed(load.ends)
     stage.stop_apps()
