@@ -1,6 +1,6 @@
 """One word, one meaning: words that were replaced stay out of code, texts and docs.
 
-What replaced each stands next to it. Rows of tables under "was" (the appendix of `docs/start/migrating.md`)
+What replaced each stands next to it. Rows of tables under "was" (of a page for those who upgrade)
 are not read: they tell what something was called before.
 """
 

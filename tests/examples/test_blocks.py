@@ -39,7 +39,7 @@ NOT_RUN_MAX = 3
 """Blocks that no test runs: two need services of Azure, one needs Delta's JAR."""
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-LANGUAGES = {"python", "console", "toml", "json", "yaml", "text"}
+LANGUAGES = {"python", "java", "console", "toml", "json", "yaml", "text"}
 RUN = [block for block in BLOCKS if block.not_run is None]
 PYTHON_PAGES = list(dict.fromkeys(block.page for block in RUN if block.language == "python"))
 # What the handlers of all pages look for in a record.

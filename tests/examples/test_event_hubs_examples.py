@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
-from azure.eventhub import EventData, EventHubConsumerClient, PartitionContext
-from azure.eventhub._pyamqp._decode import decode_payload
-from azure.eventhub._pyamqp._encode import encode_payload, encode_value
-from azure.eventhub._pyamqp.message import Message
-from azure.eventhub._pyamqp.types import TYPE, VALUE, AMQPTypes
+from azure.eventhub import EventHubConsumerClient, PartitionContext
+from azure.eventhub._pyamqp._encode import encode_value
 
 from ehkafka.embedded.topics import produce
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from ehkafka.testing.ports import free_ports
+from tests.kit.amqp_events import ENQUEUED_MS, received
 from tests.kit.brokers import running
 from tests.kit.identity_endpoint import IdentityEndpoint
 
@@ -35,7 +33,6 @@ ROOT = Path(__file__).parents[2]
 MOVED_ENTRA = str(Path(__file__).with_name("moved_entra.py"))
 KEY = "cmlnaHQtcmlnaHQtcmlnaHQtcmlnaHQ="
 NEXT_KEY = "bmV4dC1uZXh0LW5leHQtbmV4dC1uZXh0"
-ENQUEUED_MS = 1_700_000_000_000
 
 
 def secret(hub: str = "", key: str = KEY) -> str:
@@ -169,6 +166,7 @@ def test_before_and_after_say_the_same_of_an_event(
     caplog.set_level(logging.INFO, "alarms")
     context = mock.create_autospec(PartitionContext, instance=True)
     event = received(body, properties)
+    assert event.enqueued_time == datetime.fromtimestamp(ENQUEUED_MS / 1000, UTC)
     before(monkeypatch).on_event(context, event)
     context.update_checkpoint.assert_called_once_with(event)
     expected = [record.getMessage() for record in caplog.records if record.name == "alarms"]
@@ -230,20 +228,6 @@ def before(monkeypatch: pytest.MonkeyPatch) -> Any:
     store.BlobCheckpointStore = mock.Mock()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, store.__name__, store)
     return imported("from_amqp_sdk/before.py")
-
-
-def received(body: bytes, properties: dict[str, Any]) -> EventData:
-    """Return an event as the SDK hands it over: once through its own encoder and decoder."""
-    annotations = {
-        b"x-opt-partition-key": b"home-1",
-        b"x-opt-sequence-number": {TYPE: AMQPTypes.long, VALUE: 0},
-        b"x-opt-enqueued-time": {TYPE: AMQPTypes.timestamp, VALUE: ENQUEUED_MS},
-    }
-    sent = Message(message_annotations=annotations, application_properties=properties, data=[body])
-    wire = encode_payload(bytearray(), sent)
-    event = EventData._from_message(decode_payload(memoryview(wire)))
-    assert event.enqueued_time == datetime.fromtimestamp(ENQUEUED_MS / 1000, UTC)
-    return event
 
 
 def amqp(value: Any) -> bytes:

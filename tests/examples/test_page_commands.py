@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page) if block.not_run is None]
 # Other programs that a page may name; nothing of them is ours to check.
-OTHERS = {"pip", "python", "export", "git", "cd", "ls", "docker", "kubectl"}
+OTHERS = {"pip", "python", "export", "source", "git", "cd", "ls", "docker", "kubectl"}
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "console"], ids=str)
@@ -52,7 +52,7 @@ def test_the_commands_in_a_sentence_are_there(page: Path) -> None:
 
 def files_shown(page: Path) -> set[str]:
     """Return the names of the files that a page's blocks are."""
-    return {file["name"] for block in BLOCKS if block.page == page and (file := FILE_NAME.match(block.text))}
+    return {file["name"] for block in blocks_of(page) if (file := FILE_NAME.match(block.text))}
 
 
 def test_each_extra_that_a_page_names_exists() -> None:
