@@ -14,7 +14,7 @@ ENQUEUED_MS = 1_700_000_000_000
 
 
 def received(
-    body: bytes, properties: dict[str, Any], *, key: bytes = b"home-1", sequence_number: int = 0
+    body: bytes, properties: dict[str | bytes, Any], *, key: bytes = b"home-1", sequence_number: int = 0
 ) -> EventData:
     """Return an event as a consumer of the SDK receives it."""
     annotations: dict[str | bytes, Any] = {
@@ -22,7 +22,6 @@ def received(
         b"x-opt-sequence-number": {TYPE: AMQPTypes.long, VALUE: sequence_number},
         b"x-opt-enqueued-time": {TYPE: AMQPTypes.timestamp, VALUE: ENQUEUED_MS},
     }
-    named: dict[str | bytes, Any] = {**properties}
-    sent = Message(message_annotations=annotations, application_properties=named, data=[body])
+    sent = Message(message_annotations=annotations, application_properties=properties, data=[body])
     wire = encode_payload(bytearray(), sent)
     return EventData._from_message(decode_payload(memoryview(wire)))
