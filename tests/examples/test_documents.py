@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GUIDES = ROOT / "docs"
-LINKED = [*PAGES, *(ROOT / name for name in ("DESIGN.md", "CHANGELOG.md", "SECURITY.md"))]
+LINKED = [*PAGES, *(ROOT / name for name in ("DESIGN.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))]
 README_BYTES_MAX = 6 * 1024
 # Met in logs, settings and snapshots, and nowhere else in the field.
 OUR_WORDS = ("lane", "chunk", "parked", "backlog", "watermark", "mirror", "witness")

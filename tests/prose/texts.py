@@ -40,7 +40,15 @@ def all_texts() -> tuple[Text, ...]:
 
 def pages() -> Iterator[Text]:
     """Yield each line of each page, without what is code and without the tables of old names."""
-    names = ["README.md", "DESIGN.md", "CHANGELOG.md", "SECURITY.md", "docs/**/*.md", "examples/**/*.md"]
+    names = [
+        "README.md",
+        "DESIGN.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/**/*.md",
+        "examples/**/*.md",
+    ]
     for path in (path for name in names for path in sorted(ROOT.glob(name))):
         name = str(path.relative_to(ROOT))
         if name != "docs/reference/messages.md":  # it repeats what is counted where it is written
