@@ -54,6 +54,7 @@ SAID = [
         "the-broker-refuses-access",
     ),
     (errors.TopicNotFoundError("There is no topic 'a'"), "there-is-no-topic"),
+    (errors.OffsetGapError("orders[0] does not answer"), "the-next-offset-is-gone"),
     (errors.MissingExtraError("HTTP needs the extra [web]"), "an-extra-is-missing"),
     (errors.ConfigurationError("start is missing: say where"), "start-is-missing"),
     (errors.ConfigurationError("workers=0: give a number"), None),
