@@ -120,6 +120,7 @@ def test_a_line_has_the_time_of_its_event_and_a_summary_says_of_which(lines: Log
     assert [record.created for record in logged.records] == [60.0, 90.5, 90.5]
     assert (failed.msecs, stopped.msecs) == (0.0, 500.0)
     assert summary.getMessage().startswith("3 more times from 00:01:01 UTC to 00:01:03 UTC: ")
+    assert summary.getMessage().endswith("#the-commit-failed.")
     assert (vars(summary)["first_at_s"], vars(summary)["last_at_s"]) == (61.0, 63.0)
     assert stopped.getMessage().startswith("Stopped")
 
