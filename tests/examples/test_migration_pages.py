@@ -159,6 +159,7 @@ def test_an_app_takes_the_place_of_a_client_of_amqp(guide: Guide, files: tuple[s
     assert {one: offset - 1 for one, offset in guide.committed().items() if offset} == last
 
 
+@pytest.mark.timeout(300)  # it downloads JARs the first time
 @pytest.mark.parametrize("guide", ["from-parallel-consumer.md"], indirect=True)
 def test_an_app_takes_the_place_of_parallel_consumer(guide: Guide, monkeypatch: pytest.MonkeyPatch) -> None:
     """The JVM's library, from the pinned JARs of `scripts/peers`; the app continues at its commit."""
@@ -199,6 +200,7 @@ with start_worker(celery, perform_ping_check=False, loglevel="ERROR"):
 CALLER = "import calls\nfor call in {calls}:\n    calls.bill_later(*call)\ncalls.end()\n"
 
 
+@pytest.mark.timeout(300)  # it makes an environment the first time
 @pytest.mark.parametrize("guide", ["from-celery.md"], indirect=True)
 def test_an_app_takes_the_place_of_a_celery_worker(guide: Guide, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same calls; Celery is in an environment of its own, since it asks for older packages."""

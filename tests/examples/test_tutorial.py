@@ -1,4 +1,4 @@
-"""The tutorial's programs print what the page shows, its test passes, and the table of extras is whole."""
+"""Pages for newcomers: the programs of the tutorial print what it shows, each page has what it must have."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 START = ROOT / "docs" / "start"
 TUTORIAL = START / "tutorial.md"
+WORDS_MAX = 950
 SHOWN = {command: text for command, text in shown_output(TUTORIAL).items() if not command.startswith("pip")}
 FAILS = "python failing.py hold"
 
@@ -66,3 +67,20 @@ def test_the_page_of_the_installation_lists_each_extra() -> None:
     assert sorted(rows) == sorted(extras)
     left_out = extras.keys() - {"all", *re.findall(r"\w+", extras["all"][0].partition("[")[2])}
     assert left_out == {"arrow", "spark"}
+
+
+def test_each_page_is_short() -> None:
+    """A newcomer reads it at once, programs included."""
+    words = {page.name: len(page.read_text().split()) for page in START.glob("*.md")}
+    assert {name: count for name, count in words.items() if count > WORDS_MAX} == {}
+
+
+@pytest.mark.parametrize("page", sorted(START.glob("from-*.md")), ids=lambda page: page.stem)
+def test_a_guide_has_both_programs_and_says_what_we_do_not_do(page: Path) -> None:
+    """Its programs before and after, the words of both, what changes, and how the position moves."""
+    text, files = page.read_text(), list(files_of(page))
+    assert text.index("Before:") < text.index("## What changes in behaviour")
+    assert files[-1].startswith(("after", "calls"))
+    for heading in ("Words and options", "What changes in behaviour", "Move the position"):
+        assert f"\n## {heading}\n" in text, heading
+    assert re.search(r"^What .* does? and .* does not", text, re.MULTILINE)
