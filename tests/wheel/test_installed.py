@@ -142,7 +142,7 @@ def test_no_page_and_no_message_asks_an_index_for_our_name() -> None:
         "install --no-cache-dir 'ehkafka",
         "-m pip install ehk",
     )
-    read = [*(ROOT / "ehkafka").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    read = [*(ROOT / "ehkafka").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
     read += [path for path in (ROOT / "examples").rglob("*") if path.suffix in {".md", ".py", ""}]
     files = [path for path in read if path.is_file()]
     assert [path for path in files if any(one in path.read_text() for one in asks)] == []

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.kit.pages import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 READY = {
@@ -80,6 +83,36 @@ def test_each_extra_has_a_program(release: Any) -> None:
     ran = {path for extra in tried.extras() for path in tried.programs(extra)}
     assert ran == set(tried.PROGRAMS.glob("*.py"))
     assert len(tried.programs("all")) > len(tried.programs("web")) > len(tried.programs("metrics"))
+
+
+@pytest.mark.parametrize("name", ["ehkafka-1-py3-none-any.whl", None])
+def test_a_copy_without_the_package_installs_the_wheel(
+    name: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """For `scripts/test --wheel`: another build of the same version, too. A checkout is installed in place."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    environment = importlib.import_module("_environment")
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "dist").mkdir()
+    if name is None:
+        (tmp_path / "ehkafka").mkdir()
+    wheel = tmp_path / "dist" / (name or "ehkafka-1-py3-none-any.whl")
+    keys = []
+    for build in (b"one", b"two"):
+        wheel.write_bytes(build)
+        keys.append(environment.environment_key())
+    assert (keys[0] != keys[1]) == (name is not None)
+    steps: list[str] = []
+    monkeypatch.setattr(
+        environment, "step", lambda _title, words, _hint: steps.append(" ".join(map(str, words)))
+    )
+    environment.install_packages(())
+    *earlier, install = steps
+    assert [words.rpartition("pip ")[2] for words in earlier] == ["uninstall --yes ehkafka"] * (
+        name is not None
+    )
+    assert f"{wheel}[cli]" in install if name else "--editable .[cli]" in install
 
 
 def test_each_tool_is_pinned_by_hash(release: Any) -> None:
