@@ -89,7 +89,7 @@ def test_each_extra_has_a_program(release: Any) -> None:
 def test_a_copy_without_the_package_installs_the_wheel(
     name: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """For `scripts/test --wheel`: another build of the same version, too. A checkout is installed in place."""
+    """For `scripts/test --wheel`: another build of the same version, too; a checkout stays in place."""
     monkeypatch.syspath_prepend(ROOT / "scripts")
     environment = importlib.import_module("_environment")
     monkeypatch.setattr(environment, "ROOT", tmp_path)
