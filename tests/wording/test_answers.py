@@ -9,10 +9,11 @@ import pytest
 from ehkafka import errors
 from ehkafka.checks.run import PROBES
 from ehkafka.endpoint.causes import CAUSES
-from ehkafka.wording.answers import ANSWERS, PAGE, answer_to, with_answer
+from ehkafka.events.event import without_numbers
+from ehkafka.wording.answers import ANSWERS, PAGE, Section, answer_to, with_answer
 from tests.kit.events import event_kinds
 from tests.kit.pages import ROOT
-from tests.prose.messages import error_kinds
+from tests.prose.messages import error_kinds, made
 from tests.prose.texts import docstrings_and_messages
 
 KINDS = {kind.__name__ for kind in (*error_kinds(), *event_kinds())} | set(PROBES)
@@ -22,15 +23,16 @@ OF_THE_CLIENT = "SSL handshake failed: Disconnected: connecting to a PLAINTEXT b
 WORDS = {word for answer in ANSWERS for word in answer.words if word}
 
 
-def anchors() -> list[str]:
-    """Return the anchors of the page's sections, as they are made of headings."""
-    found = re.findall(r"^### (.*)$", (ROOT / PAGE).read_text(), re.MULTILINE)
-    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found]
+def sections() -> dict[str, str]:
+    """Return the page's sections by their anchors, which are made of the headings."""
+    found = re.split(r"^### ", (ROOT / PAGE).read_text(), flags=re.MULTILINE)[1:]
+    headings = (one.partition("\n")[0].lower() for one in found)
+    return dict(zip((re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in headings), found, strict=True))
 
 
 def test_each_anchor_is_on_the_page_and_each_section_is_named_by_something() -> None:
     """A heading that is renamed, or one that nothing leads to, is found here."""
-    assert sorted(anchors()) == sorted({answer.anchor for answer in ANSWERS})
+    assert set(sections()) == {answer.anchor for answer in ANSWERS}
 
 
 def test_each_kind_is_an_error_an_event_or_a_step_of_check() -> None:
@@ -45,6 +47,18 @@ def test_the_words_are_said_somewhere() -> None:
     texts = (text for text in docstrings_and_messages() if "wording/answers.py" not in text.place)
     said = [OF_THE_CLIENT, *(f"{name} (" for name in CAUSES), *(text.text for text in texts)]
     assert {words for words in WORDS if not any(words in text for text in said)} == set()
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer.anchor}: {answer.words[0]}")
+def test_a_section_shows_the_texts_that_lead_to_it(answer: Section) -> None:
+    """Its reader finds the own line again: the words that count, or how the sentence of each event begins."""
+    shown = sections()[answer.anchor]
+    assert [words for words in answer.words if words.removesuffix(" (") not in shown] == []
+    kinds = [
+        kind for kind in event_kinds() if answer.words == ("",) and kind.__name__ in answer.kinds.split()
+    ]
+    begun = {kind.__name__: without_numbers(made(kind, is_sparse=False).sentence())[:12] for kind in kinds}
+    assert {name for name, begin in begun.items() if begin not in without_numbers(shown)} == set()
 
 
 SAID = [
