@@ -9,7 +9,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import ActionRefused, ActionTaken, RecordSkipped
-from tests.contract.conftest import refusal
+from tests.contract.conftest import ALONE, refusal
 from tests.kit.waiting import must_stay, wait_until
 
 
@@ -216,7 +216,7 @@ def test_names_that_fit_several_keys_are_refused_with_the_list(lab: Any, recorde
 
 def test_a_paused_partition_receives_nothing_more(lab: Any, recorder: Any) -> None:
     """Other partitions go on, and a resume brings what was left."""
-    app = lab.start(recorder, "t4")
+    app = lab.start(recorder, "t4", consumer=ALONE)
     wait_until(lambda: len(app.snapshot().partitions) == 4)
     assert app.keys.pause_partition("t4/0").changed
     assert not app.keys.pause_partition("t4/0").changed
@@ -260,7 +260,7 @@ def test_a_stopped_handler_starts_nothing_more(lab: Any, recorder: Any) -> None:
 
 def test_what_is_paused_and_stopped_by_hand_shows_in_the_snapshot(lab: Any, recorder: Any) -> None:
     """Pages and terminals offer the other button then."""
-    app = lab.start(recorder, "t4")
+    app = lab.start(recorder, "t4", consumer=ALONE)
     wait_until(lambda: len(app.snapshot().partitions) == 4)
 
     def shown() -> tuple[list[bool], bool]:

@@ -11,7 +11,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ActionRefusedError
-from tests.contract.conftest import refusal
+from tests.contract.conftest import ALONE, refusal
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.waiting import must_stay, wait_until
 
@@ -60,7 +60,7 @@ def test_a_retry_of_a_held_head_whose_key_is_paused_is_refused(held: Any, lab: A
 
 def test_a_stopped_handler_receives_nothing_when_a_pause_is_over(lab: Any, recorder: Any) -> None:
     """The pause of one of its partitions ends, the stop does not."""
-    app = lab.start(recorder)
+    app = lab.start(recorder, consumer=ALONE)
     wait_until(lambda: app.snapshot().partitions)
     app.keys.pause_partition("t/0", for_s=0.2)
     app.keys.stop_handler("Recorder")

@@ -60,7 +60,9 @@ def test_members_that_stop_at_once_repeat_nothing(stage: Any) -> None:
     dice, load, seen = random.Random(7), stage.load(), Events()
 
     def member(most_s: float) -> Any:
-        app = stage.app(lambda _record: time.sleep(dice.uniform(0.0, most_s)), commit_interval_s=60.0)
+        # All leave by themselves, so none waits for a session's end.
+        options: Any = {"commit_interval_s": 60.0, "consumer": {"session.timeout.ms": 30_000}}
+        app = stage.app(lambda _record: time.sleep(dice.uniform(0.0, most_s)), **options)
         app.add_hook(seen)
         app.start()
         wait_until(lambda: app.snapshot().partitions)
