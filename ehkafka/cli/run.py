@@ -172,7 +172,7 @@ def run(
     Examples:
       ehkafka run shop.orders:app             the name app in the module shop/orders.py
       ehkafka run shop.orders                 the same: app is the default name
-      ehkafka run examples/quickstart/app.py  a file
+      ehkafka run examples/hello/app.py  a file
       ehkafka run shop.orders --log-level debug
       ehkafka run shop.orders --config prod.toml --set drain_s=20
       ehkafka run shop.orders --members auto  in a process for each core

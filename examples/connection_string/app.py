@@ -1,15 +1,7 @@
 """Event Hubs by connection string, with a health page; the key may change while the app runs.
 
-    EHKAFKA_CONNECTION_STRING_FILE=/mnt/secrets/hub ehkafka run examples/connection_string/app.py
-    EHKAFKA_CONNECTION_STRING='Endpoint=sb://…' ehkafka run examples/connection_string/app.py
-
-Prefer the file: it is read again every second, so a new key needs no restart. A variable keeps the key that
-it had at the start. To rotate without a gap: write the string with the policy's *other* key into the file,
-wait until each process says "new key", and only then regenerate the old one. Event Hubs keeps connections
-of the old key open: if it has leaked, restart each client, too.
+EHKAFKA_CONNECTION_STRING_FILE=/mnt/secrets/hub ehkafka run examples/connection_string/app.py
 """
-
-from __future__ import annotations
 
 import logging
 import os
@@ -34,7 +26,7 @@ def handle(record: ehkafka.Record) -> None:
 
 
 class KeyWatch:
-    """A hook: ehkafka logs its events by itself, this is for what a log does not do, like a call at night."""
+    """A hook: ehkafka logs its events; this is for what a log does not do, like a call at night."""
 
     def on_event(self, event: ehkafka.events.Event) -> None:
         """Hear of every event of `ehkafka.events`. May block or raise: records never wait for it."""

@@ -79,11 +79,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBr
         (folder / "shop").mkdir()
         # A package in earnest: another test's shop.py may still be on the path, and would go before a folder.
         (folder / "shop" / "__init__.py").touch()
-        (folder / "examples" / "quickstart").mkdir(parents=True)
+        (folder / "examples" / "hello").mkdir(parents=True)
         for file, topic in (
             ("shop/orders.py", "orders"),
             ("shop/readings.py", "readings"),
-            ("examples/quickstart/app.py", "orders"),
+            ("examples/hello/app.py", "orders"),
         ):
             (folder / file).write_text(APP.format(address=broker.bootstrap, topic=topic))
         (folder / "prod.toml").write_text("[app]\nstop_s = 5\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,31 +36,10 @@ def test_home_security_reads_another_broker(start_example: Callable[..., Any]) -
         assert "ALARM home-1: smoke 0.95 (readings[" in example.stop()
 
 
-def test_the_quickstart_prints_what_is_produced(
-    start_example: Callable[..., Any], run_script: Callable[..., str]
-) -> None:
-    """The ten lines of the README, fed by the producer next to them; each home's readings in order."""
-    with EmbeddedBroker({"readings": 4}) as broker:
-        where = {"EHKAFKA_BOOTSTRAP": broker.bootstrap}
-        assert run_script("examples/quickstart/produce.py", **where) == "produced 100 readings"
-        example = start_example("examples/quickstart/app.py", **where)
-        example.wait_until(lambda text: text.count("quickstart: readings[") >= 100)
-        log = example.stop()
-    offsets: dict[str, list[int]] = {}
-    for offset, home in re.findall(r"quickstart: readings\[\d\]@(\d+) \{'home': '([^']*)'", log):
-        offsets.setdefault(home, []).append(int(offset))
-    assert len(offsets) == 10
-    assert all(seen == sorted(seen) for seen in offsets.values())
-
-
-@pytest.mark.parametrize(("name", "lines_max"), [("quickstart", 10), ("managed_identity", 12)])
-def test_the_short_ones_are_as_short_as_promised(name: str, lines_max: int) -> None:
-    """Ten lines of code for Kafka; for Event Hubs with Entra ID twelve, the docstring included."""
-    lines = (ROOT / f"examples/{name}/app.py").read_text().splitlines()
-    counted = [line for line in lines if line.strip()]
-    if name == "quickstart":
-        counted = [line for line in counted if not line.startswith('"""')]
-    assert len(counted) <= lines_max
+def test_the_managed_identity_example_is_short() -> None:
+    """Twelve lines, the docstring included."""
+    lines = (ROOT / "examples/managed_identity/app.py").read_text().splitlines()
+    assert len([line for line in lines if line.strip()]) <= 12
 
 
 def test_the_readme_shows_the_managed_identity_example_as_it_is() -> None:

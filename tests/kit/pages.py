@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 # Written by `tests/prose`: what it shows is tested where the package says it.
 GENERATED = ROOT / "docs" / "reference" / "messages.md"
 GUIDES = tuple(page for page in sorted(ROOT.glob("docs/**/*.md")) if page != GENERATED)
-PAGES = (ROOT / "README.md", *GUIDES, *sorted(ROOT.glob("examples/*/README.md")))
+PAGES = (ROOT / "README.md", *GUIDES, ROOT / "examples/README.md", *sorted(ROOT.glob("examples/*/README.md")))
 
 # A block that begins like this is a file of its own, which later ones may import.
 FILE_NAME = re.compile(r"# (?P<name>\w+\.py)\n")

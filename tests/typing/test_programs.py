@@ -28,7 +28,7 @@ PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 UNCHECKED = ROOT / "examples/observe/azure_monitor.py"
 EXAMPLES = sorted({*ROOT.glob("examples/**/*.py")} - {UNCHECKED})
 # Examples whose modules import each other by name.
-FOLDERS = [ROOT / "examples/home_security", ROOT / "examples/demo"]
+FOLDERS = [ROOT / f"examples/{name}" for name in ("home_security", "demo", "testing")]
 # What pages show of Azure's packages that are not installed here.
 NOT_INSTALLED = re.compile(r'Import "azure\.(?:keyvault|monitor)\.')
 MARKED = re.compile(r"#.*\berror$")

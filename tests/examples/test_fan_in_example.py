@@ -1,4 +1,4 @@
-"""The examples of fan-out and fan-in: what comes in, what goes out, in which order, and what is committed."""
+"""The example of fan-in: what comes in, what goes out, in which order, and what is committed."""
 
 from __future__ import annotations
 
@@ -15,33 +15,6 @@ if TYPE_CHECKING:
 def decoded(broker: EmbeddedBroker, topic: str) -> list[tuple[str, Any]]:
     """Return key and value of what is in a topic."""
     return [(key.decode(), json.loads(value)) for key, value in read_all(broker.bootstrap, topic)]
-
-
-def test_an_order_becomes_its_lines_and_its_total(start_example: Callable[..., Any]) -> None:
-    """Two topics, keys of their own; an order without a price is with the dead letters."""
-    orders = [
-        ("ann", {"number": 1, "counts": {"lamp": 2, "nail": 100}, "cents": {"lamp": 1500, "nail": 3}}),
-        ("bob", {"number": 2, "counts": {"lamp": 1}, "cents": {}}),
-        ("ann", {"number": 3, "counts": {"lamp": 1}, "cents": {"lamp": 1500}}),
-    ]
-    with EmbeddedBroker({"orders": 2, "lines": 2, "totals": 1, "orders.dead": 1}) as broker:
-        broker.produce("orders", [(key, json.dumps(order)) for key, order in orders])
-        example = start_example("examples/fan_out/app.py", EHKAFKA_BOOTSTRAP=broker.bootstrap)
-        example.wait_until(lambda _log: sum(filter(None, broker.committed("split", "orders").values())) == 3)
-        example.stop()
-        lines = decoded(broker, "lines")
-        assert [value for key, value in lines if key == "lamp"] == [
-            {"order": 1, "item": "lamp", "count": 2},
-            {"order": 3, "item": "lamp", "count": 1},
-        ]
-        assert [value for key, value in lines if key == "nail"] == [
-            {"order": 1, "item": "nail", "count": 100}
-        ]
-        assert decoded(broker, "totals") == [
-            ("ann", {"order": 1, "cents": 3300}),
-            ("ann", {"order": 3, "cents": 1500}),
-        ]
-        assert [key for key, _ in decoded(broker, "orders.dead")] == ["bob"]
 
 
 def test_doors_and_windows_become_one_stream(start_example: Callable[..., Any]) -> None:
