@@ -13,14 +13,12 @@ from ehkafka.events import CredentialRotated, CredentialUnusable
 
 log = logging.getLogger("readings")
 
-# Reads the variables above. In code: Endpoint.connection_string(Path("/mnt/secrets/hub")), or in place of the
-# path a function that asks your key vault.
+# Reads that variable. In code: Endpoint.connection_string(Path("/mnt/secrets/hub")), or a function.
 endpoint = ehkafka.Endpoint.from_env()
 app = ehkafka.App(group="connection-string", endpoint=endpoint, start="earliest")
 
 
-# The string of one event hub names it (EntityPath=…), that of a namespace does not.
-@app.handler(endpoint.default_topic or "readings", workers=64)
+@app.handler(endpoint.default_topic or "readings", workers=64)  # the topic of EntityPath=…
 def handle(record: ehkafka.Record) -> None:
     log.info("%s %s %s", record.where, record.partition_key, record.json())
 
@@ -50,7 +48,7 @@ class HealthPage(BaseHTTPRequestHandler):
         self.wfile.write("\n".join(health.reasons or ["ok"]).encode())
 
     def log_message(self, format: str, *_arguments: object) -> None:  # noqa: A002 - it is called so
-        """Say nothing: a probe comes every few seconds."""
+        """Log nothing: a probe comes every few seconds."""
 
 
 # Not at import: `ehkafka check` and `ehkafka config` import the app, too, and must not take its port.
