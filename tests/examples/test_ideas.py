@@ -143,7 +143,7 @@ def test_the_tests_of_the_example_pass(tmp_path: Path) -> None:
     (block,) = [one for one in blocks_of(EXAMPLES / "testing/README.md") if one.language == "console"]
     words = shell_commands(block)[-1].split()
     env = clean_environment({"PYTHONPATH": str(ROOT)})
-    done = ended(sys.executable, *words[1:], cwd=tmp_path / "testing", env=env)
+    done = ended(sys.executable, *words[1:], cwd=tmp_path / "testing", env=env, timeout_s=100.0)
     assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
