@@ -20,7 +20,7 @@ from _bench_marks import BEGIN, END, mark
 import ehkafka
 import ehkafka.arrow
 from ehkafka.ranges.batches import BATCH_RECORDS, arrow_schema
-from ehkafka.ranges.columns import WITHOUT_HEADERS
+from ehkafka.ranges.options import WITHOUT_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

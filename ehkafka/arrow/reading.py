@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ehkafka.arrow.options import ReadOptions
 from ehkafka.errors import ConfigurationError, MissingExtraError
-from ehkafka.ranges import columns as column_names
+from ehkafka.ranges.options import WITHOUT_HEADERS, chosen_columns
 from ehkafka.records import TopicPartition
 from ehkafka.settings.secret import quoted
 from ehkafka.wording.calling import is_topic_name, must_be_endpoint, plainly
@@ -104,11 +104,11 @@ def opened(options: ReadOptions, start: Where, end: Where) -> Reader:
 def columns_of(names: object) -> tuple[str, ...]:
     """Return the columns that a user names. Raises `ConfigurationError`."""
     if names is None:
-        return column_names.WITHOUT_HEADERS
+        return WITHOUT_HEADERS
     given = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else []
     if not given or not all(isinstance(one, str) for one in given):
         raise ConfigurationError(f"columns={quoted(names)} is not understood: give names, such as ['value'].")
-    return column_names.chosen(given)
+    return chosen_columns(given)
 
 
 def _assigned(topic: str, numbers: object) -> tuple[TopicPartition, ...]:

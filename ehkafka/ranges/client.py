@@ -63,6 +63,8 @@ class OpenConsumer:
 
     consumer: Consumer
     errors: list[KafkaError] = field(default_factory=list)
+    # The password that it was opened with, where it is kept: to notice a rotated one.
+    opened_with: object = field(default=None, repr=False)
 
 
 def client_properties(endpoint: Endpoint, group: str | None, name: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ PURE = (
     "progress.ledger",
     "progress.metadata",
     "progress.ranges",
-    "ranges.columns",
+    "ranges.options",
     "records.signals",
     "recovery.policy",
     "recovery.retry",

@@ -48,7 +48,7 @@ NAMES = {
     "tell|tells|said": "report, describe, saved",
 }
 # A file's own method, of Python's protocol.
-NAMES_OF_OTHERS = {("ehkafka/spark/sink/staged_blob.py", "tell")}
+NAMES_OF_OTHERS = {("ehkafka/spark/sink/stage.py", "tell")}
 
 
 @cache

@@ -13,7 +13,7 @@ import ehkafka.arrow
 from ehkafka.arrow import Ends
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import OffsetGapError
-from ehkafka.ranges.columns import NAMES
+from ehkafka.ranges.options import NAMES
 from tests.arrow.conftest import offsets
 from tests.kit.awkward_topics import awkward_topics
 from tests.kit.topic_read import read_messages

@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 
 from ehkafka.ranges import batches as module  # noqa: E402 - after the skip
 from ehkafka.ranges.batches import arrow_schema, record_batch, record_batches  # noqa: E402
-from ehkafka.ranges.columns import NAMES  # noqa: E402
+from ehkafka.ranges.options import NAMES  # noqa: E402
 from ehkafka.ranges.places import Piece  # noqa: E402
 
 PIECE = Piece("readings", 3, 0, 1000)

@@ -1,22 +1,27 @@
-"""What Spark calls with the rows of each batch, on the driver: the one action that runs the handlers.
+"""A query's batches on the driver: the one action that runs the handlers, and what Spark tells of them.
 
 A task that a policy has stopped gives a row that says so, and fails here: a failed task would be retried
 by Spark (`spark.task.maxFailures`), and so would call its handlers again. A batch that fails here ends the
 query, and Spark's checkpoint does not take it as done.
 
-Called on a thread of the query's own; the thread that follows it reads `failure` and takes the results.
+Spark calls `Batches` on a thread of the query's own; the thread that follows it reads `failure` and takes the
+results. That thread asks the query for its progress, in the order of its batches: a listener's events may be
+dropped, or come after the stop.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ehkafka.spark.engine.failures import failure_of
+from ehkafka.spark.engine.failures import failure_of, is_too_late
 from ehkafka.spark.engine.tasks.results import batch_result, failure_in, result_in
+from ehkafka.spark.source.picture import QueryPicture
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.spark.engine.tasks.results import BatchResult
@@ -54,6 +59,44 @@ class Batches:
     def _fail(self, failure: EhkafkaError) -> NoReturn:
         self.failure = failure
         raise BatchFailedError(failure) from None
+
+
+class QueryProgress:
+    """What was seen of a query's progress. One thread's, except the picture."""
+
+    def __init__(self) -> None:
+        # The last progress of any kind, and the last batch with records.
+        self._seen_at = ""
+        self._seen_batch = -1
+        # For any thread.
+        self.picture = QueryPicture()
+
+    def is_for_want_of_time(self, query: StreamingQuery) -> bool:
+        """Tell whether a query has ended before it began because the process that plans it was slow."""
+        return not self._seen_at and is_too_late(str(query.exception()))
+
+    def new(self, query: StreamingQuery) -> list[dict[str, Any]]:
+        """Return what it has reported since the last look.
+
+        By its time: a look that found nothing new has the number of the batch that comes next. Never by what
+        is later: the machine's clock may be set back.
+        """
+        java: Any = query._jsq  # noqa: SLF001 - its JSON, which PySpark would take apart
+        last = java.lastProgress()
+        if last is None or (newest := json.loads(last.json()))["timestamp"] == self._seen_at:
+            return []
+        if newest["numInputRows"] and newest["batchId"] == self._seen_batch + 1:
+            return [newest]
+        known = [json.loads(one.json()) for one in java.recentProgress()]
+        seen = [number for number, one in enumerate(known, 1) if one["timestamp"] == self._seen_at]
+        return known[seen[-1] :] if seen else known
+
+    def take(self, progress: dict[str, Any], *, is_batch: bool) -> None:
+        """Note that it was seen; `is_batch`: it is of a batch with records."""
+        self._seen_at = progress["timestamp"]
+        self.picture.take(progress)
+        if is_batch:
+            self._seen_batch = progress["batchId"]
 
 
 def _leave_to_us(logger: logging.Logger) -> None:

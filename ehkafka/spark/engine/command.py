@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
@@ -21,11 +21,10 @@ from ehkafka.spark.engine.start import prepared
 from ehkafka.spark.java_home import find_java_home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from ehkafka.run.options import AppOptions
     from ehkafka.spark.engine.run import SparkRun
 
 _LOG = logging.getLogger("ehkafka.spark")
@@ -36,20 +35,8 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-class _App(Protocol):
-    """What a command needs of an `App`."""
-
-    _life: Any
-
-    def _options(self) -> AppOptions: ...
-
-    @property
-    def run_on_spark(self) -> Callable[..., SparkRun]:
-        """Run the handlers inside the tasks of a Spark query, and return at once."""
-
-
 def run_until_stopped(
-    app: _App,
+    app: Any,
     *,
     master: str | None,
     conf: Mapping[str, str],
@@ -57,7 +44,7 @@ def run_until_stopped(
     http: object = None,
     **choices: Any,
 ) -> SparkRun:
-    """Run an app on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
+    """Run an `App` on Spark until a signal stops it or it ends. Raises what is wrong, or what ended it.
 
     `master` is Spark's; None leaves it to the configuration, or takes this machine's cores. `files` are
     modules that executors elsewhere need; `http` is what `App.run` takes, and served before Spark is there.

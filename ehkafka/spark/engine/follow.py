@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from ehkafka.errors import EhkafkaError, EngineError, UnfinishedError, describe
 from ehkafka.events import AppStopped, AppStopping, BatchesFinished
 from ehkafka.run.ending import death_of
+from ehkafka.spark.engine.batches import QueryProgress
 from ehkafka.spark.engine.failures import failure_of, is_of_java, java_says
-from ehkafka.spark.engine.query_progress import QueryProgress
 from ehkafka.spark.engine.tasks.last_tasks import await_tasks
 from ehkafka.spark.engine.tasks.results import COUNTS
 from ehkafka.spark.source.lag import reported_offset

@@ -11,8 +11,7 @@ options      the options as values, without secrets                          pur
 place        which container, and how it is entered: secrets by their names  driver and executors
 container    the few calls of the storage SDK                                driver and executors
 stage        one task's rows → blocks                                        executors
-staged_blob  bytes → blocks                                                  executors
-json_lines, parquet   rows → bytes                                           executors
+files        rows → bytes                                                    executors
 commit       blobs, left-overs, manifest                                     driver
 ```
 

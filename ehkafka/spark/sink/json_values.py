@@ -1,4 +1,4 @@
-"""Arrow columns as Python values that `json_lines` has a form for, at any depth. Pure.
+"""Arrow columns as Python values that `files` has a form for, at any depth. Pure.
 
 Maps become dictionaries. What Python or JSON cannot say becomes text in the form that Spark's `to_json` has:
 NaN and the infinities, days and times outside the years 1 to 9999, text that is not UTF-8. Nothing raises for

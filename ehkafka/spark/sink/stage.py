@@ -1,11 +1,15 @@
 """One task: its rows become staged blocks of one blob, which readers do not see yet.
 
 Runs on an executor, in Spark's Python worker, on the thread that runs the task. May run more than once for
-the same rows, at the same time even; only the attempt whose message reaches the driver counts.
+the same rows, at the same time even; only the attempt whose message reaches the driver counts. The ids of
+blocks are of this attempt alone: others stage blocks for the very same blob, and the driver commits those of
+one of them.
 """
 
 from __future__ import annotations
 
+import io
+import uuid
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,18 +18,19 @@ from pyspark import TaskContext
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.sink.container import opened
 from ehkafka.spark.sink.data_source import Staged
-from ehkafka.spark.sink.json_lines import JsonLinesWriter
-from ehkafka.spark.sink.parquet import ParquetFile
-from ehkafka.spark.sink.staged_blob import StagedBlob
+from ehkafka.spark.sink.files import JsonLinesWriter, ParquetFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from _typeshed import ReadableBuffer
 
     from ehkafka.spark.sink.options import SinkOptions
 
 # Spark sets both for the tasks of a streaming batch; documented is neither.
 BATCH_PROPERTY = "streaming.sql.batchId"
 QUERY_PROPERTY = "sql.streaming.queryId"
+BLOCKS_MAX = 50_000  # of the service
 
 
 def stage(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Staged:
@@ -99,3 +104,52 @@ def _utc(kind: pa.DataType) -> pa.DataType:
 
 def _field(field: pa.Field) -> pa.Field:
     return field.with_type(_utc(field.type))
+
+
+class StagedBlob(io.RawIOBase):
+    """A file to write to; `stage(block_id, content)` is called for each full block. `finish` ends it."""
+
+    def __init__(self, stage: Callable[[str, bytes], object], block_bytes: int) -> None:
+        self._stage = stage
+        self._block_bytes = block_bytes
+        self._attempt = uuid.uuid4().hex
+        self._pending = bytearray()
+        self._position = 0
+        self.blocks: list[str] = []
+
+    def writable(self) -> bool:
+        """Tell pyarrow and gzip that this is a file for writing."""
+        return True
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        """Take bytes; stages what fills a block."""
+        view = memoryview(content).cast("B")
+        self._pending += view
+        self._position += len(view)
+        while len(self._pending) >= self._block_bytes:
+            block = bytes(self._pending[: self._block_bytes])
+            del self._pending[: self._block_bytes]
+            self._stage_block(block)
+        return len(view)
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self._position
+
+    def finish(self) -> tuple[str, ...]:
+        """Stage the rest and return the ids of all blocks, in order."""
+        if self._pending:
+            self._stage_block(bytes(self._pending))
+            self._pending.clear()
+        return tuple(self.blocks)
+
+    def _stage_block(self, block: bytes) -> None:
+        if len(self.blocks) == BLOCKS_MAX:
+            raise ConfigurationError(
+                f"One task's rows are more than {BLOCKS_MAX} blocks of {self._block_bytes} bytes, which is "
+                "all that a blob can have: repartition the stream, or raise blockBytes"
+            )
+        # All ids of a blob have the same length: the service asks for that.
+        identity = f"{self._attempt}-{len(self.blocks):05d}"
+        self._stage(identity, block)
+        self.blocks.append(identity)

@@ -6,7 +6,6 @@ Called on the task's thread.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.ranges import reading
@@ -25,15 +24,7 @@ if TYPE_CHECKING:
 _ERRORS_MAX = 20
 
 
-@dataclass(slots=True)
-class SourceConsumer(OpenConsumer):
-    """A consumer that is kept."""
-
-    # The password that it was opened with, to notice a rotated one. Stays in this process.
-    opened_with: object = field(default=None, repr=False)
-
-
-KEPT: Final[KeptClients[SourceConsumer]] = KeptClients(lambda one: one.consumer.close())
+KEPT: Final[KeptClients[OpenConsumer]] = KeptClients(lambda one: one.consumer.close())
 
 
 def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[Piece, list[Message]]]:
@@ -42,7 +33,7 @@ def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[
 
 
 @contextmanager
-def borrowed(options: SourceOptions) -> Iterator[SourceConsumer]:
+def borrowed(options: SourceOptions) -> Iterator[OpenConsumer]:
     """Hand out this process's consumer; it comes back unassigned, or is closed if the task failed.
 
     Raises `ConfigurationError` where the endpoint cannot be made or opened here.
@@ -51,9 +42,9 @@ def borrowed(options: SourceOptions) -> Iterator[SourceConsumer]:
     # Through the properties, because that reads a file or callable again.
     password = endpoint.credential and endpoint.client_properties().get("sasl.password")
 
-    def opened() -> SourceConsumer:
+    def opened() -> OpenConsumer:
         errors: list[KafkaError] = []
-        return SourceConsumer(open_reader(options, errors), errors, password)
+        return OpenConsumer(open_reader(options, errors), errors, password)
 
     key = (options.endpoint, options.group)
     with KEPT.used(key, opened, is_current=lambda one: one.opened_with == password) as lent:

@@ -15,10 +15,8 @@ from pyspark.sql.datasource import DataSource
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import secrets, versions
 from ehkafka.spark.one_line import reported_in_one_line
-from ehkafka.spark.source import schema as columns
-from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.reader_parts import RefusedStream
+from ehkafka.spark.source.readers import RefusedStream, SourceBatchReader
 
 if TYPE_CHECKING or versions.gives_limits():
     from ehkafka.spark.source.stream_reader import SourceStreamReader as SourceReader
@@ -36,7 +34,18 @@ if TYPE_CHECKING:
     from ehkafka.spark.writer.sink import KafkaWriter
 
 FORMAT = "ehkafka"
-__all__ = ["FORMAT", "EhkafkaDataSource", "SourceReader"]
+TYPES: Mapping[str, str] = {
+    "key": "BINARY",
+    "value": "BINARY",
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestampType": "INT",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+}
+"""Spark's types of the columns, which are those of the JVM connector."""
+__all__ = ["FORMAT", "TYPES", "EhkafkaDataSource", "SourceReader"]
 
 
 class EhkafkaDataSource(DataSource):
@@ -76,7 +85,7 @@ class EhkafkaDataSource(DataSource):
     @reported_in_one_line()
     def schema(self) -> str:
         """Return the columns, as the JVM connector has them."""
-        return columns.ddl(self.source_options.columns)
+        return ", ".join(f"`{name}` {TYPES[name]}" for name in self.source_options.columns)
 
     @reported_in_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name

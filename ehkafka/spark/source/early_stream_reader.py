@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.spark.one_line import reported_in_one_line
 from ehkafka.spark.source.offsets import StreamOffset
-from ehkafka.spark.source.reader_parts import StreamReaderParts
+from ehkafka.spark.source.readers import StreamReaderParts
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:

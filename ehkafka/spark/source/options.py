@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.ranges import columns as column_names
 from ehkafka.ranges.loss import Words
+from ehkafka.ranges.options import NAMES as COLUMNS
+from ehkafka.ranges.options import WITHOUT_HEADERS, chosen_columns
 from ehkafka.ranges.places import Place, Start  # noqa: TC001 - dataclasses resolve it when asked
 from ehkafka.records import TopicPartition  # noqa: TC001 - likewise
 from ehkafka.spark import secrets
@@ -128,7 +129,7 @@ class SourceOptions:
     words: Words = OF_A_QUERY
     # The engine has named all partitions that there were: others were added since, and begin with their logs.
     grows: bool = False
-    columns: tuple[str, ...] = column_names.WITHOUT_HEADERS
+    columns: tuple[str, ...] = WITHOUT_HEADERS
     # None: a task for each partition.
     tasks: int | None = None
     split: bool = False
@@ -215,8 +216,8 @@ def _least_records(options: Mapping[str, str]) -> int:
 def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
     with_headers = _flag(options, "includeHeaders", default=False)
     if "columns" not in options:
-        return column_names.NAMES if with_headers else column_names.WITHOUT_HEADERS
-    columns = column_names.chosen(option_text.names("columns", options["columns"]))
+        return COLUMNS if with_headers else WITHOUT_HEADERS
+    columns = chosen_columns(option_text.names("columns", options["columns"]))
     if with_headers and "headers" not in columns:
         raise ConfigurationError("Option includeHeaders wants headers, but columns leaves them out.")
     return columns

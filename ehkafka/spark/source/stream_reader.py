@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ehkafka.spark.one_line import reported_in_one_line
-from ehkafka.spark.source.reader_parts import StreamReaderParts
+from ehkafka.spark.source.readers import StreamReaderParts
 
 
 class SourceStreamReader(StreamReaderParts, SupportsTriggerAvailableNow):

@@ -21,7 +21,7 @@ from ehkafka.spark.engine.tasks import reader
 from ehkafka.spark.engine.tasks.results import PartitionResult, batch_result, failure_in, result_in
 from ehkafka.spark.engine.tasks.shipment import pack, to_ship
 from ehkafka.spark.source.options import options_from
-from ehkafka.spark.source.reader_parts import SourcePartition
+from ehkafka.spark.source.readers import SourcePartition
 from ehkafka.spark.source.stream import Stream
 
 if TYPE_CHECKING:

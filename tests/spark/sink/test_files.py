@@ -12,11 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.spark.sink import staged_blob
-from ehkafka.spark.sink.json_lines import JsonLinesWriter
-from ehkafka.spark.sink.parquet import ParquetFile
-from ehkafka.spark.sink.stage import in_utc
-from ehkafka.spark.sink.staged_blob import StagedBlob
+from ehkafka.spark.sink import stage
+from ehkafka.spark.sink.files import JsonLinesWriter, ParquetFile
+from ehkafka.spark.sink.stage import StagedBlob, in_utc
 
 BERLIN = pa.timestamp("us", "Europe/Berlin")
 MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678900, tzinfo=dt.UTC)
@@ -234,7 +232,7 @@ def test_parquet_gives_the_same_rows_back() -> None:
 
 def test_a_large_parquet_file_is_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than one row group waits in memory."""
-    monkeypatch.setattr("ehkafka.spark.sink.parquet.GROUP_ROWS", 5)
+    monkeypatch.setattr("ehkafka.spark.sink.files.GROUP_ROWS", 5)
     blocks = Blocks()
     blob = StagedBlob(blocks.stage, 1 << 20)
     file = ParquetFile(blob, pa.schema([("n", pa.int64())]), "none")
@@ -263,7 +261,7 @@ def test_bytes_are_cut_into_blocks_of_one_size() -> None:
 
 def test_more_blocks_than_a_blob_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what to change."""
-    monkeypatch.setattr(staged_blob, "BLOCKS_MAX", 2)
+    monkeypatch.setattr(stage, "BLOCKS_MAX", 2)
     blob = StagedBlob(lambda _name, _content: None, 1)
     with pytest.raises(ConfigurationError, match="raise blockBytes"):
         blob.write(b"abc")

@@ -15,9 +15,9 @@ from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, GroupInUseError
 from ehkafka.spark import versions
 from ehkafka.spark.source import commits
-from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
 from ehkafka.spark.source.offsets import StreamOffset
+from ehkafka.spark.source.readers import SourceBatchReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

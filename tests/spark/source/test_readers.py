@@ -15,9 +15,9 @@ pytest.importorskip("pyspark")
 
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError
-from ehkafka.spark.source.batch_reader import SourceBatchReader
 from ehkafka.spark.source.data_source import EhkafkaDataSource
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
+from ehkafka.spark.source.readers import SourceBatchReader
 from ehkafka.spark.source.stream_reader import SourceStreamReader
 
 if TYPE_CHECKING:

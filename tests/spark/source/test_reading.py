@@ -109,7 +109,7 @@ def scripted(options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPa
         *lists: list[Message],
         each: Callable[[list[Message]], list[Message]] = list,
     ) -> list[tuple[int, list[int | None]]]:
-        lent = consumers.SourceConsumer(Scripted(*lists))  # type: ignore[arg-type]
+        lent = consumers.OpenConsumer(Scripted(*lists))  # type: ignore[arg-type]
         monkeypatch.setattr(consumers, "borrowed", lambda _options: nullcontext(lent))
         quick = options(**{"kafkaConsumer.pollTimeoutMs": "1000"})
         return [

@@ -8,8 +8,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from ehkafka.ranges.batches import arrow_schema
-from ehkafka.ranges.columns import NAMES
-from ehkafka.spark.source.schema import COLUMNS
+from ehkafka.ranges.options import NAMES
+from ehkafka.spark.source.data_source import TYPES
 
 
 def test_the_arrow_schema_is_the_one_that_spark_makes_of_ours() -> None:
@@ -27,5 +27,5 @@ def test_the_arrow_schema_is_the_one_that_spark_makes_of_ours() -> None:
             types.StructType().add("key", "string").add("value", "binary")
         ),
     }
-    ours = types.StructType([types.StructField(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    ours = types.StructType([types.StructField(name, kinds[kind]) for name, kind in TYPES.items()])
     assert to_arrow_schema(ours, timezone="UTC").equals(arrow_schema(NAMES))

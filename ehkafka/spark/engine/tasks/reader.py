@@ -22,7 +22,7 @@ from ehkafka.spark.one_line import as_reported
 from ehkafka.spark.source.consumers import messages
 from ehkafka.spark.source.data_source import SourceReader
 from ehkafka.spark.source.options import OF_A_QUERY, options_from
-from ehkafka.spark.source.reader_parts import SourcePartition
+from ehkafka.spark.source.readers import SourcePartition
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
