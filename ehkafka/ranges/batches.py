@@ -91,7 +91,8 @@ def record_batches(
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     # `concat_batches` is younger than the oldest pyarrow that is taken.
-    joined: pa.RecordBatch = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    pool = pa.system_memory_pool()  # it hands out again the pages of a batch that was freed
+    joined: pa.RecordBatch = pa.Table.from_batches(batches).combine_chunks(pool).to_batches()[0]
     return joined
 
 
@@ -128,6 +129,12 @@ class _Batch:
             count = len(self.records)
             self._times = np.fromiter(flat, np.int64, 2 * count).reshape(count, 2)
         return self._times
+
+
+def _topics(batch: _Batch) -> pa.Array:
+    name, count = batch.piece.topic.encode(), len(batch.records)
+    ends = np.arange(0, (count + 1) * len(name), len(name), dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(name * count)])
 
 
 def _offsets(batch: _Batch) -> pa.Array:
@@ -218,9 +225,7 @@ def _validity(nulls: np.ndarray[Any, Any]) -> pa.Buffer:
 _COLUMNS: Mapping[str, Callable[[_Batch], pa.Array]] = {
     "key": lambda batch: _binary(list(map(Message.key, batch.records))),
     "value": lambda batch: _binary(list(map(Message.value, batch.records))),
-    "topic": lambda batch: pa.repeat(
-        _binary([batch.piece.topic.encode()], pa.string())[0], len(batch.records)
-    ),
+    "topic": _topics,
     "partition": lambda batch: _numbers(
         np.full(len(batch.records), batch.piece.partition, np.int32), pa.int32()
     ),
