@@ -7,9 +7,10 @@ error that the user can fix, and never hide one that only we can.
 from __future__ import annotations
 
 import logging
+import signal
 import traceback
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
@@ -22,7 +23,7 @@ from ehkafka.wording.line import printable
 from ehkafka.wording.secrets import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CODES: Final = """\
 0   stopped as asked; every record that was started is finished
@@ -38,6 +39,23 @@ CODES: Final = """\
 LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130
+
+
+@contextmanager
+def ended_by_signals(end: Callable[[], object]) -> Iterator[None]:
+    """Call `end` at SIGTERM and at the terminal's end, while the block runs. Main thread only."""
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), lambda *_: end()) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def interrupt() -> NoReturn:
+    """End the command as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 @contextmanager

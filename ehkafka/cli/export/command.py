@@ -18,7 +18,7 @@ from ehkafka.arrow.options import OF_A_READ, ReadOptions
 from ehkafka.arrow.reading import columns_of, opened
 from ehkafka.checks.topic_reader import LastRecords
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.exits import INTERRUPTED
+from ehkafka.cli.exits import INTERRUPTED, ended_by_signals, interrupt
 from ehkafka.cli.export.target import ExportTarget, FoldersBy
 from ehkafka.cli.options import OfEndpoint, Partition, Topic
 from ehkafka.cli.output import notice, put_json, put_text
@@ -147,9 +147,9 @@ def export_topic(
 ) -> int:
     r"""Write a range of a topic into Parquet, NDJSON or Arrow files.
 
-    Joins no group and commits nothing. A file has its name once it is whole: Ctrl-C, an error or a full disk
-    leave none. With --by the folder has Hive's form, such as day=2026-01-31/part-0.parquet, which Polars,
-    DuckDB and Spark read as one table. Needs the extra [arrow].
+    Joins no group and commits nothing. A file has its name once it is whole: Ctrl-C, SIGTERM, an error or a
+    full disk leave none. With --by the folder has Hive's form, such as day=2026-01-31/part-0.parquet, which
+    Polars, DuckDB and Spark read as one table. Needs the extra [arrow].
 
     \b
     Examples:
@@ -162,7 +162,7 @@ def export_topic(
     target.check()
     options, start, end = records.reading(topic, of, target.by)
     try:
-        with opened(options, start, end) as reader:
+        with ended_by_signals(interrupt), opened(options, start, end) as reader:
             found = _plan(options, reader) if dry_run else _copied(reader, target, records.names)
     except KeyboardInterrupt:
         notice(f"interrupted: {target.to} was not written.")

@@ -1,7 +1,7 @@
 """Where an export goes: a file or a folder, checked before the broker is asked.
 
 A file under the asked name is whole. An export writes into a folder next to it, whose name ends with `.part`,
-and renames at its end. Ctrl-C and errors remove that folder; a killed process leaves it.
+and renames at its end. Ctrl-C, SIGTERM and errors remove that folder; kill -9 leaves it.
 """
 
 from __future__ import annotations

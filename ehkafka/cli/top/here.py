@@ -10,7 +10,6 @@ import contextlib
 import io
 import logging
 import secrets
-import signal
 import sys
 import tempfile
 import threading
@@ -23,7 +22,7 @@ from ehkafka.events import HttpServing
 from ehkafka.http import Http
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ehkafka import App
     from ehkafka.events import Event
@@ -122,18 +121,6 @@ def terminal_left_alone() -> Iterator[None]:
         for handler, stream in changed:
             handler.setStream(stream)
         sys.stderr.write("".join(kept.parts))
-
-
-@contextlib.contextmanager
-def ended_by_signals(end: Callable[[], None]) -> Iterator[None]:
-    """Call `end` at SIGTERM and at the terminal's end, while the block runs. Main thread only."""
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), lambda *_: end()) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
 
 
 def _handlers() -> list[logging.StreamHandler[Any]]:

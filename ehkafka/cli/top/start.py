@@ -13,7 +13,7 @@ import typer
 from ehkafka.cli.app_path import load_app
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.door import USUAL_URL, Door
-from ehkafka.cli.exits import note
+from ehkafka.cli.exits import ended_by_signals, note
 from ehkafka.cli.options import TokenFile
 from ehkafka.cli.settings.given import Given
 from ehkafka.errors import ConfigurationError, EndpointError, MissingExtraError
@@ -103,7 +103,7 @@ def _url_of(served: Http) -> str:
 
 def _show_here(app: App) -> None:
     # An app elsewhere needs none of it.
-    from ehkafka.cli.top.here import AppHere, ended_by_signals, terminal_left_alone  # noqa: PLC0415
+    from ehkafka.cli.top.here import AppHere, terminal_left_alone  # noqa: PLC0415
     from ehkafka.cli.top.screen import Top  # noqa: PLC0415 - an extra
 
     here, screen = AppHere(app), None

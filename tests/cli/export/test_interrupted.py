@@ -1,4 +1,4 @@
-"""`ehkafka export` that is ended: by Ctrl-C in a terminal, by the system, and what is left of it."""
+"""`ehkafka export` that is ended: in a terminal, by the system, and what is left of it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,19 @@ def terminal(tmp_path: Path, broker: EmbeddedBroker) -> Iterator[Terminal]:
     there.close()
 
 
-def test_ctrl_c_leaves_no_file(terminal: Terminal, tmp_path: Path) -> None:
-    """One line, and the exit code of an interruption; the bar is gone."""
-    terminal.press(b"\x03")
-    assert terminal.process.wait(20) == 130
-    wait_until(lambda: "ehkafka: interrupted: out.parquet was not written." in terminal.text)
+@pytest.mark.parametrize("by", ["Ctrl-C", "SIGTERM", "the terminal's end"])
+def test_what_ends_it_in_order_leaves_no_file(terminal: Terminal, tmp_path: Path, by: str) -> None:
+    """The exit code of an interruption, and one line where a terminal is left; the bar is gone."""
+    if by == "the terminal's end":
+        terminal.hang_up()
+    elif by == "SIGTERM":
+        terminal.process.terminate()
+    else:
+        terminal.press(b"\x03")
+    code = terminal.process.wait(20)
+    if by != "the terminal's end":  # which leaves no place for a line
+        assert code == 130
+        wait_until(lambda: "ehkafka: interrupted: out.parquet was not written." in terminal.text)
     assert "Traceback" not in terminal.text
     assert list(tmp_path.iterdir()) == []
 
