@@ -15,7 +15,6 @@ from confluent_kafka import version as client_version
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import Consumer, Producer
 
-from ehkafka.endpoint.bootstrap import is_embedded
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
 from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
@@ -42,10 +41,6 @@ def open_consumer(properties: Mapping[str, object], **callbacks: Any) -> Consume
     # librdkafka makes a group-less client of it, and confluent-kafka then aborts the whole process.
     if not isinstance(group, str) or not group:
         raise ConfigurationError("group.id is missing: a consumer needs a group, App(group=…)")
-    if is_embedded(properties.get("bootstrap.servers")):
-        from ehkafka.embedded.by_time import ReadingConsumer  # noqa: PLC0415 - tests and demos only
-
-        return _open(ReadingConsumer, "consumer", properties, callbacks)
     return _open(Consumer, "consumer", properties, callbacks)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.embedded import by_time
 from ehkafka.endpoint.broker_errors import refused
 from ehkafka.endpoint.client import describe_error
 from ehkafka.positions.gap import LogBounds
@@ -76,8 +77,17 @@ def log_ends(
 def offsets_at(
     consumer: Consumer, moments_ms: Mapping[TopicPartition, int], timeout_s: float
 ) -> dict[TopicPartition, int]:
-    """Return the first offset of each moment or later, below 0 where none is; errors as `log_bounds`."""
-    return {p: _answered(one) for p, one in _ask(consumer, moments_ms, timeout_s).items()}
+    """Return the first offset of each moment or later, below 0 where none is; errors as `log_bounds`.
+
+    Where none is, the cluster is asked for its name: an embedded broker knows no times, so its logs are read.
+    """
+    ends_s = time.monotonic() + timeout_s
+    found = {p: _answered(one) for p, one in _ask(consumer, moments_ms, timeout_s).items()}
+    late = [KafkaPartition(*p, moments_ms[p]) for p, at in found.items() if at < 0 <= moments_ms[p]]
+    if late and by_time.is_embedded(cluster := consumer.list_topics(late[0].topic, timeout=timeout_s)):
+        by_time.look_up(cluster, late, max(_LEAST_S, ends_s - time.monotonic()))
+        found |= {TopicPartition(one.topic, one.partition): one.offset for one in late}
+    return found
 
 
 def start_offsets(

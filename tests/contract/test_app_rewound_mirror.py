@@ -12,7 +12,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.embedded.by_time import ReadingConsumer
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.progress.metadata import Unusable, decode
 from tests.contract.mirrored import Mirrored, commit_of
@@ -54,7 +53,7 @@ def commit(lab: Any, next_offset: int, metadata: str = "") -> None:
         consumer.close()
 
 
-class Forgetful(ReadingConsumer):
+class Forgetful(Consumer):
     """A client of a service that gives back no metadata."""
 
     def committed(self, partitions: Any, timeout: float = -1.0) -> Any:
@@ -173,7 +172,7 @@ def test_a_service_that_returns_no_metadata_switches_the_rule_off(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our own first commit is read back once, and the blob keeps the answer for later starts."""
-    monkeypatch.setattr("ehkafka.embedded.by_time.ReadingConsumer", Forgetful)
+    monkeypatch.setattr("ehkafka.endpoint.client.Consumer", Forgetful)
     place.killed()
     known = place.known()
     assert (known.commit_metadata, known.metadata_returned) == ("ours", False)

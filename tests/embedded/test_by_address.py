@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, KafkaException
 
 import ehkafka
 from ehkafka.embedded.topics import produce
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.client import open_consumer
 from ehkafka.endpoint.properties.layers import consumer_properties
+from ehkafka.positions.log_bounds import offsets_at
+from ehkafka.records import TopicPartition
 from ehkafka.testing import EmbeddedBroker
 from tests.kit.waiting import wait_until
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SECOND_MS = 1_000
+FIRST, SECOND = (TopicPartition("orders", number) for number in range(2))
 
 
 def properties_of(address: str) -> dict[str, Any]:
@@ -48,25 +51,18 @@ def test_an_app_that_has_the_address_gets_the_short_session_of_the_broker() -> N
 
 
 def test_a_time_leads_to_the_first_record_that_is_as_late(reader: Any) -> None:
-    """Before the first, between two, at one, after the last, and in an empty partition."""
-    for at_ms, offset in ((1, 0), (1_500, 1), (3_000, 2), (6_000, -1)):
-        asked = [TopicPartition("orders", 0, at_ms), TopicPartition("orders", 1, at_ms)]
-        assert [one.offset for one in reader.offsets_for_times(asked, timeout=5)] == [offset, -1]
-
-
-def test_the_ends_of_a_log_are_asked_of_the_broker(reader: Any) -> None:
-    """They are no times."""
-    asked = [TopicPartition("orders", 0, -2)]
-    assert [one.offset for one in reader.offsets_for_times(asked, timeout=5)] == [0]
+    """Before the first, between two, at one, after the last, in an empty partition; -2 is the log's begin."""
+    for at_ms, offset in ((1, 0), (1_500, 1), (3_000, 2), (6_000, OFFSET_END), (-2, 0)):
+        asked = {FIRST: at_ms, SECOND: at_ms}
+        assert offsets_at(reader, asked, 5) == {FIRST: offset, SECOND: OFFSET_END if at_ms > 0 else 0}
 
 
 def test_a_log_that_cannot_be_read_in_time_is_an_error(reader: Any, broker: EmbeddedBroker) -> None:
     """It is not the end."""
-    asked = [TopicPartition("orders", 0, SECOND_MS)]
-    assert reader.offsets_for_times(asked, timeout=5)[0].offset == 0
+    assert offsets_at(reader, {FIRST: SECOND_MS}, 5) == {FIRST: 0}
     broker.set_rtt(0.2)
-    with pytest.raises(KafkaException, match="_TIMED_OUT"):
-        reader.offsets_for_times(asked, timeout=0.3)
+    with pytest.raises(KafkaException):
+        offsets_at(reader, {FIRST: SECOND_MS}, 0.5)
 
 
 def test_an_app_begins_where_its_function_says(broker: EmbeddedBroker) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 import resource
+import subprocess
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ from ehkafka.embedded.topics import produce
 from ehkafka.errors import EndpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ALL = "key,value,topic,partition,offset,timestamp,timestampType,headers"
@@ -134,6 +136,25 @@ def test_offsets_and_times_choose_the_records(
     code, _, error = export(broker, *arguments, "--to", "out.parquet")
     assert (code, error) == (0, "")
     assert places(folder / "out.parquet") == expected
+
+
+def test_a_time_on_an_embedded_broker_of_another_process_chooses_the_records(
+    broker: EmbeddedBroker, folder: Path, ehkafka_command: Callable[..., Any]
+) -> None:
+    """That broker knows no record's time: without reading its logs nothing would be as late."""
+    asked = (
+        "export",
+        "orders",
+        "--endpoint",
+        broker.bootstrap,
+        "--since",
+        "1 hour ago",
+        "--to",
+        "out.parquet",
+    )
+    ended = ehkafka_command(*asked)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("out.parquet has 100 records, ")
 
 
 def test_a_timestamp_that_no_calendar_has_is_null_as_json(broker: EmbeddedBroker, folder: Path) -> None:
@@ -334,20 +355,35 @@ def test_an_error_in_the_middle_leaves_no_file(
     assert list(folder.iterdir()) == []
 
 
-@pytest.fixture
-def small_files() -> Iterator[None]:
-    """Let the system refuse what makes a file larger than 64 KiB, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+@pytest.fixture(params=["File too large", "No space left on device"])
+def full(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """Work where a file of more than 64 KiB does not fit, by a limit or on a disk of that size."""
+    if request.param == "File too large":
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, hard))
+        yield request.param
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        return
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    try:
+        subprocess.run(mount, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no disk of 64 KiB can be mounted here, which takes Linux and root: {error}")
+    os.chdir(folder)  # no longer what was there before
+    yield request.param
+    os.chdir("/")
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.mark.parametrize("form", ["parquet", "ndjson", "arrow"])
 @pytest.mark.parametrize("waiting_bytes", [0, 2**30])
-@pytest.mark.usefixtures("small_files")
 def test_a_full_disk_is_one_error_and_leaves_no_file(
-    broker: EmbeddedBroker, folder: Path, form: str, waiting_bytes: int, monkeypatch: pytest.MonkeyPatch
+    broker: EmbeddedBroker,
+    folder: Path,
+    full: str,
+    form: str,
+    waiting_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the middle and at the end; the file that was there stays."""
     monkeypatch.setattr("ehkafka.cli.export.files.WAITING_BYTES_MAX", waiting_bytes)
@@ -362,7 +398,6 @@ def test_a_full_disk_is_one_error_and_leaves_no_file(
     code, text, error = export(broker, "--from", "earliest", "--to", before.name, "--overwrite")
     assert (code, text) == (3, "")
     assert error == (
-        f"ehkafka: {before.name} was not written: File too large. Free space there, or write to another"
-        " folder.\n"
+        f"ehkafka: {before.name} was not written: {full}. Free space there, or write to another folder.\n"
     )
     assert [(one.name, one.read_text()) for one in folder.iterdir()] == [(before.name, "precious")]
