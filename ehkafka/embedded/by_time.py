@@ -31,7 +31,7 @@ def is_embedded(cluster: ClusterMetadata) -> bool:
     return (cluster.cluster_id or "").startswith(_CLUSTER)
 
 
-def look_up(cluster: ClusterMetadata, moments: Iterable[TopicPartition], timeout_s: float) -> None:
+def find_offsets(cluster: ClusterMetadata, moments: Iterable[TopicPartition], timeout_s: float) -> None:
     """Replace each moment, in milliseconds, by the first offset that is as late; `OFFSET_END` without one.
 
     Raises `KafkaException` where a log is not read within `timeout_s`.

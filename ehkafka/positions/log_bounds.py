@@ -85,7 +85,7 @@ def offsets_at(
     found = {p: _answered(one) for p, one in _ask(consumer, moments_ms, timeout_s).items()}
     late = [KafkaPartition(*p, moments_ms[p]) for p, at in found.items() if at < 0 <= moments_ms[p]]
     if late and by_time.is_embedded(cluster := consumer.list_topics(late[0].topic, timeout=timeout_s)):
-        by_time.look_up(cluster, late, max(_LEAST_S, ends_s - time.monotonic()))
+        by_time.find_offsets(cluster, late, max(_LEAST_S, ends_s - time.monotonic()))
         found |= {TopicPartition(one.topic, one.partition): one.offset for one in late}
     return found
 
