@@ -40,7 +40,7 @@ LOOPBACK_ONLY = [
 ]
 # A failure there is a fact about the code, whatever the machine does, or a race that was hunted on purpose:
 # it fails at once and for good.
-REPEATABLE = {"architecture", "headers", "lanes", "progress", "simulation", "workers"}
+REPEATABLE = {"architecture", "docs", "headers", "lanes", "progress", "simulation", "workers"}
 REPEATABLE |= {"ranges/test_batches.py"}
 REPEATABLE |= {f"spark/engine/test_{name}.py" for name in ("hand_over", "holder")}
 REPEATABLE |= {f"spark/sink/test_{name}.py" for name in ("columns", "files", "options")}

@@ -72,12 +72,9 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-def test_a_newcomer_reads_a_short_page_and_finds_every_guide() -> None:
-    """The first page has a bound; the list of guides leaves none out."""
+def test_a_newcomer_reads_a_short_page() -> None:
+    """The first page has a bound. Building the site finds a page that no list has."""
     assert len((ROOT / "README.md").read_bytes()) <= README_BYTES_MAX
-    listed = (GUIDES / "index.md").read_text()
-    pages = [str(page.relative_to(GUIDES)) for page in GUIDES.rglob("*.md")]
-    assert [page for page in pages if f"]({page})" not in listed] == ["index.md"]
 
 
 @pytest.mark.parametrize("page", LINKED_TO_WORDS, ids=lambda page: str(page.relative_to(GUIDES)))

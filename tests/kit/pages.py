@@ -51,10 +51,12 @@ def blocks_of(page: Path) -> list[Block]:
             opened = (number, fence["language"].strip())
             continue
         first, language = opened
+        opened = None
+        if language.startswith("{"):  # a directive of the site, such as a list of pages
+            continue
         text = dedent("\n".join(lines[first : number - 1])) + "\n"
         marked = _NOT_RUN.fullmatch(lines[first - 2]) if first > 1 else None
         blocks.append(Block(page, first + 1, language, text, marked["reason"] if marked else None))
-        opened = None
     if opened is not None:
         raise ValueError(f"{page}:{opened[0]}: this fence is never closed")
     return blocks

@@ -1,0 +1,88 @@
+"""The site of the documentation: it is whole, leads nowhere else, and fetches nothing."""
+
+from __future__ import annotations
+
+import importlib
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.kit.pages import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Elements that a browser fetches what they name for.
+FETCHING = {"img", "script", "link", "iframe", "source", "object"}
+
+
+class Page(HTMLParser):
+    """The anchors of a page, and what it names."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = {"", "top"}
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep what the tag is called, and what it leads to."""
+        given = dict(attrs)
+        self.anchors.add(given.get("id") or "")
+        target = given.get("href") or given.get("src") or given.get("data")
+        if target is not None:
+            (self.fetched if tag in FETCHING else self.links).append(target)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site. Sphinx's warnings are errors, shown here: links and lists of pages among them."""
+    folder = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        ended = importlib.import_module("_docs_build").build(folder / "html", folder / "read")
+    assert ended.returncode == 0, ended.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Page]:
+    """All pages of the site by their files."""
+    return {path: Page(path.read_text()) for path in site.rglob("*.html")}
+
+
+def test_every_page_and_example_is_there_and_the_first_leads_to_them(site: Path) -> None:
+    """The site's root is not a page of its own: it sends the browser on."""
+    sources = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md"), ROOT / "DESIGN.md"]
+    assert [
+        page for page in sources if not (site / page.relative_to(ROOT)).with_suffix(".html").is_file()
+    ] == []
+    assert "url=docs/index.html" in (site / "index.html").read_text()
+
+
+def test_no_page_has_a_browser_ask_another_server(site: Path, pages: dict[Path, Page]) -> None:
+    """Neither pages nor styles; what a reader follows is a reader's choice."""
+    fetched = {target for page in pages.values() for target in page.fetched}
+    assert {target for target in fetched if urlsplit(target).netloc} == set()
+    styles = "".join(path.read_text() for path in site.rglob("*.css"))
+    assert "@import" not in styles
+    assert "url(http" not in styles
+    assert "url(//" not in styles
+
+
+def test_every_link_between_pages_leads_to_a_place_that_is_there(pages: dict[Path, Page]) -> None:
+    """Also those of lists, of the API and of files of code, which Sphinx writes itself."""
+    broken = set()
+    for path, page in pages.items():
+        for target in (*page.links, *page.fetched):
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc:
+                continue
+            there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchors = pages[there].anchors if there in pages else None
+            if not there.exists() or (anchors is not None and unquote(parts.fragment) not in anchors):
+                broken.add(f"{path.name}: {target}")
+    assert broken == set()
