@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
 from ehkafka.cli.exits import CODES
 from ehkafka.telemetry.catalogue import APP, HANDLER, MEMBER, PARTITION, Metric
 from ehkafka.wording.answers import PAGE
+from tests.examples.test_kubernetes_example import VERSIONS
 from tests.kit.pages import ROOT, blocks_of
 
 if TYPE_CHECKING:
@@ -33,8 +35,10 @@ def test_each_exit_code_has_its_row_and_its_section() -> None:
 
 
 def test_the_settings_of_orchestrators_fit_the_table() -> None:
-    """The Job fails for the codes that no restart cures, and systemd leaves the unit alone."""
+    """Kubernetes knows each field; the Job fails for what no restart cures, and systemd starts nothing again."""
     (job,) = (yaml.safe_load(block.text) for block in blocks_of(EXIT_CODES) if block.language == "yaml")
+    for version in VERSIONS:
+        kubernetes_validate.validate(job, version, strict=True)
     codes = job["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"]
     assert set(map(str, codes)) == NEVER_AGAIN
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
