@@ -35,7 +35,7 @@ def test_each_exit_code_has_its_row_and_its_section() -> None:
 
 
 def test_the_settings_of_orchestrators_fit_the_table() -> None:
-    """Kubernetes knows each field; the Job fails for what no restart cures, and systemd starts nothing again."""
+    """Kubernetes knows each field; the Job fails for what no restart cures; systemd starts nothing again."""
     (job,) = (yaml.safe_load(block.text) for block in blocks_of(EXIT_CODES) if block.language == "yaml")
     for version in VERSIONS:
         kubernetes_validate.validate(job, version, strict=True)
