@@ -14,6 +14,7 @@ import yaml
 
 import ehkafka
 from ehkafka.telemetry.catalogue import ALL, COMMON_LABELS
+from tests.examples.test_documents import headings
 from tests.kit.pages import ROOT
 
 if TYPE_CHECKING:
@@ -108,12 +109,14 @@ def expressions(part: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_an_alert_names_what_exists(rule: dict[str, Any]) -> None:
-    """Its text takes labels that its expression leaves, and says what to do."""
+    """Its text takes labels that its expression leaves, and says what to do; a section of ours says more."""
     assert list(problems(rule["expr"])) == []
     left = {name.strip() for names in GROUPING.findall(rule["expr"]) for name in names.split(",")}
     texts = " ".join(rule["annotations"].values())
     assert {*re.findall(r"\$labels\.(\w+)", texts)} <= left
-    assert set(rule["annotations"]) == {"summary", "description"}
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+    page, _, section = rule["annotations"]["runbook"].partition("#")
+    assert section in headings(ROOT / page)
     assert rule["labels"]["severity"] in {"page", "ticket"}
 
 
