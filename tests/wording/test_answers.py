@@ -57,7 +57,7 @@ def test_a_section_shows_the_texts_that_lead_to_it(answer: Section) -> None:
     kinds = [
         kind for kind in event_kinds() if answer.words == ("",) and kind.__name__ in answer.kinds.split()
     ]
-    begun = {kind.__name__: without_numbers(made(kind, is_sparse=False).sentence())[:12] for kind in kinds}
+    begun = {kind.__name__: without_numbers(made(kind, is_sparse=False).sentence())[:11] for kind in kinds}
     assert {name for name, begin in begun.items() if begin not in without_numbers(shown)} == set()
 
 
