@@ -84,8 +84,11 @@ def offsets_at(
     ends_s = time.monotonic() + timeout_s
     found = {p: _answered(one) for p, one in _ask(consumer, moments_ms, timeout_s).items()}
     late = [KafkaPartition(*p, moments_ms[p]) for p, at in found.items() if at < 0 <= moments_ms[p]]
-    if late and by_time.is_embedded(cluster := consumer.list_topics(late[0].topic, timeout=timeout_s)):
-        by_time.find_offsets(cluster, late, max(_LEAST_S, ends_s - time.monotonic()))
+    if not late:
+        return found
+    left_s = max(_LEAST_S, ends_s - time.monotonic())
+    if by_time.is_embedded(cluster := consumer.list_topics(late[0].topic, timeout=left_s)):
+        by_time.find_offsets(cluster, late, left_s)
         found |= {TopicPartition(one.topic, one.partition): one.offset for one in late}
     return found
 
