@@ -83,7 +83,7 @@ def offsets_at(
     """
     ends_s = time.monotonic() + timeout_s
     found = {p: _answered(one) for p, one in _ask(consumer, moments_ms, timeout_s).items()}
-    late = [KafkaPartition(*p, moments_ms[p]) for p, at in found.items() if at < 0 <= moments_ms[p]]
+    late = [KafkaPartition(*p, moments_ms[p]) for p, at in found.items() if at < 0]
     if not late:
         return found
     left_s = max(_LEAST_S, ends_s - time.monotonic())
