@@ -52,7 +52,12 @@ ANSWERS: Final = (
     Section("throttled", _CLIENT + _SENDING, ("THROTTLING_QUOTA_EXCEEDED (", "POLICY_VIOLATION (")),
     Section("throttled", "Throttled OutputThrottled"),
     Section("the-group-has-no-committed-offset", "EndpointError", ("has no committed offset",)),
-    Section("the-broker-cannot-be-reached", "ConnectionProblem PartitionsWaiting tcp kafka auth"),
+    Section("the-broker-cannot-be-reached", "PartitionsWaiting tcp kafka auth"),
+    Section(
+        "the-broker-cannot-be-reached",
+        "ConnectionProblem",
+        ("_TRANSPORT (", "_ALL_BROKERS_DOWN (", "_TIMED_OUT (", " has answered for "),
+    ),
     Section("the-app-does-not-answer", "EndpointError", ("Is the app started with",)),
     Section("the-broker-cannot-be-reached", "EndpointError", ("be reached", "does not answer")),
     Section("there-is-no-topic", "TopicNotFoundError topic"),

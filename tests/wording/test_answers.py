@@ -9,6 +9,7 @@ import pytest
 from ehkafka import errors
 from ehkafka.checks.run import PROBES
 from ehkafka.endpoint.causes import CAUSES
+from ehkafka.events import ConnectionProblem
 from ehkafka.events.event import without_numbers
 from ehkafka.wording.answers import ANSWERS, PAGE, Section, answer_to, with_answer
 from tests.kit.events import event_kinds
@@ -74,12 +75,13 @@ SAID = [
     (errors.ConfigurationError("workers=0: give a number"), None),
     (errors.UnfinishedError("Not caught up: 1 record waits"), "the-run-has-not-caught-up"),
     (errors.HandlerFailedError("_SSL (what the user's own client met)"), "the-handler-failed"),
+    (ConnectionProblem("close", "the client did not close within 1 s", fatal=False), None),
     (ValueError("start is missing"), None),
 ]
 
 
 @pytest.mark.parametrize(("error", "anchor"), SAID, ids=str)
-def test_an_error_is_answered_by_its_class_and_its_words(error: Exception, anchor: str | None) -> None:
+def test_an_error_is_answered_by_its_class_and_its_words(error: object, anchor: str | None) -> None:
     """Its own class counts before those that it is made of, and words that another kind's text has do not."""
     text = str(error)
     assert with_answer(text, error) == (text if anchor is None else f"{text}. See {PAGE}#{anchor}.")
