@@ -21,7 +21,7 @@ author = copyright = "The ehkafka authors"  # noqa: A001 - its name at Sphinx
 release = version = ehkafka.__version__
 
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "*.md", "examples/*/README.md"]
+include_patterns = ["docs/**.md", "*.md", "examples/README.md", "examples/*/README.md"]
 exclude_patterns = [".*", "build", "dist", "ehkafka", "scripts", "tests"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "source_pages", "docstrings"]
 

@@ -14,6 +14,8 @@ from tests.kit.pages import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
+# To build takes 10 s of a core.
+pytestmark = pytest.mark.timeout(600)
 # Elements that a browser fetches what they name for.
 FETCHING = {"img", "script", "link", "iframe", "source", "object"}
 
