@@ -19,7 +19,7 @@ class Guard(BaseHTTPRequestHandler):
 
     calls = 0
 
-    def do_GET(self) -> None:
+    def do_POST(self) -> None:
         """Answer a call."""
         Guard.calls += 1
         is_first = Guard.calls == 1
@@ -40,7 +40,7 @@ def produce() -> None:
 
 @app.handler("alarms", workers=100, retry=ehkafka.Retry(attempts=5, first_s=0.1), on_failure=ehkafka.Hold())
 async def call_the_guard(record: ehkafka.Record) -> None:
-    answer = await client.get(f"{address}/{record.partition_key}/{record.json()['number']}")
+    answer = await client.post(address, json=record.json())
     answer.raise_for_status()  # a refused call is an error: the record is tried again
     called.append(str(record.partition_key))
 

