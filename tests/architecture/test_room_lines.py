@@ -41,7 +41,7 @@ BUDGETS = {
     "redrive": 400,
     "run": 4890,
     "settings": 640,
-    "spark": 8720,
+    "spark": 8730,
     "telemetry": 2840,
     "testing": 2710,
     "transactions": 1780,

@@ -120,6 +120,10 @@ class RowSender:
         self._window: dict[int, pa.RecordBatch] = {}
         # The first row that the client has not; how many before it have no error and no place in its queue.
         self._row = self._written = 0
+        # Of this client: whether its first portion is written, which goes alone. A broker takes any sequence
+        # number in a producer's first request to a partition, so behind a refused one the next is written;
+        # librdkafka sends a next one while fewer than five messages of a partition are on their way.
+        self._is_known = False
         # Of this client: how many errors it has reported, and the first portion with one; the error that
         # explains all others, with its message and portion.
         self._errors = 0
@@ -180,7 +184,7 @@ class RowSender:
         while self._refusal or self._row in self._window or (waits and len(self.producer.client)):
             if self._refusal:
                 self._begin_again()
-            elif self._row in self._window:
+            elif self._row in self._window and (self._is_known or not len(self.producer.client)):
                 self._hand_over(self._window[self._row])
             else:
                 self._serve(POLL_S)
@@ -212,6 +216,8 @@ class RowSender:
         self.producer.serve(timeout_s)
         left = len(self.producer.client)
         written = self._row - self._errors - left
+        is_begun = min(self._window, default=self._row) < self._row
+        self._is_known = self._is_known or (is_begun and not left)
         # A client that gets no further than one before it makes no progress.
         if written > self._written:
             self._written = written
@@ -236,6 +242,7 @@ class RowSender:
             self._window = {at: one for at, one in self._window.items() if at >= self._refused_from}
             self._patience.moved()
         self._row, self._errors, self._refused_from, self._refusal = min(self._window), 0, inf, None
+        self._is_known = False
         self.producer.renew(is_fault=is_fault, waits=is_busy)
         while self.producer.client is None:
             self._check(sum(one.num_rows for one in self._window.values()))

@@ -108,6 +108,26 @@ def test_what_a_broker_refuses_for_now_is_sent_again_with_all_behind_it(
         assert found[-1] == expected[-1]
 
 
+def test_no_row_overtakes_the_first_ones_of_a_client(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker takes any sequence number in a producer's first request to a partition."""
+    monkeypatch.setitem(sending._PROPERTIES, "max.in.flight.requests.per.connection", 5)
+    broker.set_rtt(0.5)
+    broker.fail_next(ApiKey.PRODUCE, THROTTLED, THROTTLED)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(3):
+            yield numbers(1, start=number, keys=1)
+            wait_until(lambda: broker.requests(ApiKey.PRODUCE))
+
+    broker.track_requests()
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "kafka.batch.num.messages": "1"}
+    options = writer_options({**given, "topic": "readings"})
+    assert write_rows(options, batches(), partition=3, attempt=0) is None
+    assert values_by_key(broker) == {b"k0": [0, 1, 2]}
+
+
 def test_what_is_written_before_a_refused_row_is_not_sent_again(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
