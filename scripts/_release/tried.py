@@ -76,8 +76,11 @@ def bill_of_materials(tools: Path, python: Path, version: str, target: Path) -> 
 
 
 def resolve(pip: Path, minor: str, wheel: Path, extras: list[str]) -> None:
-    """Find wheels of all that the extras need for a Python that this machine does not have."""
-    wanted = f"{wheel}[{','.join(extra for extra in extras if extra != CORE)}]".removesuffix("[]")
+    """Find wheels of what the extras need for a Python that this machine does not have.
+
+    PySpark is published without a wheel, and pip looks for nothing else on behalf of another Python.
+    """
+    wanted = f"{wheel}[{','.join(sorted({*extras} - {CORE, 'spark'}))}]".removesuffix("[]")
     command = [pip, "-m", "pip", "install", "--dry-run", "--target", "unused", "--python-version", minor]
     command += ["--only-binary", ":all:", wanted]
     step(f"Python {minor}: there are wheels of all that is needed", command, NETWORK_HINT)
