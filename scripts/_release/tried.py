@@ -31,11 +31,12 @@ def extras() -> list[str]:
 
 
 def programs(extra: str) -> list[Path]:
-    """Return the programs of an extra and of those that it includes."""
+    """Return the programs of an extra and of those that it includes, each once."""
     own = PROGRAMS / f"try_{extra}.py"
     included = re.findall(r"ehkafka\[(.*)\]", " ".join(PROJECT["optional-dependencies"].get(extra, ())))
     names = [name for names in included for name in names.split(",")]
-    return [*([own] if own.is_file() else []), *(path for name in names for path in programs(name))]
+    found = [*([own] if own.is_file() else []), *(path for name in names for path in programs(name))]
+    return list(dict.fromkeys(found))
 
 
 def pythons() -> dict[str, str | None]:
