@@ -1,7 +1,7 @@
 """The files of an export: one, or one for each day or partition.
 
 Memory does not grow with what is written: rows wait up to a limit, and only so many files are open. pyarrow's
-`write_dataset` would do less: Ctrl-C ends it only after its last row, a range without records gets no file,
+dataset writer would do less: Ctrl-C ends it only after its last row, a range without records gets no file,
 and it writes no NDJSON.
 """
 
