@@ -122,7 +122,9 @@ def test_a_variable_is_read_where_the_endpoint_is_made(monkeypatch: pytest.Monke
 def test_a_missing_variable_says_where_it_must_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """No credential in an executor: the variable and the way to set it there are named."""
     monkeypatch.delenv("NOT_HERE", raising=False)
-    with pytest.raises(ConfigurationError, match=r"NOT_HERE is not set.*environment of the driver's machine"):
+    with pytest.raises(
+        ConfigurationError, match=r"NOT_HERE is not set.*driver's machine and of every executor's"
+    ):
         options_from({"connectionStringEnv": "NOT_HERE", **TOPIC}).endpoint.endpoint()
 
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
+from ehkafka.errors import EndpointError, OffsetGapError
 from ehkafka.ranges import reading
 from ehkafka.ranges.places import Piece
 from ehkafka.spark.source import consumers
@@ -319,15 +319,3 @@ def test_a_topic_that_may_not_be_read_ends_the_task(
     broker.fail_next(ApiKey.FETCH, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(EndpointError, match="TOPIC_AUTHORIZATION_FAILED"):
         _read(options(), [Piece("readings", 0, 0, 10)])
-
-
-def test_no_credential_in_a_worker_is_named(
-    options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An executor without the variable says so, and where to set it."""
-    from ehkafka.spark.source.options import options_from  # noqa: PLC0415 - this test alone
-
-    monkeypatch.delenv("NOT_ON_EXECUTORS", raising=False)
-    given = options_from({"connectionStringEnv": "NOT_ON_EXECUTORS", "subscribe": "readings"})
-    with pytest.raises(ConfigurationError, match=r"NOT_ON_EXECUTORS is not set.*and of every executor's"):
-        _read(given, [Piece("readings", 0, 0, 10)])

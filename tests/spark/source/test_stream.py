@@ -74,8 +74,7 @@ def test_a_limit_bounds_each_batch_until_all_is_read(log: FakeLog) -> None:
         sizes.append(sum(piece.size_records for piece in pieces))
         start = end
     assert sizes == [12, 12, 12, 4]
-    covered = sorted((p.partition, offset) for p in read for offset in range(p.start, p.end))
-    assert covered == [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(30)]
+    assert covered(read) == [(0, offset) for offset in range(10)] + [(1, offset) for offset in range(30)]
 
 
 def test_available_now_ends_where_the_log_ended(log: FakeLog) -> None:
