@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,8 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.put_back import put_back
 from ehkafka.lanes.waiting import WaitingKeys
 from tests.kit.simulated import batch_worker
+from tests.kit.simulated.group import CommitRefusal
+from tests.kit.simulated.handover import Handover
 from tests.kit.simulated.plan import WAYS, SimulationPlan
 from tests.kit.simulated.simulator import Simulation, SimulationReport, simulate
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.records import TopicPartition
+    from tests.kit.simulated.member import SimulatedMember
 
 SEEDS, SEEDS_WITH_BATCHES, SEEDS_WITH_TRANSACTIONS = (
     int(os.environ.get(f"EHKAFKA_SIMULATION_SEEDS{way}", "120"))
@@ -112,6 +117,33 @@ def test_the_seeds_with_transactions_see_what_they_are_meant_to_see() -> None:
     )
     assert min(seen[what] for what in often) > 20, seen
     assert min(seen[what] for what in ("taken back", "not waited for", "batch too large")) > 0, seen
+
+
+def test_a_broker_that_takes_no_commit_while_a_group_rebalances_costs_repeats_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the embedded one. Partitions whose last commit it refused go to other members, and come back."""
+    next_owners: Counter[bool] = Counter()
+    refused: dict[TopicPartition, SimulatedMember] = {}
+    answered, assign = Handover._final_answer, Handover._assign
+
+    def note_refused(handover: Handover, leaving: Any, sent: Any, why: dict[TopicPartition, Any]) -> None:
+        refused.update((one, handover._member) for one in why if why[one] is CommitRefusal.REBALANCE)
+        answered(handover, leaving, sent, why)
+
+    def count_assigned(handover: Handover, partition: TopicPartition) -> None:
+        if (before := refused.pop(partition, None)) is not None:
+            next_owners[before is handover._member] += 1
+        assign(handover, partition)
+
+    monkeypatch.setattr(Handover, "_final_answer", note_refused)
+    monkeypatch.setattr(Handover, "_assign", count_assigned)
+    for plan in map(SimulationPlan.drawn, range(COUNTED)):
+        refused.clear()
+        if not plan.graceful:
+            report = simulate(plan.seed, plan=replace(plan, refuses_in_rounds=True))
+            assert report.ok, report.report()
+    assert min(next_owners[True], next_owners[False]) > 20, next_owners
 
 
 @pytest.mark.parametrize(("way", "seed"), [("", 3), ("transactions", 2)])

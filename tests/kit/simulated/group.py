@@ -34,6 +34,7 @@ class CommitRefusal(enum.Enum):
 
     UNKNOWN_MEMBER = "unknown member"
     OLD_GENERATION = "illegal generation"
+    REBALANCE = "rebalance in progress"
     COORDINATOR = "coordinator load in progress"
     TIMED_OUT = "timed out"
     METADATA = "offset metadata too large"
@@ -110,6 +111,8 @@ class SimulatedGroup:
             refusal = CommitRefusal.UNKNOWN_MEMBER
         elif generation != self.generation:
             refusal = CommitRefusal.OLD_GENERATION
+        elif self._plan.refuses_in_rounds and self._round_ends_s is not None:
+            refusal = CommitRefusal.REBALANCE
         refused = {}
         for partition, position in positions.items():
             if refusal is not None:

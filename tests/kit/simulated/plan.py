@@ -86,6 +86,8 @@ class SimulationPlan:
     commands_s: float = NEVER_S
     network_s: float = 0.005
     commit_error_share: float = 0.0
+    # The broker takes no commit while the group rebalances: the embedded one does not, Kafka does.
+    refuses_in_rounds: bool = False
     request_lost_share: float = 0.0
     answer_lost_share: float = 0.0
     # With transactions: outputs that the broker refuses, requests that take as long as a transaction may, and
