@@ -42,8 +42,6 @@ default_role = "code"
 
 html_theme = "furo"
 html_title = "ehkafka"
-html_static_path = ["_static"]
-html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 # The site begins at docs/index.html; this sends a browser there.

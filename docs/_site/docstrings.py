@@ -1,9 +1,18 @@
-"""Docstrings as autodoc reads them: what Markdown permits around code, in reStructuredText."""
+"""Docstrings as autodoc reads them: what Markdown permits around code, in reStructuredText.
+
+A dataclass gets a line for each field that has a comment, an event its level.
+"""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import inspect
+import logging
 import re
 from typing import TYPE_CHECKING, Any
+
+from ehkafka.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,9 +24,33 @@ _FENCE = re.compile(r" *```(?P<language>\w*)")
 _ITEM = re.compile(r"(?P<indent> *)- ")
 
 
-def translate(_app: Sphinx, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]) -> None:
+def translate(_app: Sphinx, what: str, _name: str, thing: Any, _options: Any, lines: list[str]) -> None:
     """Called by autodoc with the lines of each docstring, which are changed in place."""
-    lines[:] = _translated(lines)
+    more = list(_about_class(thing, "\n".join(lines))) if what == "class" else []
+    lines[:] = _translated([*lines, *more, ""])
+
+
+def _about_class(kind: type, docstring: str) -> Iterator[str]:
+    """Yield what stands in the class but not in its docstring."""
+    if issubclass(kind, Event) and kind is not Event:
+        yield from ("", f"Logged as {logging.getLevelName(kind.level)}.")
+    if dataclasses.is_dataclass(kind):
+        yield ""
+        for name, comment in _commented(inspect.getsource(kind)):
+            if f"- `{name}`" not in docstring:
+                yield f"- `{name}`: {comment}"
+
+
+def _commented(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the public fields with a comment above them, and its sentences."""
+    lines = source.splitlines()
+    for node in getattr(ast.parse(source).body[0], "body", ()):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
+            first = node.lineno - 1
+            while lines[first - 1].strip().startswith("#"):
+                first -= 1
+            if comment := " ".join(line.strip().lstrip("# ") for line in lines[first : node.lineno - 1]):
+                yield node.target.id, comment
 
 
 def _translated(lines: list[str]) -> Iterator[str]:

@@ -24,7 +24,7 @@ ROOMS = ("aio", "arrow", "checkpoints", "http", "metrics", "offsets", "otel", "s
 
 def public_names() -> Iterator[str]:
     """Yield the dotted names of all that a program may use."""
-    yield from (f"ehkafka.{name}" for name in ehkafka.__all__)
+    yield from (f"ehkafka.{name}" for name in dir(ehkafka))
     for room in ROOMS:
         module = importlib.import_module(f"ehkafka.{room}")
         classes = [name for name, thing in vars(module).items() if isinstance(thing, type)]
