@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, Message
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, OffsetGapError
 from ehkafka.ranges import reading
+from ehkafka.ranges.client import OpenConsumer
 from ehkafka.ranges.places import Piece
 from ehkafka.spark.source import consumers
 from ehkafka.spark.source.consumers import messages
@@ -109,7 +110,7 @@ def scripted(options: Callable[..., SourceOptions], monkeypatch: pytest.MonkeyPa
         *lists: list[Message],
         each: Callable[[list[Message]], list[Message]] = list,
     ) -> list[tuple[int, list[int | None]]]:
-        lent = consumers.OpenConsumer(Scripted(*lists))  # type: ignore[arg-type]
+        lent = OpenConsumer(Scripted(*lists))  # type: ignore[arg-type]
         monkeypatch.setattr(consumers, "borrowed", lambda _options: nullcontext(lent))
         quick = options(**{"kafkaConsumer.pollTimeoutMs": "1000"})
         return [
@@ -164,7 +165,7 @@ def test_turns_do_not_count_as_waiting(scripted: Callable[..., Any], monkeypatch
         return passed_s
 
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=now))
-    silence = [[] for _ in range(3)]
+    silence: list[list[Message]] = [[] for _ in range(3)]
 
     def slowly(records: list[Message]) -> list[Message]:
         nonlocal passed_s
