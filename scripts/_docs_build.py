@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ STRICT = ("--fail-on-warning", "--keep-going", "--quiet", "--fresh-env")
 
 
 def build(folder: Path, read: Path) -> subprocess.CompletedProcess[str]:
-    """Write the site into `folder`, and what Sphinx keeps for the next time into `read`."""
+    """Write the site into `folder`, without pages of an earlier one, and what Sphinx has read into `read`."""
+    shutil.rmtree(folder, ignore_errors=True)
     places = ("-c", str(ROOT / "docs"), "-d", str(read), str(ROOT), str(folder))
     command = [sys.executable, "-m", "sphinx", "-b", "html", *STRICT, *places]
     return subprocess.run(command, cwd=ROOT, check=False, text=True, stderr=subprocess.PIPE)
