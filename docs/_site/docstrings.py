@@ -22,12 +22,27 @@ if TYPE_CHECKING:
 _CODE = re.compile(r"(?<![`\w])`([^`\n]+)`(?!`)(?=(\w?))")
 _FENCE = re.compile(r" *```(?P<language>\w*)")
 _ITEM = re.compile(r"(?P<indent> *)- ")
+# A default that has no text of its own, such as that of a `default_factory`.
+_NO_TEXT = re.compile(r"<[^<>]+>")
 
 
 def translate(_app: Sphinx, what: str, _name: str, thing: Any, _options: Any, lines: list[str]) -> None:
     """Called by autodoc with the lines of each docstring, which are changed in place."""
     more = list(_about_class(thing, "\n".join(lines))) if what == "class" else []
     lines[:] = _translated([*lines, *more, ""])
+
+
+def sign(
+    _app: Sphinx,
+    _what: str,
+    _name: str,
+    _thing: Any,
+    _options: Any,
+    signature: str | None,
+    returned: str | None,
+) -> tuple[str | None, str | None]:
+    """Called by autodoc with each signature, which Sphinx links to types where it is Python."""
+    return signature and _NO_TEXT.sub("...", signature), returned
 
 
 def _about_class(kind: type, docstring: str) -> Iterator[str]:
@@ -75,4 +90,5 @@ def _translated(lines: list[str]) -> Iterator[str]:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", translate)
+    app.connect("autodoc-process-signature", sign)
     return {"parallel_read_safe": True}
