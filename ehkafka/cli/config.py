@@ -226,7 +226,7 @@ def _why(value: Effective) -> Text:
 
 def _show_advice(console: Console, values: Iterable[Effective]) -> None:
     for value in values:
-        words = f"{value.name}={_text(value.value)} is not advised: {ended(printable(value.advice))}"
+        words = f"{value.name}={_text(value.value)} is not recommended: {ended(printable(value.advice))}"
         console.print(Padding(Text(words, "yellow"), (0, 0, 1, 2)))
 
 

@@ -38,7 +38,7 @@ class HttpServing(Event):
     is_loopback: bool
 
     def sentence(self) -> str:
-        who = "to this machine alone" if self.is_loopback else "to all that reach it; all but probes by token"
+        who = "for this machine only" if self.is_loopback else "for all machines; only probes need no token"
         return f"Serving the page, probes, metrics and actions on {plain(self.url)}, {who}."
 
 
@@ -59,7 +59,7 @@ class AppCatchingUp(Event):
             return "Catching up: the group has given this member no partition yet."
         left = f"{self.left_records:,} left in {counted(self.partitions, 'partition')}"
         if self.unknown_partitions:
-            left += f", of {self.unknown_partitions} the end is not known yet"
+            left += f" (where {self.unknown_partitions} of them end is not known yet)"
         if not self.records_per_s:
             return f"Catching up: {left}; nothing was finished in the last seconds."
         time_left = f", about {seconds(self.left_records / self.records_per_s)} to go"
@@ -124,7 +124,7 @@ class SettingAdvice(Event, level=WARNING, subject="property"):
 
     def sentence(self) -> str:
         return (
-            f"{plain(self.property)}={plain(self.value)} is not advised: {clause(self.advice)} "
+            f"{plain(self.property)}={plain(self.value)} is not recommended: {clause(self.advice)} "
             f"({plain(self.source)})."
         )
 
@@ -225,12 +225,12 @@ class RecordsLeft(Event):
         others = ""
         if self.repeated_without_metadata:
             others = (
-                f"; a client that does not read its commit metadata would repeat up to "
+                f"; a client that ignores the metadata of its commits would repeat up to "
                 f"{records(self.repeated_without_metadata)}"
             )
         # What still runs is named when the app has stopped.
         begin = f"Left for the next owner: {'; '.join(left)}. " if left else ""
-        return f"{begin}ehkafka handles no finished record again{others}."
+        return f"{begin}ehkafka repeats no finished record{others}."
 
 
 class AppStopped(Event):

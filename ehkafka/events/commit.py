@@ -77,9 +77,9 @@ class ProgressTruncated(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}: {self.dropped_offsets} of the offsets finished above the commit do not fit "
-            f"into its metadata of {self.bytes_max} bytes ({self.kept_offsets} fit). After a crash they are "
-            "handled again, unless the commit has passed them by then."
+            f"{self.partition}: the commit has no room for {self.dropped_offsets} of the offsets finished "
+            f"above it (its metadata holds {self.bytes_max} bytes, {self.kept_offsets} fit). A crash before "
+            "the commit passes them repeats their records."
         )
 
 
@@ -98,9 +98,9 @@ class ProgressRestored(Event):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}, epoch {self.epoch}: {counted(self.finished_offsets, 'offset')} above "
-            f"{self.next_offset} ({self.ranges} ranges) were finished before and are not handled again, "
-            f"according to {self.source}."
+            f"{self.partition}, epoch {self.epoch}: according to {self.source}, "
+            f"{counted(self.finished_offsets, 'offset')} above {self.next_offset} ({self.ranges} ranges) "
+            "are finished; they are not handled again."
         )
 
 
@@ -114,7 +114,7 @@ class ProgressIgnored(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}: ignoring what {self.source} says about offsets finished above "
+            f"{self.partition}: ignoring the list in {self.source} of offsets finished above "
             f"{self.next_offset}: {ending(self.reason)} Nothing is skipped; some records may be handled "
             "again."
         )

@@ -25,7 +25,7 @@ class RecordDeadLettered(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"Dead-lettered {self.partition}@{self.offset}, key {plain(self.key)}: the letter is in "
+            f"Dead-lettered {self.partition}@{self.offset}, key {plain(self.key)}: the dead letter is in "
             f"{plain(self.to)}."
         )
 
@@ -47,7 +47,7 @@ class DeadLetterFailed(Failure, level=ERROR):
     retry_s: float | None
 
     def sentence(self) -> str:
-        then = "its key waits" if not self.retry_s else f"the next retry is in {seconds(self.retry_s)}"
+        then = "its key is on hold" if not self.retry_s else f"the next retry is in {seconds(self.retry_s)}"
         return (
             f"The dead letter of {self.partition}@{self.offset}, key {plain(self.key)}, could not be "
             f"written to {plain(self.to)}: {clause(self.error)}{self.at_place}. "

@@ -170,7 +170,7 @@ class UserCodeHangs(Event, level=ERROR):
     def sentence(self) -> str:
         return (
             f"{plain(self.where)} has not returned for {seconds(self.running_s)}. Its partition waits until "
-            "it does; hooks of other partitions and deadlines keep working. Give what it calls a timeout."
+            "it does; hooks of other partitions and deadlines keep working. Set timeouts on its calls."
         )
 
 
@@ -181,6 +181,6 @@ class UserCodeLeft(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"The time to stop was over while your code still ran: {names(self.running)}. The app stopped "
-            "without it; make it faster or raise stop_s."
+            f"The time to stop (stop_s) was over while your code still ran: {names(self.running)}. The app "
+            "stopped without waiting for it; make it faster or raise stop_s."
         )

@@ -51,9 +51,7 @@ class MemberEnded(Event, level=WARNING, subject="number"):
     wait_s: float
 
     def sentence(self) -> str:
-        return (
-            f"Member {self.number} ended ({clause(self.how)}). It is started again in {seconds(self.wait_s)}."
-        )
+        return f"Member {self.number} ended ({clause(self.how)}). It restarts in {seconds(self.wait_s)}."
 
 
 class MemberDone(Event):
@@ -75,8 +73,8 @@ class MemberLoops(Event, level=ERROR, subject="number"):
     def sentence(self) -> str:
         return (
             f"Member {self.number} has ended {self.ends} times in a row without working for a while, the "
-            f"last time: {clause(self.how)}. Look at the lines above; it is started again, at longer and "
-            "longer intervals."
+            f"last time: {clause(self.how)}. The lines above show why; it restarts at longer and longer "
+            "intervals."
         )
 
 
@@ -91,7 +89,7 @@ class MemberHung(Event, level=ERROR, subject="number"):
     def sentence(self) -> str:
         return (
             f"Member {self.number} (process {self.pid}) has not been live for {seconds(self.for_s)} "
-            f"({clause(self.reason)}). It is killed, and started again."
+            f"({clause(self.reason)}). It is killed and restarted."
         )
 
 

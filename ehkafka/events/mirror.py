@@ -65,8 +65,8 @@ class MirrorContested(Event, level=WARNING):
         ours = "nothing" if self.our_next_offset is None else str(self.our_next_offset)
         return (
             f"The mirror of {self.partition} was written by {self.owner} (up to {self.their_next_offset}) "
-            f"while this app had {ours} to write: {self.blob}. Either this process was asleep and its "
-            "partition has a new owner (then there is nothing to do), or two apps use the same group name "
+            f"while this app had {ours} to write: {self.blob}. Either this process was suspended and its "
+            "partition has a new owner (then you need do nothing), or two apps use the same group name "
             "and container (then give each its own)."
         )
 
@@ -115,6 +115,6 @@ class MirrorBehind(Event, level=WARNING):
     def sentence(self) -> str:
         return (
             f"The app stopped before the mirror of {names(self.partitions)} was up to date: "
-            f"{ending(self.error)} The group's commits are right; only a start without them would repeat "
+            f"{ending(self.error)} The group's commits are up to date; only a start without them repeats "
             "records."
         )

@@ -30,7 +30,7 @@ class OutputRefused(Event, level=ERROR):
         then = self.decision if self.retry_s is None else f"it is sent again in {seconds(self.retry_s)}"
         return (
             f"An output of {self.partition}@{self.offset} to {plain(self.to)} was refused, attempt "
-            f"{self.attempt}: {clause(self.error)}; {then}. Nothing is committed past this record meanwhile."
+            f"{self.attempt}: {clause(self.error)}; {then}. Nothing is committed past this record."
         )
 
     def subject(self) -> Hashable:
@@ -48,9 +48,9 @@ class OutputKindsDiffer(Event, level=ERROR, subject="to"):
 
     def sentence(self) -> str:
         return (
-            f"To topic {plain(self.to)} handler {plain(self.handler)} sends {self.kind}, and handler "
+            f"Handler {plain(self.handler)} sends {self.kind} to topic {plain(self.to)}, and handler "
             f"{plain(self.other_handler)} sends {self.other_kind}: a reader may be able to decode only one "
-            "of them. Give each a topic of its own, or let both send the same kind."
+            "of them. Give each handler its own topic, or make both send the same type."
         )
 
 
@@ -63,8 +63,8 @@ class OutputThrottled(Event, level=WARNING, subject="to"):
 
     def sentence(self) -> str:
         return (
-            f"Throttled: a message to {plain(self.to)} is sent again in {seconds(self.retry_s)}, and that "
-            f"counts as no attempt: {ending(self.error)}"
+            f"Throttled: a message to {plain(self.to)} is sent again in {seconds(self.retry_s)}, which "
+            f"does not count as an attempt: {ending(self.error)}"
         )
 
 
@@ -94,7 +94,7 @@ class ProducerReplaced(Event, level=WARNING, subject="of"):
     def sentence(self) -> str:
         return (
             f"The producer of {self.of} is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
-            f"Those that were not acknowledged are then sent again, in their order."
+            f"Unacknowledged {self.of} are then sent again, in order."
         )
 
 
@@ -108,7 +108,7 @@ class ProducerNotOpened(Event, level=ERROR, subject="of"):
     def sentence(self) -> str:
         return (
             f"{self.of.capitalize()} wait, because no producer could be opened: {clause(self.error)}; the "
-            f"next try is in {seconds(self.retry_s)}."
+            f"next attempt is in {seconds(self.retry_s)}."
         )
 
 
@@ -123,8 +123,8 @@ class ProducerPlain(Event, level=WARNING, subject="of"):
 
     def sentence(self) -> str:
         return (
-            f"{self.of.capitalize()} are sent without a producer id, because this broker gives none: "
-            f"{ending(self.reason)} One whose acknowledgement is lost may be written twice."
+            f"{self.of.capitalize()} are sent without a producer ID, because this broker supports none: "
+            f"{ending(self.reason)} If an acknowledgement is lost, one may be written twice."
         )
 
 
@@ -136,8 +136,8 @@ class OutputsWait(Event, level=ERROR):
 
     def sentence(self) -> str:
         return (
-            f"{counted(self.count, 'output was', 'outputs were')} not acknowledged by the broker for "
-            f"{seconds(self.waited_s)}, and their task waits. Look at the broker and its errors in the log."
+            f"The broker has not acknowledged {counted(self.count, 'output')} for "
+            f"{seconds(self.waited_s)}, so their task waits. Check the broker, and the log for its errors."
         )
 
 

@@ -31,10 +31,10 @@ class PartitionPaused(Event, level=DEBUG):
     largest_key: str | None
 
     def sentence(self) -> str:
-        most = "" if self.largest_key is None else f"; most of it is of key {plain(self.largest_key)}"
+        most = "" if self.largest_key is None else f"; most of it has key {plain(self.largest_key)}"
         return (
             f"Paused {self.partition}: its backlog of {records(self.backlog_records)} "
-            f"({self.backlog_bytes} bytes) is over its share{most}."
+            f"({self.backlog_bytes} bytes) exceeds its share{most}."
         )
 
 
@@ -66,8 +66,8 @@ class PartitionUnreadable(Event, level=ERROR, subject=("partition", "offset", "c
         if not self.is_batch:
             return f"{what} The client keeps retrying."
         return (
-            f"{what} Nothing behind it is received or committed; other partitions continue, and the batch is "
-            "fetched every few seconds. If it stays broken, stop the app, run "
+            f"{what} No record after it is received or committed; other partitions continue, and the batch "
+            "is fetched again every few seconds. If it stays broken, stop the app, run "
             f"{way_past(self.partition, self.offset)}, and start it."
         )
 
@@ -98,12 +98,12 @@ class ParkedBudgetFull(Event, level=WARNING, subject="partition"):
     def sentence(self) -> str:
         action = {
             "pause_partition": "the partition is paused",
-            "dead_letter": "that key's records go to the dead letters",
+            "dead_letter": "that key's records become dead letters",
             "stop": "the app stops",
         }
         return (
             f"{self.partition} has reached its limit of {records(self.parked_records)} ({self.parked_bytes} "
-            f"bytes) waiting behind failed ones; most are of key {plain(self.largest_key)}: "
+            f"bytes) waiting behind failed ones; most have key {plain(self.largest_key)}: "
             f"{action.get(self.action, self.action)}."
         )
 
@@ -160,8 +160,9 @@ class RetentionNear(Event, level=WARNING, subject="partition"):
         return (
             f"Retention will soon delete unread records of {self.partition}: its log begins at "
             f"{self.log_start}, {records(left)} before the next one to read, {self.next_offset}. It deletes "
-            f"{records(self.step_records)} at once, and reaches that one in about {seconds(self.left_s)}. "
-            "Resume the partition, make its handler faster, or raise the topic's retention."
+            f"{records(self.step_records)} at a time and reaches {self.next_offset} in about "
+            f"{seconds(self.left_s)}. Resume the partition, make its handler faster, or raise the topic's "
+            "retention."
         )
 
 
@@ -220,7 +221,7 @@ class LogReplaced(Event, level=ERROR):
                 "mirror=, and auto.offset.reset=earliest, the new log would be read from its beginning"
             )
         return (
-            f"{self.partition} has a new log, to which position {self.next_offset} does not belong: "
+            f"{self.partition} has a new log; position {self.next_offset} belongs to the old one: "
             f"{ending(self.reason)} The topic was deleted and recreated; the log holds {self.log_start} to "
             f"{self.log_end}. {lost}; {step} ({policy})."
         )

@@ -28,7 +28,7 @@ _IN_LISTS = {
     "next_offset": "next_offsets",
 }
 _OF_ALL = {"reason", "silence_s"}
-_NEW = "new in its topic, so it is read from its beginning, whatever start= says"
+_NEW = "a new partition, so it is read from its beginning, not from start="
 
 
 class Rebalanced(Event, ABC):
@@ -74,8 +74,8 @@ class PartitionsWaiting(Event, level=WARNING):
         if self.waited_s >= 1:
             wait = f"{'has' if is_one else 'have'} waited for {seconds(self.waited_s)}"
         return (
-            f"{names(self.partitions)} {wait}: {ending(self.reason)} It is asked again and again; other "
-            "partitions continue."
+            f"{names(self.partitions)} {wait}: {ending(self.reason)} The request is being retried; "
+            "other partitions continue."
         )
 
 
@@ -140,8 +140,8 @@ class PartitionLost(Rebalanced, level=WARNING, subject="partition"):
         left = returned(total)
         if silence_s is not None:
             return (
-                f"{what}: no broker has answered for {seconds(silence_s)}, so this process is no member "
-                f"of the group any more and could not commit; {left}. It joins again when a broker answers."
+                f"{what}: no broker has answered for {seconds(silence_s)}, so this process is no longer "
+                f"a member of the group and could not commit; {left}. It rejoins when a broker answers."
             )
         who = " (another member may already have them)" if total else ""
         return (

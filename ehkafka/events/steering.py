@@ -22,7 +22,7 @@ class ActionTaken(Event, level=WARNING):
     result: str
 
     def sentence(self) -> str:
-        return f"By hand: {ending(self.result)} Asked for by {ending(self.by)}"
+        return f"Action: {ending(self.result)} Requested by {ending(self.by)}"
 
 
 class ActionRefused(Event, level=WARNING):
@@ -37,6 +37,6 @@ class ActionRefused(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"Refused: {plain(self.action)} of {self.target} {plain(self.what)}, asked for by "
+            f"Refused: {plain(self.action)} of {self.target} {plain(self.what)}, requested by "
             f"{plain(self.by)}: {ending(self.text)}"
         )

@@ -169,7 +169,7 @@ class Member:
         if self.is_done:
             return Health()
         if self.process is None:
-            again = f"It is started again in {max(0.0, self.start_at_s - now_s):.1f} s."
+            again = f"It restarts in {max(0.0, self.start_at_s - now_s):.1f} s."
             loop = f" It has ended {self.backoff.ends_in_a_row} times in a row." * self.backoff.is_loop
             return Health((f"Member {self.number} ended ({self.last_end}). {again}{loop}",))
         of_app = self.document.get("health", {"reasons": ["The app is starting."], "notes": []})

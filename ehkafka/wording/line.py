@@ -56,4 +56,4 @@ def records(number: int) -> str:
 
 def returned(number: int) -> str:
     """Say what becomes of records without an outcome."""
-    return f"{records(number)} returned, to be redelivered" if number else "nothing returned"
+    return f"{records(number)} left for the next owner" if number else "no record left"

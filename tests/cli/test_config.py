@@ -140,7 +140,7 @@ def test_a_terminal_gets_sections_that_fit(columns: int, monkeypatch: pytest.Mon
         "Consumer, properties of librdkafka",
         "partition.assignment.strategy range,roundrobin",
         "ehkafka.toml: app.drain_s · time to finish",
-        "metadata.max.age.ms=200000 is not advised",
+        "metadata.max.age.ms=200000 is not recommended",
         "Read ehkafka.toml.",
         "flag, variable, file, the app's code, ehkafka's default",
     ):

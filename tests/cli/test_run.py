@@ -65,7 +65,7 @@ def test_the_first_signal_drains(
     (shop / "go").touch()
     assert running.end() == 0
     assert "press Ctrl-C again to stop at once" in running.stderr or number == signal.SIGTERM
-    assert ("committed orders[0] up to 10; nothing returned" in running.stderr) is not bool(quiet)
+    assert ("committed orders[0] up to 10; no record left" in running.stderr) is not bool(quiet)
     assert ("Assigned" in running.stderr) is not bool(quiet)
     assert "REPORT" in running.stdout
 

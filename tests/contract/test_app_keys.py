@@ -88,7 +88,7 @@ def test_dead_letters_by_hand_follow_each_other(
     assert app.keys.dead_letter("a", all=all_of_it, by="me").records == count
     letters = read_topic("u", count)
     assert [dict(one.headers())["ehkafka-origin-offset"] for one in letters] == [b"0", b"1", b"2"][:count]
-    assert b"by hand, asked for by me" in dict(letters[0].headers())["ehkafka-error-text"]
+    assert b"by hand, requested by me" in dict(letters[0].headers())["ehkafka-error-text"]
     wait_until(lambda: lab.committed() == 4)
     assert app.snapshot().dead_lettered_records == count
     assert recorder.finished_offsets() == ([3] if all_of_it else [3, 1, 2])

@@ -47,10 +47,7 @@ def test_a_partition_that_is_new_begins_with_its_log(
     app.stop()
     assert [sorted(recorder.offsets(number, "t4")) for number in (0, 2, 3)] == [[], [0, 1], [0, 1]]
     assert len(recorder.offsets(1, "t4")) == (1 if start == 1 else 0)
-    assert (
-        "t4[3] from 0 (new in its topic, so it is read from its beginning, whatever start= says)"
-        in caplog.text
-    )
+    assert "t4[3] from 0 (a new partition, so it is read from its beginning, not from start=)" in caplog.text
     assert facts_of(*commit_of(lab, 3, "t4")).first_partitions == 2
 
 

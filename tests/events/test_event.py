@@ -92,4 +92,4 @@ def test_no_field_has_a_name_that_log_records_have() -> None:
 def test_a_stop_with_a_running_call_is_not_said_to_leave_nothing() -> None:
     """Its record is left, too, and named when the app has stopped."""
     text = events.RecordsLeft(0, 0, (), 140).sentence()
-    assert text.startswith("ehkafka handles no finished record again; ")
+    assert text.startswith("ehkafka repeats no finished record; ")

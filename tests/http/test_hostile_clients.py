@@ -82,7 +82,7 @@ def test_a_stream_has_the_state_at_once_and_then_events(client: Any) -> None:
         client.site.journal.on_event(ActionTaken("skip", "key", "t/0@0", "me", changed=True, result="done"))
         while b"event: event" not in seen:
             seen += one.recv(65_536)
-        assert b"By hand: done. Asked for by me." in seen
+        assert b"Action: done. Requested by me." in seen
 
 
 def test_a_client_that_says_nothing_is_let_go(

@@ -64,4 +64,4 @@ def test_an_action_reaches_the_member_that_has_the_key(serve: Callable[[str], tu
     status, answer = act(do="stop", target="handler", name="handle")
     assert (status, answer["changed"], "2 of 2 members" in answer["text"]) == (200, True, True)
     assert act(do="start", target="handler", name="handle")[0] == 200
-    wait_until(lambda: "By hand: handler handle stopped" in running.stderr)
+    wait_until(lambda: "Action: handler handle stopped" in running.stderr)

@@ -247,7 +247,7 @@ def test_other_codes_restart_the_member_alone(start: Callable) -> None:
     """An app that stops itself, and an unexpected error; a loop is said once to be one."""
     ending = SHOP.replace('print("STARTED"', 'os._exit(7); print("STARTED"')
     program = start(parts=(ending, MAIN))
-    program.wait_for_match(r"Member 1 ended \(exit code 7\). It is started again in 0\.2 s", 1, LIMIT_S)
+    program.wait_for_match(r"Member 1 ended \(exit code 7\). It restarts in 0\.2 s", 1, LIMIT_S)
     program.wait_for_match(r"ERROR.*Member 1 has ended 5 times in a row without working", 1, LIMIT_S)
     program.signal(signal.SIGTERM)
     program.end(LIMIT_S)
@@ -326,7 +326,7 @@ def test_a_hang_up_without_a_terminal_replaces_members_one_by_one(start: Callabl
     lines = program.stderr
     second = lines.index("Stopping (replaced)", lines.index("Stopping (replaced)") + 1)
     assert lines.index(f"Member 1 (process {after[1]}) is ready") < second
-    assert "It is started again in" not in lines
+    assert "It restarts in" not in lines
     must_stay(lambda: program.process.poll() is None, for_s=0.5)
     program.signal(signal.SIGTERM)
     assert program.end(LIMIT_S) == 0

@@ -172,7 +172,7 @@ def test_health_names_the_member() -> None:
     assert health == Health(
         (
             "Member 2: orders[0]@7 is on hold.",
-            "Member 3 ended (signal SIGKILL). It is started again in 4.0 s.",
+            "Member 3 ended (signal SIGKILL). It restarts in 4.0 s.",
         ),
         ("Member 2: standby",),
     )

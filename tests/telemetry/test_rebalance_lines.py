@@ -69,7 +69,7 @@ def test_what_is_lost_at_once_shares_a_line(lines: LogLines, logged: Any) -> Non
 
     (line,) = texts(logged)
     assert line.startswith("Lost readings[0-7]: the group continued without this member")
-    assert "6 records returned, to be redelivered (another member may already have them)." in line
+    assert "6 records left for the next owner (another member may already have them)." in line
     assert line.endswith("#the-group-continued-without-this-member.")
     assert logged.records[0].levelno == logging.WARNING
     assert vars(logged.records[0])["returned_records"] == [2, 2, 2, 0, 0, 0, 0, 0]
@@ -87,9 +87,9 @@ def test_what_is_given_back_is_summed_up(lines: LogLines, logged: Any) -> None:
     assert texts(logged) == [
         (
             "Released readings[0, 2] (revoked): committed readings[0] up to 18; "
-            "5 records returned, to be redelivered."
+            "5 records left for the next owner."
         ),
-        "Released readings[3-4] (stopped): committed readings[3] up to 7; nothing returned.",
+        "Released readings[3-4] (stopped): committed readings[3] up to 7; no record left.",
     ]
 
 
@@ -122,4 +122,4 @@ def test_a_close_writes_what_was_gathered(log: pytest.LogCaptureFixture) -> None
     for number in range(3):
         bus.emit(events.PartitionRevoked(reading(number), 1, None, 0, "stopped"))
     assert bus.close(10.0) == 0
-    assert log.messages == ["Released readings[0-2] (stopped): nothing committed; nothing returned."]
+    assert log.messages == ["Released readings[0-2] (stopped): nothing committed; no record left."]

@@ -185,7 +185,7 @@ class KeyActions:
         for partition, epoch, offset in heads:
             if self._history is not None:
                 self._history.finished(partition, epoch, offset, users_key(found.key), attempt, "skipped")
-            reason = f"by hand, asked for by {action.by}"
+            reason = f"by hand, requested by {action.by}"
             self._emit(RecordSkipped(partition, offset, describe_key(found.key), attempt, reason))
 
     def _dead_letter(self, action: Action, found: FoundKey) -> ActionResult:
@@ -199,7 +199,7 @@ class KeyActions:
             with self._waiting(found) as waiting:
                 held = waiting.find(found.key, found.epoch)
                 assert held is not None
-                waiting.send_by_hand(held, f"by hand, asked for by {action.by}", count)
+                waiting.send_by_hand(held, f"by hand, requested by {action.by}", count)
         goes = action.goes("to the dead letters")
         return _result(action, found.name, f"{_described(found)} {goes}{_more(count)}", count)
 
