@@ -326,12 +326,14 @@ class Members:
     def _may_be_unfinished(self, member: MemberProcess, partitions: set[int], took_s: float) -> bool:
         """Tell whether a stop may leave work, or finished work that its commit does not name.
 
-        Brokers were away meanwhile, an output of its partitions was refused, or the text of a commit has too
-        little room for what was finished above it, which the app then says.
+        Brokers were away meanwhile, the member was frozen just before, so that its session may have expired,
+        an output of its partitions was refused, or the text of a commit has too little room for what was
+        finished above it, which the app then says.
         """
         since_s = time.monotonic() - took_s - REFUSED_S
         return (
             self.nodes.recovers(took_s + RECOVERS_S)
+            or self._frozen_s.get(member, -math.inf) > time.monotonic() - took_s - SESSION_S
             or self._refuses(self._level(member), partitions, since_s)
             or (
                 self.asked.metadata_bytes is not None

@@ -109,6 +109,19 @@ def test_a_stop_that_leaves_work(tmp_path: Path, back_s_ago: float, *, refuses: 
     assert bool(members.counts["unfinished_stops"]) != is_red
 
 
+@pytest.mark.parametrize(("frozen_s_ago", "is_red"), [(1.0, False), (SESSION_S + 2, True), (math.inf, True)])
+def test_a_stop_of_a_member_that_was_just_frozen(
+    tmp_path: Path, frozen_s_ago: float, *, is_red: bool
+) -> None:
+    """Its session may have expired, so its last commit is refused."""
+    members = members_with(tmp_path, 30)
+    member: Any = Ended(tmp_path, UnfinishedError.exit_code)
+    members._frozen_s[member] = time.monotonic() - frozen_s_ago
+    members._stop(member)
+    assert bool(members._violations.counts["code"]) == is_red
+    assert members.counts["unfinished_stops"] == 1 - is_red
+
+
 @pytest.mark.parametrize(
     ("room", "words", "is_red"),
     [
