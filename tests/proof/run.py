@@ -24,9 +24,10 @@ At least once `repeated` is a count. `jumps` are repeats that leave out what was
 are records of a key that two members have handled at once, as happens when one was frozen; `doubted` looked
 wrong while a node that led no longer could still answer; `unfinished_stops` had a broker away, an output
 refused, a freeze just before, or commits with too little room for text; `stranded` are members that say that
-their client has lost all brokers, `fenced` those with an instance id that were frozen for too long, or whose coordinator was away,
-just before they ended; `converted` are clients by hand of the protocol `consumer` that ended since their
-mixed group went back to the classic one. With `--strict` failed attempts send, which no reader may see.
+their client has lost all brokers, `fenced` those with an instance id that were frozen for too long, or whose
+coordinator was away, just before they ended; `converted` are clients by hand of the protocol `consumer` that
+ended since their mixed group went back to the classic one. With `--strict` failed attempts send, which no
+reader may see.
 """
 
 from __future__ import annotations
