@@ -62,12 +62,14 @@ class Door:
         parts = _parts_of(url)
         if parts is not None and (parts.username or parts.password):
             # Not repeated.
-            raise ConfigurationError("The URL: leave names and passwords out; the token comes from its file.")
+            raise ConfigurationError(
+                "Leave user names and passwords out of the URL; give the token in a file."
+            )
         if parts is None:
             # What stands behind may be a token.
             shown = re.split("[?#]", url, maxsplit=1)[0]
             raise ConfigurationError(
-                f"The URL {one_line(shown)}: give the address of a running app, nothing behind it, such as "
+                f"The URL {one_line(shown)}: give only the address of a running app, such as "
                 "http://127.0.0.1:8080."
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
@@ -84,7 +86,7 @@ class Door:
             raise self.failure(answer)
         found = answer.body.get("keys")
         if not isinstance(found, list) or not all(_has(one, KEY_FIELDS) for one in found):
-            raise EndpointError(f"{self.url} answered with something else than keys: no app of ours.")
+            raise EndpointError(f"{self.url} answered without keys: it is no ehkafka app.")
         return found
 
     def act(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -120,9 +122,11 @@ class Door:
         if answer.status != http.client.UNAUTHORIZED:
             return EndpointError(f"{self.url} answered {answer.status}: {answer.text}")
         if self._token is None:
-            return ConfigurationError(f"{self.url} needs the token: {TOKEN_VARIABLE}, or --token-file.")
+            return ConfigurationError(
+                f"{self.url} requires the token: set {TOKEN_VARIABLE}, or give --token-file."
+            )
         return ConfigurationError(
-            f"{self.url} does not take the token of {TOKEN_VARIABLE} or --token-file: it is not the app's."
+            f"{self.url} refuses the token of {TOKEN_VARIABLE} or --token-file: give the token of that app."
         )
 
     def ask(
@@ -152,7 +156,7 @@ class Door:
         finally:
             connection.close()
         if not isinstance(found, dict):
-            raise EndpointError(f"{self.url} answered with something that is no JSON: no app of ours.")
+            raise EndpointError(f"{self.url} answered, but not in JSON: it is no ehkafka app.")
         return Answer(answer.status, found)
 
 

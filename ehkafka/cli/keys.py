@@ -40,7 +40,7 @@ Examples:
 cli = CommandLine(help="Show which keys hold up a commit, and free them.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The key.")]
-All = Annotated[bool, typer.Option("--all", help="All records of the key that are in line.")]
+All = Annotated[bool, typer.Option("--all", help="All queued records of the key.")]
 ForS = Annotated[
     float | None,
     typer.Option(
@@ -48,15 +48,15 @@ ForS = Annotated[
         metavar="SECONDS",
         min=0.1,
         max=31_622_400.0,
-        help="The pause ends by itself after so long.",
+        help="The pause ends by itself after this time.",
     ),
 ]
 Keep = Annotated[
-    bool, typer.Option("--keep", help="The partition's next assignment in that process takes it over.")
+    bool, typer.Option("--keep", help="Keep the pause if this process gets the partition again.")
 ]
 OfPartition = Annotated[
     bool,
-    typer.Option("--partition", help="NAME is a partition, TOPIC/PARTITION: receive nothing more of it."),
+    typer.Option("--partition", help="NAME is a partition, TOPIC/PARTITION, not a key."),
 ]
 
 Urls = Annotated[
@@ -106,7 +106,7 @@ def list_keys(
         put_json(found)
         return
     if not found:
-        typer.echo("No key waits by itself, and no record holds up a commit.")
+        typer.echo("No key waits for an action, and no record holds up a commit.")
         return
     typer.echo(columns(HEADERS, [_row(one) for one in found]))
     typer.echo("* holds the commit of its partition")
@@ -133,7 +133,7 @@ def action(name: str, text: str, *examples: str) -> Callable[[Any], Any]:
 
 @action(
     "pause",
-    "Start nothing more of a key, or receive nothing more of a partition.",
+    "Stop starting records of a key, or receiving records of a partition.",
     "home-7 --for-s 600 --yes",
     "readings/3 --partition --yes",
 )
@@ -151,7 +151,7 @@ def pause(
     _act("pause", name, of, yes=yes, partition=partition, **more)
 
 
-@action("resume", "Let a paused key, or partition, go on.", "home-7 --yes")
+@action("resume", "Resume a paused key or partition.", "home-7 --yes")
 def resume(name: Name, *, partition: OfPartition = False, yes: Yes = False, of: OfApps) -> None:
     """Let a paused key go on."""
     _act("resume", name, of, yes=yes, partition=partition)
@@ -159,7 +159,7 @@ def resume(name: Name, *, partition: OfPartition = False, yes: Yes = False, of: 
 
 @action(
     "retry",
-    "Call the handler again now for a first record that is on hold, or waits for its next attempt.",
+    "Call the handler again now for a first record that is on hold or waits for its retry.",
     "readings/3@1207 --yes",
 )
 def retry(name: Name, *, yes: Yes = False, of: OfApps) -> None:
@@ -169,9 +169,9 @@ def retry(name: Name, *, yes: Yes = False, of: OfApps) -> None:
 
 @action(
     "skip",
-    "Give a head that does not run the outcome skipped: the commit may pass it, its key goes on.\n\n"
-    "Where the key waits for a call of an earlier assignment, that wait ends: its next records may start\n"
-    "though that call still runs.",
+    "Skip the first record of a key: the commit may pass it, and its key continues.\n\n"
+    "If the key waits for a call of an earlier assignment, that wait ends: its next records may start\n"
+    "while that call still runs.",
     "readings/3@1207           what would be done",
     "readings/3@1207 --yes",
     "home-7 --all --yes",
@@ -183,7 +183,7 @@ def skip(name: Name, *, all_of_it: All = False, yes: Yes = False, of: OfApps) ->
 
 @action(
     "dead-letter",
-    "Send a head that does not run to the handler's dead letters; its key goes on.",
+    "Send the first record of a key to the handler's dead letters; its key continues.",
     "readings/3@1207 --yes",
 )
 def dead_letter(name: Name, *, all_of_it: All = False, yes: Yes = False, of: OfApps) -> None:
@@ -204,7 +204,7 @@ def _act(do: str, name: str, of: OfApps, *, yes: bool, partition: bool = False, 
         put_json({"url": door.url, **result})
         return
     text = printable(result["text"])
-    typer.echo(text if yes else f"Preview: {text}\nNothing was done; --yes does it.")
+    typer.echo(text if yes else f"Preview: {text}\nNothing was done. Add --yes to do it.")
 
 
 def _found(doors: list[Door], asked: dict[str, Any]) -> tuple[Door, dict[str, Any]]:
@@ -223,7 +223,9 @@ def _found(doors: list[Door], asked: dict[str, Any]) -> tuple[Door, dict[str, An
         return knows[0]
     if knows:
         names = ", ".join(f"{one['name']} at {door.url}" for door, one in knows)
-        raise ActionRefusedError("ambiguous", f"Several apps have it; give one --url: {names}.")
+        raise ActionRefusedError(
+            "ambiguous", f"Several apps have this key or partition; give one --url: {names}."
+        )
     # One that has the key and would not do it says more than those that do not have it.
     elsewhere = {"unknown", "elsewhere"}
     refused.sort(key=lambda one: one.reason in elsewhere)

@@ -51,8 +51,8 @@ class ReturnedRecords(NamedTuple):
             return ""
         return (
             f"{counted(self.outputs, 'output was', 'outputs were')} not acknowledged by the broker "
-            f"in time; the "
-            "records that they are of were not committed, so they are handled, and their outputs sent, again."
+            f"in time; "
+            "their records were not committed, so they are handled again and their outputs sent again."
         )
 
     def event(self, left_records: int) -> RecordsLeft | None:
@@ -101,12 +101,12 @@ class ReturnedRecords(NamedTuple):
         words = []
         if shown := without_room:
             words.append(
-                f"Above an unfinished record, {shown} could not be saved with the commit, and are handled "
-                "again. Give the app a mirror, or stop_s more time."
+                f"Above an unfinished record, {shown} could not be saved with the commit; they are handled "
+                "again. Give the app a mirror, or raise stop_s."
             )
         if shown := above_refused:
             words.append(
-                f"Not committed: {shown}, because an output of theirs, or of a record below them, was "
+                f"Not committed: {shown}, because their output, or one of an earlier record, was "
                 "refused or not acknowledged. They are handled again."
             )
         return " ".join(words)
@@ -159,5 +159,5 @@ def _held(inboxes: Inboxes, epochs: Container[Epoch]) -> Iterator[tuple[str, Has
 def why_held(held: Held) -> str:
     """Return what a key waits for that waits for no answer."""
     assert held.decision is not None
-    how = "waits for its retry" if held.due_s is not None else "is held"
+    how = "waits for its retry" if held.due_s is not None else "on hold"
     return f"{how}: {held.decision.reason}"

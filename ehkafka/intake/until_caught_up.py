@@ -214,9 +214,9 @@ def _waits_for(held: Held) -> str | None:
 def _error(stuck: tuple[Blocker, ...], settle_s: float) -> UnfinishedError:
     named = ", ".join(_named(stuck)) + (" …" if len(stuck) > NAMED_MAX else "")
     return UnfinishedError(
-        f"Not caught up: all else is done, and for more than settle_s={settle_s:g} "
-        f"{counted(len(stuck), 'record waits', 'records wait')}: {named}. They are not committed, so they "
-        "are handled again. Fix what they wait for, or give settle_s (--settle-for) more time."
+        f"Not caught up: all else is done, but {counted(len(stuck), 'record waits', 'records wait')} for "
+        f"more than settle_s={settle_s:g}: {named}. They are not committed, so they are handled again. Fix "
+        "the cause in brackets, or raise settle_s (--settle-for)."
     )
 
 

@@ -103,7 +103,7 @@ class Asking:
         if member is None:
             raise refused(
                 "elsewhere",
-                f"{partition_name(partition)} is with no member here. `ehkafka owners` says who has it.",
+                f"{partition_name(partition)} is with no member here. `ehkafka owners` shows its owner.",
             )
         return self._act(member, action)
 
@@ -127,7 +127,7 @@ class Asking:
                 if error.reason == "unknown":
                     unknown = error
                 elif error.reason in ("busy", "stopped"):  # it may have the key, too
-                    why = f"Nothing was done: member {member.number} does not say whether it has the key."
+                    why = f"Nothing was done: member {member.number} did not answer whether it has the key."
                     raise refused("busy", f"{why} {error}") from None
                 else:  # it has the key, and says why it would not do it
                     known[member.number] = error.names

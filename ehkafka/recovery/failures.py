@@ -63,7 +63,7 @@ class StopWords(NamedTuple):
         "next start"
     )
     advice: str = (
-        "Fix the handler or the record, or choose what failures lead to: on_failure=Hold(), Skip() or "
+        "Fix the handler or the record, or choose another failure policy: on_failure=Hold(), Skip() or "
         "DeadLetter(…)"
     )
     answers: str = "'continue', 'stop' or None"
@@ -196,7 +196,7 @@ class Failures:
             group=self.group,
             stack="" if error is None or not self.policy.stack else stack_of(error),
         )
-        waits = f"its dead letter is on its way to {self.policy.where}"
+        waits = f"its dead letter is not acknowledged yet by {self.policy.where}"
         return AwaitHead(waits, lambda ticket: post(ticket, letter), self.policy.after)
 
     def _skip(self, attempt: Attempt, reason: str, error: Exception | None = None) -> Decision:

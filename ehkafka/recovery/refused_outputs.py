@@ -125,8 +125,8 @@ class RefusedOutputs:
     def _stop_the_app(self, refusal: Refusal) -> None:
         kept = self.words.kept.format(partition=refusal.partition)
         failure = HandlerFailedError(
-            f"{self._what_failed(refusal)} {kept}. Fix the topic or the output, or choose what "
-            "failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
+            f"{self._what_failed(refusal)} {kept}. Fix the topic or the output, or choose "
+            "another failure policy: retry=, on_failure=Skip() or DeadLetter(…)."
         )
         failure.__cause__ = refusal.error
         self.fatal(failure)

@@ -124,7 +124,7 @@ class PartitionSnapshot:
     # Offsets left up to where its log ended at the start, in a run that ends when all are there; None in any
     # other run, and until that end is known.
     catch_up_records: int | None = None
-    # Of the backlog: with its handler, or waiting for an answer (deferred, or its dead letter is on its way).
+    # Of the backlog: with its handler, or waiting for an answer (deferred, or its dead letter was sent).
     in_flight_records: int = 0
     # Keys whose first record waits: for its next attempt, for a command, or because its key is paused. Of
     # these, the ones that no time ends.

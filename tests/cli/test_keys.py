@@ -85,26 +85,28 @@ def test_what_is_refused_ends_with_its_code_and_names_why(held: Any, monkeypatch
     unknown = run("skip", "never", "--url", held.url, "--yes")
     assert (unknown.exit_code, "has the key 'never'" in unknown.stderr) == (7, True)
     letters = run("dead-letter", "a", "--url", held.url)
-    assert (letters.exit_code, "no dead letters" in letters.stderr) == (7, True)
+    assert (letters.exit_code, "no dead-letter topic" in letters.stderr) == (7, True)
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", "another-token-of-24-chars")
     wrong = run("skip", "a", "--url", held.url)
     assert wrong.exit_code == 2
-    assert "does not take the token of EHKAFKA_HTTP_TOKEN" in wrong.stderr.replace("\n", " ")
+    assert "refuses the token of EHKAFKA_HTTP_TOKEN" in wrong.stderr.replace("\n", " ")
     assert "another-token" not in wrong.output + wrong.stderr
     monkeypatch.delenv("EHKAFKA_HTTP_TOKEN")
     without = run("skip", "a", "--url", held.url)
     assert without.exit_code == 2
-    assert "needs the token: EHKAFKA_HTTP_TOKEN, or --token-file" in without.stderr.replace("\n", " ")
+    assert "requires the token: set EHKAFKA_HTTP_TOKEN, or give --token-file" in without.stderr.replace(
+        "\n", " "
+    )
 
 
 def test_the_app_that_has_the_key_is_found(held: Any) -> None:
     """Among several, one of which does not answer."""
     done = run("pause", "a", "--url", "http://127.0.0.1:9", "--url", held.url, "--yes", "--timeout", "2")
     assert (done.exit_code, "paused" in done.stdout) == (0, True), done.stderr
-    assert run("resume", "a", "--url", held.url, "--yes").stdout == "key a goes on.\n"
+    assert run("resume", "a", "--url", held.url, "--yes").stdout == "key a resumed.\n"
     partition = run("pause", "t/0", "--partition", "--for-s", "60", "--url", held.url, "--yes")
     assert "t/0 paused for 60 s" in partition.stdout
-    assert run("resume", "t/0", "--partition", "--url", held.url, "--yes").stdout == "t/0 goes on.\n"
+    assert run("resume", "t/0", "--partition", "--url", held.url, "--yes").stdout == "t/0 resumed.\n"
 
 
 def test_an_app_that_does_not_answer_is_named_beside_those_without_the_key(held: Any) -> None:

@@ -147,4 +147,4 @@ def test_without_a_terminal_nothing_is_drawn(tmp_path: Path, ehkafka_command: Ca
     assert "catching up" not in ended.stdout + ended.stderr
     last = ended.stderr.splitlines()[-1]
     assert last.startswith("ehkafka: Not caught up: all else is done, and for more than settle_s=0.5")
-    assert "orders[1]@6 key k13 (is held: ValueError: unlucky)" in last
+    assert "orders[1]@6 key k13 (on hold: ValueError: unlucky)" in last

@@ -64,7 +64,7 @@ def test_an_action_on_a_head_that_has_moved_does_nothing(held: Any, recorder: An
 def test_a_retry_calls_the_handler_at_once(held: Any, lab: Any, recorder: Any) -> None:
     """A held head, for which no time is set."""
     recorder.work = None
-    assert "is not at the head of its key" in str(refusal(lambda: held.keys.retry("t/0@1")))
+    assert "is not the first record of its key" in str(refusal(lambda: held.keys.retry("t/0@1")))
     assert held.keys.retry("a").changed
     wait_until(lambda: lab.committed() == 4)
     assert recorder.finished_offsets() == [3, 0, 1, 2]
@@ -116,7 +116,7 @@ def test_what_runs_is_neither_skipped_nor_retried_and_what_waits_behind_it_is_st
     wait_until(lambda: app.snapshot().received_records == 2)
     refused = refusal(lambda: app.keys.skip("t/0@0"))
     assert refused.reason == "running"
-    assert "a call that never returns there is ehkafka offsets skip" in str(refused)
+    assert "If its call never returns, use ehkafka offsets skip" in str(refused)
     assert app.keys.blocking()[0].refused["skip"] in str(refused)
     assert not app.keys.retry("t/0@0").changed
     assert app.keys.pause("b").changed
@@ -318,9 +318,9 @@ def test_a_preview_reads_as_one(dead: Any) -> None:
         return str(app.keys.act(asked).text)
 
     assert text("skip", "key", "bad") == "t/0@0 (key bad) would be skipped."
-    assert text("retry", "key", "bad") == "t/0@0 (key bad) would be retried without waiting any longer."
+    assert text("retry", "key", "bad") == "t/0@0 (key bad) would be retried at once."
     assert text("dead_letter", "key", "bad") == "t/0@0 (key bad) would go to the dead letters."
-    assert text("pause", "key", "bad") == "t/0@0 (key bad) would be paused; 2 records of it in line."
+    assert text("pause", "key", "bad") == "t/0@0 (key bad) would be paused; 2 records of it queued."
     assert text("pause", "partition", "t/0").startswith("t/0 would be paused: ")
     assert text("stop", "handler", "handle").startswith("handler handle would be stopped: ")
     for target, name, do, back in (

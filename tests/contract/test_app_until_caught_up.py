@@ -107,7 +107,7 @@ def test_a_held_key_fails_the_run_and_is_named(lab: Any, recorder: Any) -> None:
     error = run.end()
     assert isinstance(error, ehkafka.errors.UnfinishedError)
     assert error.exit_code == 4
-    assert "t[0]@2 key poison (is held: ValueError: no luck with 2)" in str(error)
+    assert "t[0]@2 key poison (on hold: ValueError: no luck with 2)" in str(error)
     assert 1.0 <= run.took_s < 15.0
     assert sorted(recorder.finished_offsets()) == [0, 1, 3]
     assert lab.committed() == 2
@@ -150,7 +150,7 @@ def test_what_is_paused_by_hand_is_named(lab: Any, recorder: Any, what: str) -> 
     gate.set()
     error = run.end()
     assert isinstance(error, ehkafka.errors.UnfinishedError)
-    words = "t4[0]@1 key first (is held: " if what == "key" else "t4[0] (the partition is paused)"
+    words = "t4[0]@1 key first (on hold: " if what == "key" else "t4[0] (the partition is paused)"
     assert words in str(error)
     assert recorder.finished_offsets(topic="t4") == [0]
 

@@ -211,7 +211,7 @@ def run_with_letters(bench: Bench) -> None:
         entry = inbox.head
         assert isinstance(entry, tuple)
         if entry[MESSAGE].offset() % 5 == 0:
-            hub.fail(inbox, entry, AwaitHead("its dead letter is on its way", lambda _ticket: None))
+            hub.fail(inbox, entry, AwaitHead("its dead letter is not acknowledged yet", lambda _ticket: None))
         else:
             inbox.head = None
 

@@ -20,7 +20,7 @@ from ehkafka.intake.caught_up import (
 from ehkafka.records import TopicPartition
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-HELD = WaitingKey(3, b"k", "is held: no luck")
+HELD = WaitingKey(3, b"k", "on hold: no luck")
 
 
 def at(partition: TopicPartition = P0, **changes: Any) -> PartitionState:

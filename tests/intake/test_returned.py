@@ -41,5 +41,5 @@ def test_what_the_text_leaves_out_is_counted_by_its_offsets() -> None:
 def test_room_is_not_blamed_where_an_output_is_refused() -> None:
     """The commit stops below its record."""
     said = words((9, ((11, 12),)), (5, ()), is_bounded=True)
-    assert said.startswith("Not committed: 5 finished records of t[0], because an output of theirs")
+    assert said.startswith("Not committed: 5 finished records of t[0], because their output")
     assert "mirror" not in said

@@ -59,10 +59,10 @@ def test_other_texts_are_keys(text: str) -> None:
     ("asked", "says"),
     [
         ({"do": "skip", "target": "key"}, "needs name"),
-        ({"do": "drop", "target": "key", "name": "a"}, "'drop' is nothing to do with a key"),
+        ({"do": "drop", "target": "key", "name": "a"}, "'drop' is no action on a key"),
         ({"do": "skip", "target": "topic", "name": "a"}, "one of key, partition, handler"),
         ({"do": "skip", "target": "key", "name": ""}, "1 to 1000 characters"),
-        ({"do": "skip", "target": "key", "name": "a" * 1_001}, "named by its head"),
+        ({"do": "skip", "target": "key", "name": "a" * 1_001}, "Name a longer key by"),
         ({"do": "skip", "target": "key", "name": "a", "offset": "1"}, "offset of an action must be int"),
         ({"do": "skip", "target": "key", "name": "a", "offset": True}, "offset of an action must be int"),
         ({"do": "skip", "target": "key", "name": "a", "force": True}, "has no 'force'"),
@@ -70,7 +70,7 @@ def test_other_texts_are_keys(text: str) -> None:
         ({"do": "pause", "target": "key", "name": "a", "for_s": 0}, "more than 0 s"),
         ({"do": "pause", "target": "key", "name": "a", "for_s": float("nan")}, "more than 0 s"),
         ({"do": "retry", "target": "key", "name": "a", "all": True}, "all is for skip and dead_letter"),
-        ({"do": "pause", "target": "handler", "name": "a"}, "nothing to do with a handler"),
+        ({"do": "pause", "target": "handler", "name": "a"}, "no action on a handler"),
         ({"do": ["skip"], "target": "key", "name": "a"}, "do of an action must be str"),
     ],
 )

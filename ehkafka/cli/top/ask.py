@@ -119,7 +119,7 @@ class Ask(ModalScreen[Answer | None]):
     def _preview(self) -> None:
         self._number += 1
         self.query_one("#dialog-confirm", Button).disabled = True
-        self.query_one("#dialog-text", Static).update("Asking what that would do …")
+        self.query_one("#dialog-text", Static).update("Asking for a preview …")
         self._send(self._request(preview=True), self._number)
 
     def _request(self, *, preview: bool) -> dict[str, Any]:
@@ -137,7 +137,11 @@ class Ask(ModalScreen[Answer | None]):
         try:
             answer = self._question.send(request)
         except EndpointError as error:
-            text = str(error) if request["preview"] else f"{error} Whether anything was done is not known."
+            text = (
+                str(error)
+                if request["preview"]
+                else f"{error} The action may have been done: look before you repeat it."
+            )
             answer = Answer(0, {"text": text})
         # The app may end between the two: textual then says so, and has no other way to ask.
         with contextlib.suppress(RuntimeError):

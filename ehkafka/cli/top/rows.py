@@ -128,7 +128,7 @@ def letters(found: Sequence[dict[str, Any]]) -> list[Row]:
 
 def detail(key: dict[str, Any], overdue: Iterable[dict[str, Any]] = ()) -> str:
     """Return what is worth knowing of one key, in lines; `overdue` are the calls past their deadline."""
-    line = f"{counted(key['attempts'], 'attempt')}, {counted(key['records'], 'record')} of the key in line"
+    line = f"{counted(key['attempts'], 'attempt')}, {counted(key['records'], 'record')} of the key queued"
     its_member = "" if key.get("member") is None else f"   member {cut(key['member'], 10)}"
     lines = [
         f"Key {cut(key['key'], 200)}   {cut(key['name'], 200)}   handler {cut(key['handler'])}{its_member}",
@@ -174,7 +174,7 @@ def head(state: dict[str, Any]) -> str:
 def silent(state: dict[str, Any]) -> list[str]:
     """Return a sentence for each member that does not answer its supervisor."""
     return [
-        f"Member {cut(one, 10)} does not answer: what it has noted is as it answered last."
+        f"Member {cut(one, 10)} does not answer; its rows are from its last answer."
         for one in state.get("silent_members", ())
     ]
 

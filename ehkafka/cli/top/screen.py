@@ -155,7 +155,7 @@ class Top(App[None]):
         broken.display = is_old
         if is_old:
             why = rows.cut(self._problem, 300) or "No answer."
-            broken.update(f"{why} What is shown is {span(age_s)} old. Still trying.")
+            broken.update(f"{why} This screen is {span(age_s)} old. Still trying.")
 
     def _take(self, state: dict[str, Any]) -> None:
         self._state = state
@@ -213,8 +213,8 @@ class Top(App[None]):
         return next((one for one in self._state["keys"] if one["name"] == name), None)
 
     def _offer_letters(self) -> None:
-        none = "No topic of dead letters is known here: ehkafka dlq list TOPIC lists one."
-        has = f"l reads the letters of {rows.cut(self._topic, 256)}."
+        none = "The app has no dead-letter topic. To read one: ehkafka dlq list TOPIC."
+        has = f"Press l to read the dead letters of {rows.cut(self._topic, 256)}."
         self._note_letters(has if self._topic else none, [])
 
     @property

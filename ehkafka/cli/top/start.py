@@ -39,7 +39,8 @@ cli = CommandLine()
 @cli.command("top")
 def top(
     where: Annotated[
-        str, typer.Argument(metavar="[URL|MODULE:APP]", help="Where the app answers, or which it is.")
+        str,
+        typer.Argument(metavar="[URL|MODULE:APP]", help="The address of a running app, or the app to start."),
     ] = USUAL_URL,
     *,
     token_file: TokenFile = None,
@@ -86,7 +87,7 @@ def top(
     try:
         _show(Door(_url_of(served), options.read_token(), ANSWER_S))
     except EndpointError as error:
-        raise EndpointError(f"{error} {where} serves there: ehkafka run {where}") from None
+        raise EndpointError(f"{error} Is the app running there? Start it with: ehkafka run {where}") from None
 
 
 def _loaded(where: str) -> App:
@@ -139,7 +140,7 @@ def _first_state(door: Door) -> dict[str, Any]:
     if answer.status == http.client.UNAUTHORIZED:
         raise door.failure(answer)
     if answer.status == http.client.FORBIDDEN:
-        raise ConfigurationError(f"{door.url} gives nothing without a token. {answer.text}")
+        raise ConfigurationError(f"{door.url} shows nothing without a token. {answer.text}")
     if not answer.is_ok or "panels" not in answer.body:
         raise EndpointError(f"{door.url} answered {answer.status} and shows no app: {answer.text}")
     return answer.body
@@ -156,10 +157,10 @@ class DoorHere(Door):
             return super().state()
         except EndpointError:
             if self.here.has_ended:
-                raise EndpointError("The app has ended: q shows why.") from None
+                raise EndpointError("The app has ended. Press q to see why.") from None
             raise
 
 
 def _must_have_terminal() -> None:
     if not sys.stdout.isatty():
-        raise ConfigurationError("ehkafka top needs a terminal. For programs there is GET /snapshot.")
+        raise ConfigurationError("ehkafka top needs a terminal. In a program, use GET /snapshot.")

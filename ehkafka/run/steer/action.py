@@ -18,7 +18,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "handler": ("start", "stop"),
 }
 TEXT_CHARACTERS_MAX = 1_000
-_ONLY: Final = "only what does not run can be retried, skipped or sent away"
+_ONLY: Final = "a running record cannot be retried, skipped or dead-lettered"
 _KINDS: Final[dict[str, type]] = {
     **dict.fromkeys(("do", "target", "name", "by"), str),
     "offset": int,
@@ -28,9 +28,9 @@ _KINDS: Final[dict[str, type]] = {
 # By the status of the key's head. Of any other it waits, and can be acted upon.
 WHY_NOT: Final = {
     "queued": "waits for a worker and will run. Pause its key first.",
-    "running": f"is with its handler: {_ONLY}. For a call that never returns there is ehkafka offsets skip.",
-    "waiting: your answer": f"waits for an answer: {_ONLY}.",
-    "waiting: earlier call": "waits for a call of an assignment that has ended. To end that wait, skip it.",
+    "running": f"is with its handler: {_ONLY}. If its call never returns, use ehkafka offsets skip.",
+    "waiting: your answer": f"waits for your answer: {_ONLY}.",
+    "waiting: earlier call": "waits for a call of an earlier assignment. To end that wait, skip it.",
     "waiting: broker": "has been sent, and the broker has not acknowledged it yet.",
 }
 
@@ -89,12 +89,12 @@ class Action:
             raise refused("invalid", f"An action is on one of {', '.join(get_args(Target))}.")
         if self.do not in ALLOWED[self.target]:
             can = ", ".join(ALLOWED[self.target])
-            raise refused("invalid", f"{str(self.do)[:40]!r} is nothing to do with a {self.target}: {can}.")
+            raise refused("invalid", f"{str(self.do)[:40]!r} is no action on a {self.target}; use {can}.")
         if not self.name or len(self.name) > TEXT_CHARACTERS_MAX:
             raise refused(
                 "invalid",
                 f"The name of a {self.target} has 1 to {TEXT_CHARACTERS_MAX} characters, not "
-                f"{len(self.name)}. A longer key is named by its head, as TOPIC/PARTITION@OFFSET.",
+                f"{len(self.name)}. Name a longer key by its first record, TOPIC/PARTITION@OFFSET.",
             )
         if self.for_s is not None and not 0 < self.for_s <= 366 * 86_400:
             raise refused("invalid", f"for_s={self.for_s:g}: a pause lasts more than 0 s and a year at most.")
@@ -135,8 +135,8 @@ def not_running(state: str) -> ActionRefusedError:
 def no_letters(handler: str) -> str:
     """Return why nothing of a handler can be sent to the dead letters."""
     return (
-        f"is for handler {handler!r}, which has no dead letters. Register it with "
-        'on_failure=DeadLetter("TOPIC"), or skip the record.'
+        f"is for handler {handler!r}, which has no dead-letter topic. Register the handler "
+        'with on_failure=DeadLetter("TOPIC"), or skip the record.'
     )
 
 

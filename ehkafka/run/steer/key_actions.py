@@ -79,7 +79,7 @@ class KeyActions:
         if action.offset is not None and found.offset != action.offset:
             raise refused(
                 "moved",
-                f"Nothing was done: the head of the key is {found.name} by now, not offset {action.offset}.",
+                f"Nothing was done: the key's first record is now {found.name}, not offset {action.offset}.",
                 (found.name,),
             )
 
@@ -87,7 +87,7 @@ class KeyActions:
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         kept = ", also after a rebalance" if action.keep else ""
         count = len(found.records)
-        text = f"{_described(found)} {action.done('paused')}{wait}{kept}; {counted(count)} of it in line"
+        text = f"{_described(found)} {action.done('paused')}{wait}{kept}; {counted(count)} of it queued"
         paused = _paused(found)
         changed = not self._pausing.is_paused(paused)
         if not action.preview:
@@ -121,7 +121,7 @@ class KeyActions:
         if not action.preview:
             self._pausing.resume(paused)
         key = describe_key(paused.key)
-        text = f"key {key} {action.goes('on')}" if is_paused else f"key {key} was not paused"
+        text = f"key {key} {action.done('resumed')}" if is_paused else f"key {key} was not paused"
         return _result(action, name, text, count, changed=is_paused)
 
     def _retry(self, action: Action, found: FoundKey) -> ActionResult:
@@ -136,7 +136,7 @@ class KeyActions:
             with self._waiting(found) as waiting:
                 waiting.retry_key(found.key, found.epoch)
         retried = action.done("retried")
-        return _result(action, found.name, f"{where} {retried} without waiting any longer", 1)
+        return _result(action, found.name, f"{where} {retried} at once", 1)
 
     def _skip(self, action: Action, found: FoundKey) -> ActionResult:
         if (call := self._seen(found).call) is not None:
@@ -157,8 +157,8 @@ class KeyActions:
         left = head_name(call[EPOCH].partition, call[MESSAGE].offset())
         skipped = f" {action.done('skipped')}{_more(len(heads))};" if heads else ":"
         text = (
-            f"{_described(found)}{skipped} its key {action.goes('on')}, though the call of {left} for an "
-            "assignment that has ended still runs"
+            f"{_described(found)}{skipped} its key {action.done('resumed')}, though the call of {left} "
+            "for an assignment that has ended still runs"
         )
         if not action.preview:
             # First paused, so that nothing of the key starts in between.
@@ -236,10 +236,10 @@ class KeyActions:
             unfinished = {entry[MESSAGE].offset() for entry in epoch.unfinished()}
         name = f"{partition_name(epoch.partition)}@{offset}"
         if offset in unfinished:
-            return f"Nothing was done: {name} is not at the head of its key."
+            return f"Nothing was done: {name} is not the first record of its key."
         if received is None or offset >= received:
             return f"Nothing was done: {name} has not been received yet."
-        return f"Nothing was done: {name} has an outcome already; all below {watermark} have."
+        return f"Nothing was done: {name} is finished already, as all below {watermark} are."
 
     def owned(self, partition: TopicPartition) -> OwnedPartition:
         """Return a partition of ours. Raises `ActionRefusedError` for another one."""
@@ -249,7 +249,7 @@ class KeyActions:
             raise refused(
                 "elsewhere",
                 f"{partition_name(partition)} is not with this member, which has {ours}. `ehkafka owners` "
-                "says who has it.",
+                "shows its owner.",
             )
         return owned
 
@@ -295,7 +295,7 @@ def _paused(found: FoundKey) -> Paused:
 
 
 def _more(count: int) -> str:
-    return f", and {counted(count - 1)} of its key behind it" if count > 1 else ""
+    return f", and {counted(count - 1)} of its key after it" if count > 1 else ""
 
 
 def _result(action: Action, name: str, text: str, count: int, *, changed: bool = True) -> ActionResult:

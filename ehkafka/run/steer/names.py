@@ -180,4 +180,4 @@ def only_one(found: Iterable[FoundKey], text: str) -> FoundKey:
         raise refused("unknown", f"No unfinished record here has the key {text!r}.")
     names = tuple(one.name for one in found)
     shown = ", ".join(names[:NAMES_MAX]) + (" …" if len(names) > NAMES_MAX else "")
-    raise refused("ambiguous", f"{len(names)} keys are named {text!r}; say which one: {shown}.", names)
+    raise refused("ambiguous", f"{len(names)} keys are named {text!r}; name one of: {shown}.", names)

@@ -93,7 +93,7 @@ class Steering:
     def _act_on_partition(self, action: Action) -> ActionResult:
         partition = parse_partition(action.name)
         if partition is None:
-            raise refused("invalid", f"{action.name!r} is no partition: name it as TOPIC/PARTITION.")
+            raise refused("invalid", f"{action.name!r} is not a partition: give TOPIC/PARTITION.")
         route = self._keys.owned(partition).route
         name = partition_name(partition)
         paused = Paused(route.name, partition, None, is_key=False)
@@ -103,13 +103,13 @@ class Steering:
                 raise refused("stopped", f"Nothing was done: handler {route.handler!r} is stopped; start it.")
             if not action.preview:
                 self._pausing.resume(paused)
-            text = f"{name} {action.goes('on')}" if was_paused else f"{name} was not paused by hand"
+            text = f"{name} {action.done('resumed')}" if was_paused else f"{name} was not paused by hand"
             return ActionResult(f"{text}.", was_paused, name, is_preview=action.preview)
         if not action.preview:
             self._pausing.pause(paused, action.for_s, keep=action.keep)
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         paused_text = action.done("paused")
-        text = f"{name} {paused_text}{wait}: nothing more of it is received, what was received is handled"
+        text = f"{name} {paused_text}{wait}: the app receives no more of it, and handles the received records"
         return ActionResult(f"{text}.", not was_paused, name, is_preview=action.preview)
 
     def _act_on_handler(self, action: Action) -> ActionResult:
@@ -124,7 +124,7 @@ class Steering:
         left = counted(route.hub.tally.unfinished_records)
         text = f"handler {route.handler} " + ("is stopped already" if stops else "was not stopped")
         if changed:
-            how = ": what runs ends, nothing more starts" if stops else ""
+            how = ": running calls end, no other starts" if stops else ""
             verb = action.done("stopped" if stops else "started")
-            text = f"handler {route.handler} {verb}{how}; {left} in line"
+            text = f"handler {route.handler} {verb}{how}; {left} queued"
         return ActionResult(f"{text}.", changed, route.handler, is_preview=action.preview)

@@ -77,7 +77,7 @@ def test_sigterm_stops_both(terminal: Callable[..., Terminal], tmp_path: Path) -
 def test_an_app_that_ends_by_itself_says_so_and_q_shows_why(terminal: Callable[..., Terminal]) -> None:
     """With the exit code that `ehkafka run` has."""
     there = terminal(SHOP.replace("POLICY", "ehkafka.Stop()"), "top", "shop:app")
-    wait_until(lambda: "q shows why" in there.text, lambda: there.text, LIMIT_S)
+    wait_until(lambda: "q to see why" in there.text, lambda: there.text, LIMIT_S)
     there.press(b"q")
     assert there.process.wait(LIMIT_S) == 1
     assert "no luck" in there.text

@@ -218,7 +218,7 @@ def test_an_app_that_does_not_answer_is_a_notice_with_the_age() -> None:
         port = seen.double.stop()
         await seen.until(lambda: seen.app.query_one("#broken").display)
         broken = seen.text("#broken")
-        assert re.search(r"does not answer.* What is shown is \d+(\.\d+)? s old\. Still trying\.", broken)
+        assert re.search(r"does not answer.* This screen is \d+(\.\d+)? s old\. Still trying\.", broken)
         seen.double.start(port)
         await seen.until(lambda: not seen.app.query_one("#broken").display)
 

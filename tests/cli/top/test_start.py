@@ -46,7 +46,7 @@ def test_a_redirect_is_not_followed() -> None:
         asked.append(request.path)
         return 302 if request.path == "/state" else 200, {"Location": "/caught"}, b"<html>"
 
-    with serving(answer) as port, pytest.raises(EndpointError, match="something that is no JSON"):
+    with serving(answer) as port, pytest.raises(EndpointError, match="not in JSON"):
         Door(f"http://127.0.0.1:{port}", TOKEN, 5.0).ask("GET", "/state")
     assert asked == ["/state"]
 
@@ -59,10 +59,10 @@ def test_what_is_wrong_is_said_before_the_terminal_is_taken(
     double.is_closed = True
     file = tmp_path / "token"
     with served(double) as url:
-        with pytest.raises(ConfigurationError, match="needs the token"):
+        with pytest.raises(ConfigurationError, match="requires the token"):
             start.top(url)
         monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", "x" * 20)
-        with pytest.raises(ConfigurationError, match="does not take the token"):
+        with pytest.raises(ConfigurationError, match="refuses the token"):
             start.top(url)
         file.write_text(f"{TOKEN}\n")
         with pytest.raises(ConfigurationError, match="needs a terminal"):
