@@ -199,7 +199,8 @@ class TopicReader:
                 f"Where to begin cannot be read: {ended(describe_error(error.args[0]))}"
             ) from None
         self.begins, self.ends = offsets, {partition: log.end for partition, log in logs.items()}
-        self.unread = {one: offset for one, offset in offsets.items() if offset < self.ends[one]}
+        if self._to_end:
+            self.unread = {one: offset for one, offset in offsets.items() if offset < self.ends[one]}
         consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
 
     def _partitions(self) -> list[TopicPartition]:

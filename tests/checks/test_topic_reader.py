@@ -36,10 +36,10 @@ def write(broker: EmbeddedBroker, partition: TopicPartition, count: int) -> None
     broker.produce(partition.topic, [(b"k", b"v")] * count, partition=partition.partition)
 
 
-def reader_of(broker: EmbeddedBroker) -> TopicReader:
+def reader_of(broker: EmbeddedBroker, *, to_end: bool = True) -> TopicReader:
     """Return what reads them."""
     target = Target(endpoint=Endpoint.kafka(broker.bootstrap))
-    return TopicReader(target, "t", begin="earliest", timeout_s=5.0, to_end=True)
+    return TopicReader(target, "t", begin="earliest", timeout_s=5.0, to_end=to_end)
 
 
 def test_what_is_written_later_is_not_read(broker: EmbeddedBroker) -> None:
@@ -98,3 +98,16 @@ def test_of_a_log_that_is_silent_what_is_not_held_is_named(
             time.sleep(0.3)
         with pytest.raises(EndpointError, match=r"Nothing of t\[1\] came from offset 0 on within 0\.5 s"):
             list(batches)
+
+
+def test_a_reader_without_an_end_waits_for_the_next_record_as_long_as_it_takes(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that was there is read, so silence is no fault of a log."""
+    monkeypatch.setattr("ehkafka.checks.topic_reader._PATIENCE", 0)
+    with reader_of(broker, to_end=False) as reader:
+        batches = reader.batches()
+        count = 0
+        while count < 20:
+            count += len(next(batches))
+        assert [next(batches) for _ in range(3)] == [[], [], []]
