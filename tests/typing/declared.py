@@ -75,7 +75,7 @@ def _with_classes(module: Path, classes: dict[str, Iterable[Option]]) -> str:
 def page() -> str:
     """Return the page of settings, with what is declared now."""
     text = PAGE.read_text()
-    head = "| option | of | if neither code nor this says it | what it decides |\n|---|---|---|---|"
+    head = "| option | of | default | what it decides |\n|---|---|---|---|"
     text = _with_table(text, "One handler", [head, *_of_handlers()])
     for section, rows in list(_sections()):
         text = _with_table(text, section, ["| setting | default | what it decides |\n|---|---|---|", *rows])
