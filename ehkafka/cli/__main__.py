@@ -6,6 +6,7 @@ Must import without the extra `[cli]`: this file and the package above it import
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from typing import NoReturn
 
@@ -31,6 +32,7 @@ def main() -> None:
 
 
 def _main() -> None:
+    _open_closed_streams()
     # Each of these is loaded where it is needed; a command that needs one must not find out half-way.
     if not all(map(importlib.util.find_spec, EXTRA)):
         _leave()
@@ -41,6 +43,13 @@ def _main() -> None:
             raise
         _leave()
     cli(prog_name="ehkafka")
+
+
+def _open_closed_streams() -> None:
+    # Python has None for a stream that its starter closed, and a connection could get the stream's number.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - until the process ends
 
 
 def _leave() -> NoReturn:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
 
 from ehkafka.cli.output import columns
+from tests.kit.running import COMMAND, RUN_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from subprocess import CompletedProcess
 
 
@@ -35,6 +38,27 @@ def test_a_view_without_a_reader_ends_well(
     ended = ehkafka_command("config", is_read=False)
 
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code"),
+    [
+        ("<&-", ("produce", "orders", "--timeout", "1"), 3),
+        (">&-", ("config",), 0),
+        ("<&- >&- 2>&-", ("topics", "--timeout", "1"), 3),
+    ],
+    ids=["stdin", "stdout", "all"],
+)
+def test_a_stream_that_is_closed_is_no_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str, arguments: tuple[str, ...], code: int
+) -> None:
+    """Some supervisors close them: it is empty to read, and takes every word."""
+    monkeypatch.setenv("EHKAFKA_BOOTSTRAP", "127.0.0.1:1")
+
+    command = ["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, *arguments]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=RUN_S, check=False)
+
+    assert (ended.returncode, b"Traceback" in ended.stderr) == (code, False)
 
 
 def test_columns_stand_whatever_their_cells_hold() -> None:
