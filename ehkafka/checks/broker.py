@@ -14,7 +14,7 @@ from ehkafka.checks.result import Finding, NotMeasured, Problem
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
 
-LEADERLESS_FIX = "Start the brokers that hold them, and look at the cluster's health."
+LEADERLESS_FIX = "Start the brokers that hold them, and check the cluster's health."
 _TOPICS_SHOWN = 8
 
 
@@ -51,7 +51,7 @@ def _missing(inspection: Inspection, name: str) -> Problem:
     more = " …" if len(there) > _TOPICS_SHOWN else ""
     shown = ", ".join(there[:_TOPICS_SHOWN]) + more if there else "none"
     return Problem(
-        "there is no such topic here, or the credential may not see it",
+        "there is no such topic here, or the credential has no access to it",
         f"Create it, correct the name, or connect to the namespace that has it. Topics there: {shown}.",
     )
 
@@ -72,6 +72,10 @@ def partitions(inspection: Inspection, subject: str | None) -> Finding:
             facts=facts,
         )
     if not found:
-        raise Problem("the topic has none", "Wait until it has been made, or create it anew.", facts=facts)
+        raise Problem(
+            "the topic has none",
+            "Wait until the broker has created them, or recreate the topic.",
+            facts=facts,
+        )
     brokers = "one broker" if len(leaders) == 1 else f"{len(leaders)} brokers"
     return Finding(f"{len(found)}, each with a leader, on {brokers}", facts)

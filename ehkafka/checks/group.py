@@ -57,7 +57,7 @@ def group(inspection: Inspection, _subject: str | None) -> Finding:
         raise NotMeasured("none named; add --group")
     asked = _partitions(inspection)
     if not asked:
-        raise NotMeasured("no topic to look at its commits on; add --topic")
+        raise NotMeasured("its commits need a topic; add --topic")
     found = read_commits(inspection, inspection.consumer(), asked)
     committed = [one for one in found if one.offset >= 0]
     inspection.committed = {TopicPartition(one.topic, one.partition): one for one in committed}
@@ -65,7 +65,7 @@ def group(inspection: Inspection, _subject: str | None) -> Finding:
     name = wanted + (limit if inspection.target.endpoint.is_event_hubs else "")
     facts = {"committed_partitions": len(committed), "partitions": len(asked)}
     if not committed:
-        return Finding(f"{name}: no commits here yet, so start= decides where it begins", facts)
+        return Finding(f"{name}: no commits yet, so it begins at start=", facts)
     return Finding(f"{name}: commits on {len(committed)} of {len(asked)} partitions", facts)
 
 
@@ -129,7 +129,9 @@ def read_bounds(inspection: Inspection, topic: str) -> dict[TopicPartition, LogB
             what = f"the bounds of {names(partitions)}, which {broker} leads, cannot be read"
             silent = problem(what, error)
             # It may be an address that only its own network knows.
-            silent.fix += " The address is what the broker calls itself: can it be reached from here?"
+            silent.fix += (
+                " This is the address that the broker advertises: check that this machine reaches it."
+            )
             raise silent from None
     return {partition: found[partition] for partition in sorted(found)}
 
@@ -155,16 +157,15 @@ def _refuse_outside(rows: list[dict[str, Any]]) -> None:
     if ahead:
         raise Problem(
             f"the group's commit is beyond the end of the log: {_named(ahead)}",
-            "The topic was recreated, or the namespace failed over: decide where the group continues, and set"
-            " its offsets or use a new group.",
+            "The topic was recreated, or the namespace failed over: set the group's offsets (ehkafka offsets"
+            " reset), or use a new group.",
             facts=facts,
         )
     if behind:
         gone = sum(row["start"] - row["committed"] for row in behind)
         raise Problem(
             f"the group's commit is before the start of the log: {_named(behind)}; {gone} offsets are gone",
-            "Retention was quicker than the group: decide where it continues, set its offsets or use a new"
-            " group.",
+            "Retention deleted records that the group had not read: set its offsets, or use a new group.",
             facts=facts,
         )
 
@@ -201,7 +202,7 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
     if kept.offset != wanted.offset:
         raise Problem(
             f"committed {wanted.offset} in group {OWN_GROUP}, but {kept.offset} was read back",
-            "Try again; if it stays so, the service does not keep commits: report it to its operator.",
+            "Try again. If this repeats, the service does not keep commits: report it to its operator.",
         )
     intact = kept.metadata == METADATA
     words = (
@@ -228,7 +229,7 @@ def _commit(inspection: Inspection, outside: OutsideGroup, wanted: KafkaPartitio
     except Overdue:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
-            "The group's coordinator does not answer, or throttles: look at its health and quota.",
+            "The group's coordinator does not answer, or throttles: check its health and quota.",
         ) from None
     for refusal in refusals.values():
         if refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

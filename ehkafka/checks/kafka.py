@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 _FIXES = {
     Speaks.TLS: "Set security.protocol to SSL or SASL_SSL, or use the broker's plain-text port.",
-    Speaks.HTTP: "A web server or a proxy: correct the port (Event Hubs: 9093, not 443).",
-    Speaks.AMQP: "The port of AMQP: correct it (Event Hubs speaks Kafka on 9093).",
+    Speaks.HTTP: "This is a web server or a proxy: correct the port (Event Hubs: 9093, not 443).",
+    Speaks.AMQP: "This is the AMQP port: correct it (Event Hubs speaks Kafka on 9093).",
 }
-_OTHER_FIX = "Check that host and port are a Kafka broker's, and that no proxy stands in between."
+_OTHER_FIX = "Check that host and port are a Kafka broker's, and that no proxy is in between."
 
 
 def kafka(inspection: Inspection, subject: str | None) -> Finding:

@@ -37,8 +37,8 @@ _RENEW = (
 # A request that waits for a connection hears nothing of why there is none: ask in growing slices.
 FIRST_SLICE_S = 0.25
 _REFUSED_FIX = (
-    "The broker did not take the token: check that it is for this namespace (audience), not expired, this"
-    " machine's clock right, and the identity's role Azure Event Hubs Data Receiver."
+    "The broker did not take the token: check that it is for this namespace (audience), not expired, that"
+    " this machine's clock is right, and that the identity has the role Azure Event Hubs Data Receiver."
 )
 # librdkafka's text for ECONNREFUSED; its code is that of all broken connections.
 _REFUSED = "Connection refused"
@@ -112,7 +112,7 @@ def _asked(inspection: Inspection, callback: Any) -> tuple[str, datetime]:
     except Exception as error:  # the class alone: its text may repeat a secret that we do not know
         raise Problem(
             f"oauth_cb raised {type(error).__name__}",
-            "Call it by hand to see why; it must return (token, expiry in seconds since 1970).",
+            "Call it yourself to see why; it must return (token, expiry in seconds since 1970).",
         ) from None
     if isinstance(answer, tuple) and len(answer) >= 2:
         text, expires = answer[:2]
@@ -159,7 +159,7 @@ def auth(inspection: Inspection, _subject: str | None, *, refused_s: float = inf
     began_s = time.monotonic()
     inspection.cluster = cluster = _metadata(inspection, consumer, began_s + refused_s)
     took_s = time.monotonic() - began_s
-    how = f"{inspection.mechanism} accepted" if inspection.mechanism else "the broker asks for none"
+    how = f"{inspection.mechanism} accepted" if inspection.mechanism else "the broker requires no login"
     brokers, topics = len(cluster.brokers), len(cluster.topics)
     return Finding(
         f"{how}; {counted(brokers, 'broker')}, {counted(topics, 'topic')} to be seen",
@@ -245,7 +245,7 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
     }
     known = {who: moment for who, moment in stamps.items() if moment is not None}
     if not known:
-        raise NotMeasured("a broker has no clock to read, and no record here was stamped by it")
+        raise NotMeasured("brokers do not report their clock, and none stamped a record here")
     now = datetime.now(UTC)
     ages = {who: (now - moment).total_seconds() for who, moment in known.items()}
     who, age_s = min(ages.items(), key=lambda item: item[1])

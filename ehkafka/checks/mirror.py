@@ -41,14 +41,14 @@ def mirror(inspection: Inspection, _subject: str | None) -> Finding:
         pass
     except StoreError as error:
         text, _, fix = str(error).partition(". ")
-        raise Problem(text, fix or "See what the store wants.") from error
+        raise Problem(text, fix or "Fix the cause that the store reports.") from error
     finally:
         store.close()
     partitions = _partitions(inspection)
     writes = writes_per_month(partitions, choice.interval_s)
     return Finding(
         f"{store.name} takes writes; at most {writes:,} writes a month for {partitions} partitions, every "
-        f"{seconds(choice.interval_s)} where they move. {ADVICE}",
+        f"{seconds(choice.interval_s)} if they move. {ADVICE}",
         {"store": store.name, "writes_per_month_max": writes, "interval_s": choice.interval_s},
     )
 

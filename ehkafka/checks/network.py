@@ -72,12 +72,13 @@ def tcp(inspection: Inspection, subject: str | None) -> Finding:
     except TimeoutError:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
-            "A firewall swallows the packets, or the host is off: let this machine reach port"
+            "A firewall drops the packets, or the host is off: let this machine reach port"
             f" {address.port} there, or link the private endpoint's DNS zone.",
         ) from None
     except OSError as error:
         raise Problem(
-            f"no way there: {error.strerror or error}", "Check the network, its routes and the firewall."
+            f"it cannot be reached: {error.strerror or error}",
+            "Check the network, its routes and the firewall.",
         ) from None
     took_s = time.monotonic() - began_s
     return Finding(f"connected in {took_s * 1000:.0f} ms", {"connect_s": round(took_s, 4)})
@@ -107,8 +108,8 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
         raise _not_trusted(inspection, address, error) from None
     except TimeoutError:
         raise Problem(
-            f"it took the connection and did not answer the handshake within {seconds(inspection.timeout_s)}",
-            "Check that the port is the broker's TLS port and that no proxy stands in between.",
+            f"it accepted the connection but sent no handshake within {seconds(inspection.timeout_s)}",
+            "Check that the port is the broker's TLS port and that no proxy is in between.",
         ) from None
     except OSError as error:
         raise _no_tls(inspection, address, error) from None
@@ -158,9 +159,9 @@ def _not_trusted(inspection: Inspection, address: Address, error: ssl.SSLCertVer
         fix = "Give that authority's certificate in ssl.ca.location, or install ca-certificates."
     elif code in _OTHER_NAME:
         what = f"the certificate is for another name than {address.host}"
-        fix = "Connect by a name that the certificate has, or issue it for this one."
+        fix = "Connect by a name in the certificate, or issue one for this name."
     else:
-        what, fix = "the certificate is refused", "Fix what OpenSSL names."
+        what, fix = "the certificate is refused", "Fix the cause that OpenSSL names."
     return Problem(f"{what} (OpenSSL {code}: {error.verify_message})", fix, facts={"verify_code": code})
 
 
@@ -180,9 +181,8 @@ def _no_tls(inspection: Inspection, address: Address, error: OSError) -> Problem
             f"Use the broker's TLS port, or security.protocol={other} if that is what you want.",
         )
     return Problem(
-        f"the port does not speak TLS as we do ({shown}); without TLS {speaks.value}",
-        "Check that the port is the broker's TLS port (Event Hubs: 9093) and that no proxy stands in"
-        " between.",
+        f"the TLS handshake failed ({shown}); without TLS {speaks.value}",
+        "Check that the port is the broker's TLS port (Event Hubs: 9093) and that no proxy is in between.",
     )
 
 
@@ -236,7 +236,7 @@ def authorities(properties: Mapping[str, object]) -> str:
 def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:
     """Return a context that trusts what the properties say."""
     if given := [name for name in _UNLOADABLE if name in properties]:
-        raise NotMeasured(f"{given[0]} is used by librdkafka alone; the step auth shows whether TLS works")
+        raise NotMeasured(f"{given[0]} is used by librdkafka only; the step auth shows whether TLS works")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not (checks(properties, _CERTIFICATE) and checks(properties, _HOST_NAME)):
         context.check_hostname = False

@@ -188,7 +188,7 @@ def _unforeseen(inspection: Inspection, error: Exception) -> Problem:
         inspection.give_up_client()
         return Problem(
             f"it did not end within {seconds(inspection.timeout_s)}",
-            "Raise --timeout if the network is slow; else look at what it waits for.",
+            "Raise --timeout if the network is slow; else check the server that it waits for.",
         )
     if isinstance(error, KafkaException):
         shown, _, cause = describe_error(error.args[0]).partition("): ")

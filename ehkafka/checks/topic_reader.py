@@ -141,8 +141,8 @@ class TopicReader:
 
     def _behind(self, broken: FailedFetch) -> str:
         if not self._group:
-            return "Nothing behind it was read."
-        return f"The way past it: {way_past(broken.partition, broken.offset, self._group)}"
+            return "No record after it was read."
+        return f"To get past it: {way_past(broken.partition, broken.offset, self._group)}"
 
     def _taken(self, messages: Sequence[Message]) -> tuple[list[Record], FailedFetch | None]:
         """Return the records of some messages, up to the first batch that cannot be read, and this one."""
@@ -183,8 +183,8 @@ class TopicReader:
         if self.unread and self._silent_s > patience_s:
             partition, offset = min(one for one in self.unread.items() if one[0] not in self._held)
             raise EndpointError(
-                f"Nothing of {partition} came from offset {offset} on within {seconds(patience_s)}, though "
-                f"its log ends at {self.ends[partition]}. Is its leader up? Else the batch is broken."
+                f"No record of {partition} came from offset {offset} on within {seconds(patience_s)}, though "
+                f"its log ends at {self.ends[partition]}. Is its leader up? If so, the batch is broken."
             )
 
     def _connect(self) -> None:
@@ -228,14 +228,16 @@ class TopicReader:
             return log.start
         nearest = min(max(offset, log.start), log.end)
         if nearest != offset:
-            self._notice(f"{partition} holds {log.start} to {log.end}: it begins at {nearest}, not {offset}")
+            self._notice(
+                f"{partition} holds {log.start} to {log.end}: reading begins at {nearest}, not {offset}"
+            )
         return nearest
 
     def _on_error(self, error: KafkaError, message: Message) -> None:
         if error.code() in _OUT_OF_LOG:
             raise OffsetGapError(
                 f"{message.topic()}[{message.partition()}]: the next record to read is no longer in the log."
-                " Retention was quicker: start again, with --from earliest or a later place."
+                " Retention deleted it: start again with --from earliest or a later place."
             )
         self._inspection.client_errors.append(error)
 

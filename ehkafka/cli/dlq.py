@@ -144,7 +144,7 @@ def show_letter(
     """
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise ConfigurationError(f"{place!r} names no letter; give PARTITION@OFFSET, such as 3@1207.")
+        raise ConfigurationError(f"{place!r} names no dead letter; give PARTITION@OFFSET, such as 3@1207.")
     partition, offset = int(found["partition"]), int(found["offset"])
     reader = _reader(topic, of, offset, [partition])
     with quiet_pipe(), reader:
@@ -309,10 +309,10 @@ def count_as_text(count: RedriveCount, *, yes: bool) -> str:
     lines += [f"{number:>8}  {printable(str(home))}" for home, number in sorted(count.to.items())]
     if count.passed_over:
         lines.append(
-            f"{count.passed_over:>8}  passed over by the filter; another --group can take them later"
+            f"{count.passed_over:>8}  left out by the filter; another --group can redrive them later"
         )
     if count.foreign:
-        lines.append(f"{count.foreign:>8}  records that are no letters, passed over")
+        lines.append(f"{count.foreign:>8}  records that are not dead letters, left out")
     if not yes and count.redriven:
         lines.append("Nothing was written. Add --yes to do it.")
     return "\n".join(lines)

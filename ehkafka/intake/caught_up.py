@@ -228,7 +228,7 @@ def _silent(state: PartitionState) -> Blocker:
     """Say why nothing of a partition arrives."""
     if state.unreadable is not None:
         offset, reason = state.unreadable
-        why = f"it cannot be read: {reason}; the way past it: {way_past(state.partition, offset)}"
+        why = f"it cannot be read: {reason}; to get past it: {way_past(state.partition, offset)}"
         return Blocker(state.partition, offset, NO_KEY, why)
     why = f"nothing of it arrives from {state.position} up to {state.end}"
     if state.is_paused:

@@ -151,12 +151,12 @@ def _compared(export: Export, store: CheckpointStore) -> Export:
     before = found.next_offset if isinstance(found, FoundBlob) else None
     if before == export.next_offset:
         # Not written again: an offset of the SDK's own would be lost for nothing.
-        return replace(export, written=None, before=before, note="says so already")
+        return replace(export, written=None, before=before, note="up to date")
     if read_checkpoint(there.body) is not None:
         # Without its body an app could not write it any more: it leaves foreign blobs alone.
         note = "not written: the mirror of an ehkafka app lies there"
         return replace(export, written=None, before=before, note=note)
-    notes = [export.note, "" if is_readable else "replaces what cannot be read"]
+    notes = [export.note, "" if is_readable else "replaces an unreadable checkpoint"]
     if before is not None and before > export.next_offset:
         notes.append(f"goes back by {before - export.next_offset}")
     if isinstance(found, FoundBlob) and found.offset:
@@ -175,7 +175,7 @@ def write_exports(planned: list[Export], store: CheckpointStore) -> dict[int, in
             store.write(name, metadata=metadata, body=body, expected=export.version)
             there = store.read(name)
         except StoreError as error:
-            done = f"Checkpoints that were written before: {len(back)}. Look again, without --yes."
+            done = f"{len(back)} checkpoints were written before. Run it without --yes to see the rest."
             raise type(error)(f"{error} {done}") from None
         found = None if there is None else found_in(there)
         back[export.partition] = found.next_offset if isinstance(found, FoundBlob) else None

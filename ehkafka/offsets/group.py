@@ -71,7 +71,7 @@ class GroupOffsets:
 
     def __init__(self, target: Target, topic: str, *, timeout_s: float = 10.0) -> None:
         if not target.group:
-            raise ConfigurationError("Whose offsets? Name the group with --group, or an app with --app.")
+            raise ConfigurationError("No group is given. Name it with --group, or an app with --app.")
         self.group = target.group
         self.topic = topic
         self.target = target
@@ -198,8 +198,8 @@ class GroupOffsets:
                 refusals = outside.commit(wanted)
             except Overdue:
                 raise EndpointError(
-                    f"{self.where}: the commit was not answered within {seconds(self.timeout_s)}: it is not "
-                    "known whether it was made. Look before you try again: ehkafka lag"
+                    f"{self.where}: the broker did not answer the commit within {seconds(self.timeout_s)}, "
+                    "and may have stored it. Look before you try again: ehkafka lag"
                 ) from None
         if refusals:
             raise self._refused(refusals)
@@ -231,8 +231,8 @@ class GroupOffsets:
         if error.code() in LIVE:
             return GroupInUseError(
                 f"{self.where}: the broker refused to move partitions {numbers}, because the group has"
-                f" members ({error.name()}). They keep what they had. Stop all consumers of the group, wait"
-                " until their session has ended, and try again."
+                f" members ({error.name()}). Their commits are unchanged. Stop all consumers of the group,"
+                " wait until their session has ended, and try again."
             )
         text = self._inspection.cleaner.text(describe_error(error))
         return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {text}")

@@ -121,7 +121,7 @@ def _refuse_moved(
         )
         raise GroupInUseError(
             f"{group.where}: the commit of partition {one.partition} {moved} while it was watched, so"
-            " a client consumes. Nothing was moved. Stop all consumers of the group and try again."
+            " a client is consuming. Nothing was moved. Stop all consumers of the group and try again."
         )
 
 
@@ -139,9 +139,9 @@ def _refuse_unsaid(group: GroupOffsets, plan: Plan, views: dict[int, PartitionVi
     for one in plan.moves:
         if one.kept is not None and views[one.partition].finished != one.kept:
             raise EndpointError(
-                f"{group.where}: the commit of partition {one.partition} was read back without what it says "
-                "to be finished above it: this service does not keep that. Those records are handled again, "
-                "the skipped ones, too. Let the group come to them, and skip them where its commit is then."
+                f"{group.where}: the commit of partition {one.partition} was read back without its list of "
+                "records finished above it: this service does not keep it. They are handled again, the "
+                "skipped ones, too. Skip each of those when the group reaches it."
             )
 
 
@@ -173,8 +173,8 @@ class Watch(NamedTuple):
         """Say it to a person, who may know better."""
         return (
             f"watching for {seconds(self.seconds)} whether a client commits: {ended(self.reason)} "
-            "--watch-for gives "
-            "another time; 0, if you know that all consumers of the group have ended."
+            "Set another "
+            "time with --watch-for; 0 if you know that all consumers of the group have ended."
         )
 
 

@@ -49,14 +49,14 @@ def check_skip(view: PartitionView | None, skip: SkipRange) -> None:
         raise skip.refused(NO_PARTITION)
     log, last = view.log, skip.end - 1
     if view.committed is None:
-        raise skip.refused("the group has no commit there. Give it one first, with ehkafka offsets reset")
+        raise skip.refused("the group has no commit there. Run ehkafka offsets reset first")
     if view.is_outside:
         why = ": retention has deleted the record that it waits for" if view.committed < log.start else ""
         raise skip.refused(
             f"the commit, {view.committed}, is {view.problem}{why}. Move it with ehkafka offsets reset"
         )
     if skip.start == log.end:
-        raise skip.refused(f"the log ends at {log.end}, no record that can be read has that offset yet")
+        raise skip.refused(f"the log ends at {log.end}, so no readable record has this offset yet")
     if skip.end > log.end:
         raise skip.refused(f"{last} is {outside(last, log) or 'the end of the log'} ({log.start}–{log.end})")
 
@@ -90,7 +90,7 @@ def skipping(view: PartitionView, text: str, skip: SkipRange, bytes_max: int) ->
     kept = _contents(new_text, after)[1].finished
     if after < skip.end and not any(low <= start and skip.end <= high for low, high in kept):
         raise skip.refused(
-            f"{bytes_max} bytes of a commit have no room for it. Skip first what the commit waits for"
+            f"{bytes_max} bytes of a commit have no room for it. First skip the record that holds the commit"
         )
     fresh = skip.end - start - view.finished_within(start, skip.end)
     marked = "" if after >= skip.end else f"stays; {counted(fresh, 'offset')} above it marked finished"

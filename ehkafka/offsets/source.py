@@ -125,7 +125,7 @@ def _container(where: str, forms: str, credential: str | None, client_id: str | 
     """Return the container of that URL or name, None if it is neither. Refuses an empty text."""
     # To the system an empty path is the current folder: a variable that is not set would be written there.
     if not where.strip():
-        raise ConfigurationError(f"The place of the checkpoints was given as an empty text. Give {forms}.")
+        raise ConfigurationError(f"The place of the checkpoints is an empty text. Give {forms}.")
     return BlobMirror(where, credential, client_id=client_id) if _is_url(where) else _by_name(where)
 
 
@@ -160,7 +160,7 @@ def _is_there(path: Path, check: Callable[[Path], bool]) -> bool:
     try:
         return check(path)
     except OSError as error:
-        raise ConfigurationError(f"{str(path)!r} cannot be looked at: {error.strerror}.") from None
+        raise ConfigurationError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
 
 
 def _nothing(where: str, forms: str, *, new_folder: bool = False) -> ConfigurationError:

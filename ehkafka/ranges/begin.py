@@ -97,8 +97,8 @@ def _from_time(place: AtTime, log: Log, partitions: Collection[TopicPartition]) 
     older = [one for one in partitions if found[one] is None]
     if older and place.after_last == "error":
         raise ConfigurationError(
-            f"{older[0]} has no record at {moments[older[0]]} ms (since 1970) or later, where reading is"
-            f" to begin. {log.words.later}"
+            f"Reading is to begin at {moments[older[0]]} ms (since 1970), but {older[0]} has no record from"
+            f" then on. {log.words.later}"
         )
     known = {one: offset for one, offset in found.items() if offset is not None}
     return known | log.ends(older)

@@ -270,5 +270,5 @@ def _refuse_broken(event: Message, words: Words) -> None:
     failed = failed_fetch(event)
     if failed is not None and failed.is_batch:
         raise EndpointError(
-            f"{failed.text()} Nothing behind it is read, for it would be lost. {words.broken}"
+            f"{failed.text()} Nothing after it is read, since the batch would be lost. {words.broken}"
         )

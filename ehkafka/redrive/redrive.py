@@ -49,7 +49,7 @@ SILENT_S = 60.0
 # For the last acknowledgements, after an error and after Ctrl-C.
 EXIT_S = 2.0
 POLL_S = 2e-3
-GO_ON = "All before it is safe; start the redrive again to continue with it."
+GO_ON = "All before it are written; start the redrive again to continue with it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Redrive:
                 raise ConfigurationError(
                     f"The group {self.group_name!r} is ahead of the letters: its commit of "
                     f"{self.topic}[{number}] is {view.committed}, and the log ends at {view.log.end}. The "
-                    "topic was probably recreated; another --group begins at its first letter."
+                    "topic was probably recreated; another --group begins at its first dead letter."
                 )
         begin: dict[Any, Any] = {(self.topic, number): view.committed or 0 for number, view in views.items()}
         return TopicReader(
@@ -138,7 +138,7 @@ class Redrive:
             if members := members_of(self.target, self.group_name, self.topic, self.timeout_s):
                 raise ConfigurationError(
                     f"The group {self.group_name!r} has {len(members)} member(s): another redrive runs. Wait "
-                    "until it ends, or name another group, which begins at the first letter."
+                    "until it ends, or name another group, which begins at the first dead letter."
                 )
             return RedriveRun(self, consumer, report).bring_home()
         except KafkaException as error:

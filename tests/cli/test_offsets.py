@@ -228,7 +228,7 @@ def test_an_export_says_that_it_goes_back(broker: EmbeddedBroker, tmp_path: Path
         "after": None,
         "read_back": None,
         "blob": None,
-        "note": "says so already",
+        "note": "up to date",
     }
     first = found[0]
     assert (first["before"], first["after"]) == (9, 4)

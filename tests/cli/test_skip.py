@@ -81,7 +81,7 @@ def test_past_a_batch_that_cannot_be_read_the_position_moves_to_the_next_record(
     reset(broker, "--to", "0=0", "--yes")
     code, text, error = skip(broker, "t/0@0")
     assert code == 0, error
-    assert "skips 3; what lies up to 2 cannot be read (_BAD_MSG)" in text
+    assert "skips 3; the offsets up to 2 cannot be read (_BAD_MSG)" in text
     assert skip(broker, "t/0@0", "--yes")[0] == 0
     shown = orjson.loads(command(broker, "lag", "t", "--json")[1])["partitions"][0]
     assert (shown["committed"], shown["lag"]) == (3, 1)
@@ -106,7 +106,7 @@ def test_a_search_that_ends_librdkafkas_process_ends_no_command(broker: Embedded
     reset(broker, "--to", "0=0", "--yes")
     code, _, error = skip(broker, "t/0@0", "--yes")
     assert code == 3
-    assert "where it ends was not found" in error
+    assert "its end was not found" in error
     assert "t/0@0-LAST" in error
     # Whose last offset is named: nothing is looked for.
     assert skip(broker, "t/0@0-2", "--yes")[0] == 0

@@ -77,7 +77,7 @@ def test_a_range_is_cut_at_the_commit_and_joined_with_what_is_finished() -> None
 @pytest.mark.parametrize(
     ("committed", "start", "end", "words"),
     [
-        (100, 1_000, 1_001, "the log ends at 1000, no record that can be read has that offset yet"),
+        (100, 1_000, 1_001, "the log ends at 1000, so no readable record has this offset yet"),
         (100, 1_005, 1_006, "1005 is 5 ahead of the log's end (10–1000)"),
         (100, 990, 1_001, "1000 is the end of the log"),
         (None, 20, 21, "the group has no commit there"),

@@ -66,5 +66,5 @@ def test_where_the_client_says_nothing_they_end_too(
     write_batch(broker, "dead", broken_batch("length"))
     code, said = dlq(broker, "list", "dead")
     assert (code, "dead[0] came from offset 1" in said) == (3, True)
-    with pytest.raises(EndpointError, match=r"Nothing of dead\[0\] came"):
+    with pytest.raises(EndpointError, match=r"No record of dead\[0\] came"):
         redrive_of(broker).run(planned=RedriveCount())

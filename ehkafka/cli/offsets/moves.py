@@ -151,19 +151,19 @@ def _looked_up(group: GroupOffsets, view: PartitionView, asked: SkipRange) -> Sk
     readable = group.next_readable(number, offset)
     if readable is None:
         raise asked.refused(
-            "where it ends was not found: there was no time for it, or librdkafka cannot read on behind it."
-            f" Give the last of its offsets, too: {asked.partition.topic}/{number}@{offset}-LAST"
+            "its end was not found: the time was over, or librdkafka cannot read past it."
+            f" Give its last offset, too: {asked.partition.topic}/{number}@{offset}-LAST"
         )
     if readable.passed:
         # Of the client's report its code: the rest is a line of its own.
         reason = readable.passed[0][1].partition(" (")[0]
-        what = f"what lies up to {readable.offset - 1} cannot be read ({reason})"
+        what = f"the offsets up to {readable.offset - 1} cannot be read ({reason})"
         first = group.next_readable(number, committed) if committed < offset else readable
         start = committed if first is not None and first.offset >= offset else offset
         return asked._replace(start=start, end=readable.offset, unreadable=True, note=what)
     if readable.offset > offset:
         is_last = readable.offset >= view.log.end
-        then = "No record lies behind it yet" if is_last else f"The next record is {readable.offset}"
+        then = "No record follows it yet" if is_last else f"The next record is {readable.offset}"
         raise asked.refused(f"no record has this offset: a transaction's, or compaction removed it. {then}")
     found = group.records_at({number: offset}).get(number)
     note = f"record {record_text(found, time.time()) or ''}".strip()

@@ -74,7 +74,7 @@ def carry_out(
         if not as_json:
             count = f"Committed {len(plan.positions)} of {counted(len(plan.moves), 'partition')}."
             words = count if plan.positions else "There was nothing to move."
-            put_text(f"{words} The group stands here, as read back:\n\n{report_as_text(after)}")
+            put_text(f"{words} The commits of the group, read back now:\n\n{report_as_text(after)}")
     elif not as_json:
         last = "Add --yes to do it." if plan.positions else "There is nothing to move."
         put_text(f"Nothing was moved. {last}")

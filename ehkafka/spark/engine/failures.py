@@ -59,7 +59,7 @@ def failure_of(shown: str) -> EhkafkaError:
     lines = [line for line in shown.splitlines() if not line.lstrip().startswith(("at ", "... "))]
     first = " ".join(" ".join(lines).split())[:_SHOWN_CHARACTERS_MAX].rstrip(". ")
     return EngineError(
-        f"The Spark query failed: {first}. What its unfinished batch had handled is handled again at the "
+        f"The Spark query failed: {first}. The records of its unfinished batch are handled again at the "
         "next start. The executors' logs have the whole error."
     )
 

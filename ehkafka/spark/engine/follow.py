@@ -274,8 +274,8 @@ class Follower:
             self.ending.fail(
                 UnfinishedError(
                     f"The last commit of {shown} failed "
-                    f"({self._group.commits.problem or 'no answer in time'}), so what was finished since the "
-                    "commit before is handled again."
+                    f"({self._group.commits.problem or 'no answer in time'}), so records finished since the "
+                    "commit before are handled again."
                 )
             )
 
@@ -323,6 +323,6 @@ def _failure(what: str, error: BaseException) -> EhkafkaError:
 
 def _driver_ended(why: str) -> EngineError:
     return EngineError(
-        f"Spark's driver failed under the run, or has ended ({why}). What its last batch had handled may be "
-        "handled again. Where the program ends the session itself: first run.stop(), then spark.stop()."
+        f"Spark's driver failed or ended during the run ({why}). The records of its last batch may be "
+        "handled again. If the program ends the session itself, call run.stop() first, then spark.stop()."
     )

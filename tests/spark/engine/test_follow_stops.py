@@ -234,6 +234,6 @@ def test_no_caller_waits_for_ever_for_a_run_whose_java_has_ended(
     monkeypatch.setattr(scene.query, "stop", stop)
     scene.start()
     scene.run.request_stop("SIGTERM")
-    with pytest.raises(EngineError, match="Spark's driver failed under the run"):
+    with pytest.raises(EngineError, match="Spark's driver failed or ended during the run"):
         scene.run.wait(10)
     assert scene.ended == ["end"]

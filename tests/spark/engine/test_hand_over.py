@@ -130,6 +130,6 @@ def test_an_error_of_sparks_own_is_reported_as_such() -> None:
     """What is none of ours keeps its text and says where to look."""
     found = failure_of("java.lang.OutOfMemoryError: heap.\n\tat org.apache.spark.Foo\n\t... 32 more\n")
     assert type(found) is EngineError
-    assert "OutOfMemoryError: heap. What" in str(found)
+    assert "OutOfMemoryError: heap. The records" in str(found)
     assert "handled again" in str(found)
     assert "apache" not in str(found)

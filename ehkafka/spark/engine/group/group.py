@@ -244,9 +244,9 @@ def _with_step(error: EhkafkaError) -> EhkafkaError:
     if type(error) is not EndpointError:
         return error
     return EndpointError(
-        f"{str(error).rstrip('.')}. What was finished since the last commit is handled again. Let the app "
-        "read with this group (Apache Kafka: an ACL for READ on the group and its topics; Event Hubs: the "
-        "role Azure Event Hubs Data Receiver, or a key with Listen), and start again."
+        f"{str(error).rstrip('.')}. Records finished since the last commit are handled again. Grant the "
+        "app permission to read with this group (Apache Kafka: an ACL for READ on the group and its topics; "
+        "Event Hubs: the role Azure Event Hubs Data Receiver, or a key with Listen), and start again."
     )
 
 

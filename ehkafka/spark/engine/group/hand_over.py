@@ -90,10 +90,10 @@ def _described(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPart
         for partition, commit in sorted(moved.items())
     )
     return (
-        f"The checkpoint in {whose.where} and the group {whose.group!r} stand at different offsets "
-        f"({shown}): {ended(_why(whose, standing, moved))} To continue where the group stands, start "
-        "with a new checkpoint: new_checkpoint=True, or --new-checkpoint. To continue where the checkpoint "
-        "stands, move the group there: ehkafka offsets reset."
+        f"The checkpoint in {whose.where} and the group {whose.group!r} have different offsets "
+        f"({shown}): {ended(_why(whose, standing, moved))} To continue at the group's offsets, start "
+        "with a new checkpoint: new_checkpoint=True, or --new-checkpoint. To continue at the checkpoint's "
+        "offsets, move the group there: ehkafka offsets reset."
     )
 
 

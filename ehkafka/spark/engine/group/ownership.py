@@ -204,8 +204,8 @@ class GroupWatch:
         return GroupInUseError(
             f"{self._group} was moved by {who} since this run, {self.tag.run}, looked ({shown}). This run "
             "ends and commits nothing over it: two runs would handle every record twice. Make sure that "
-            "nothing else uses the group, and start again to continue where the group stands; over a "
-            "checkpoint that stands elsewhere, with new_checkpoint=True or --new-checkpoint."
+            "nothing else uses the group, and start again: the run continues at the group's offsets. If the "
+            "checkpoint has other offsets, give new_checkpoint=True or --new-checkpoint."
         )
 
 
