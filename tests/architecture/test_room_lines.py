@@ -14,7 +14,7 @@ BUDGETS = {
     "app": 2560,
     "arrow": 690,
     "checkpoints": 3380,
-    "checks": 2250,
+    "checks": 2260,
     "cli": 7180,
     "codecs": 1500,
     "consumer": 3570,
