@@ -46,6 +46,8 @@ html_copy_source = False
 html_show_sphinx = False
 # The site begins at docs/index.html; this sends a browser there.
 html_extra_path = ["_root"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 # A block of commands is copied without its prompt, and without what the command prints.
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
