@@ -13,7 +13,7 @@ import typer
 
 from ehkafka.checks.topic_writer import TopicWriter
 from ehkafka.cli.command_line import CommandLine
-from ehkafka.cli.exits import INTERRUPTED
+from ehkafka.cli.exits import INTERRUPTED, ended_by_signals, interrupt
 from ehkafka.cli.options import PARTITION_MAX, OfEndpoint, Topic
 from ehkafka.cli.output import columns, notice, put_json, put_text
 from ehkafka.cli.progress import progress_of
@@ -113,7 +113,8 @@ def produce(
     writer = TopicWriter(target_of(topic, of), topic, timeout_s=of.timeout_s)
     code = INTERRUPTED
     try:
-        _write(writer, lines, form, partition)
+        with ended_by_signals(interrupt):
+            _write(writer, lines, form, partition)
         code = 0
     except KeyboardInterrupt:
         notice("interrupted: records after those that are reported were not written.")

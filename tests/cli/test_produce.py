@@ -172,11 +172,12 @@ def test_a_bare_terminal_is_refused(broker: EmbeddedBroker, terminal: Callable[.
     assert "There is nothing to write: give values as arguments, or lines on stdin" in window.text
 
 
-def test_an_interrupt_tells_what_was_written(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """Ctrl-C while stdin has no more lines: exit code 130."""
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupt_tells_what_was_written(broker: EmbeddedBroker, tmp_path: Path, sent: str) -> None:
+    """Ctrl-C, SIGTERM or a closed terminal while stdin has no more lines: exit code 130."""
     asked = [*COMMAND, "produce", "orders", "--endpoint", broker.bootstrap, "--json"]
     with subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, *asked], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", SLOWLY, sent, *asked], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         out, words = process.communicate(timeout=60)
     assert (process.returncode, words.count(b"interrupted: ")) == (130, 1)
@@ -188,13 +189,13 @@ SLOWLY = """
 import signal, subprocess, sys
 import ehkafka
 from ehkafka.arrow import read
-with subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE) as command:
+with subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE) as command:
     command.stdin.write(b"line\\n")
     command.stdin.flush()
     endpoint = ehkafka.Endpoint.kafka(sys.argv[sys.argv.index("--endpoint") + 1])
     while not sum(map(len, read(endpoint, "orders", start="earliest"))):
         pass
-    command.send_signal(signal.SIGINT)
+    command.send_signal(signal.Signals[sys.argv[1]])
     code = command.wait()
 sys.exit(code)
 """
