@@ -91,7 +91,11 @@ ANSWERS: Final = (
     Section("a-payload-cannot-be-decoded", "ConfigurationError", ("no codec knows", "cannot be decoded")),
     Section("a-payload-cannot-be-decoded", _CALLS, ("the payload does not fit",)),
     Section("an-extra-is-missing", "MissingExtraError"),
-    Section("a-message-is-too-large", _SENDING + _CALLS, ("MSG_SIZE_TOO_LARGE (", "bytes; the limit is")),
+    Section(
+        "a-message-is-too-large",
+        f"{_SENDING} {_CALLS} EndpointError ConfigurationError",
+        ("MSG_SIZE_TOO_LARGE (", "bytes; the limit is"),
+    ),
     Section("an-output-is-refused", _SENDING),
     Section("an-output-is-refused", _CALLS, ("OutputRefusedError",)),
     Section("no-producer-can-be-opened", "ProducerNotOpened"),

@@ -177,7 +177,10 @@ def test_an_interrupt_tells_what_was_written(broker: EmbeddedBroker, tmp_path: P
     """Ctrl-C, SIGTERM or a closed terminal while stdin has no more lines: exit code 130."""
     asked = [*COMMAND, "produce", "orders", "--endpoint", broker.bootstrap, "--json"]
     with subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, sent, *asked], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", SLOWLY, sent, *asked],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         out, words = process.communicate(timeout=60)
     assert (process.returncode, words.count(b"interrupted: ")) == (130, 1)

@@ -68,6 +68,8 @@ SAID = [
         errors.EndpointError("The broker refuses access: GROUP_AUTHORIZATION_FAILED (no)"),
         "the-broker-refuses-access",
     ),
+    (errors.EndpointError("A record was not written: MSG_SIZE_TOO_LARGE (no)"), "a-message-is-too-large"),
+    (errors.ConfigurationError("it has 9 bytes; the limit is 8"), "a-message-is-too-large"),
     (errors.TopicNotFoundError("There is no topic 'a'"), "there-is-no-topic"),
     (errors.OffsetGapError("orders[0] does not answer"), "the-next-offset-is-gone"),
     (errors.MissingExtraError("HTTP needs the extra [web]"), "an-extra-is-missing"),
