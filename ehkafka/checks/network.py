@@ -181,7 +181,7 @@ def _no_tls(inspection: Inspection, address: Address, error: OSError) -> Problem
             f"Use the broker's TLS port, or security.protocol={other} if that is what you want.",
         )
     return Problem(
-        f"the TLS handshake failed ({shown}); without TLS {speaks.value}",
+        f"the port does not speak TLS ({shown}); without TLS {speaks.value}",
         "Check that the port is the broker's TLS port (Event Hubs: 9093) and that no proxy is in between.",
     )
 
