@@ -242,7 +242,7 @@ def test_letters_are_read_and_redriven() -> None:
             False,
         ]
         await seen.pilot.press("n")
-        assert seen.text("#letters-note") == "l reads the letters of orders.dead."
+        assert seen.text("#letters-note") == "Press l to read the dead letters of orders.dead."
         assert seen.rows("letters") == []
 
     used(story, states.healthy() | {"letters": {"topics": ["readings.dead", "orders.dead"]}})
