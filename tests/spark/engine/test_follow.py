@@ -198,7 +198,7 @@ def test_a_driver_that_is_gone_is_reported_as_such(scene: SimpleNamespace, lab: 
         raise Py4JNetworkError("Answer from Java side is empty")
 
     scene.query._jsq.lastProgress = gone
-    with pytest.raises(EngineError, match=r"^Spark's driver.*first run\.stop\(\), then spark\.stop\(\)\.$"):
+    with pytest.raises(EngineError, match=r"^Spark's driver.*run\.stop\(\) first, then spark\.stop\(\)\.$"):
         scene.run.wait(10)
     assert scene.group.is_finished
     assert scene.group.is_closed
@@ -210,7 +210,7 @@ def test_a_session_that_was_stopped_ends_the_run(scene: SimpleNamespace) -> None
     scene.start()
     scene.is_session_over = True
     with pytest.raises(
-        EngineError, match=r"the session was stopped.*first run\.stop\(\), then spark\.stop\(\)"
+        EngineError, match=r"the session was stopped.*run\.stop\(\) first, then spark\.stop\(\)"
     ):
         scene.run.wait(10)
     assert scene.group.is_finished

@@ -225,4 +225,4 @@ def test_outputs_that_wait_are_reported(out: Out, caplog: pytest.LogCaptureFixtu
     out.broker.delay_next(ApiKey.PRODUCE, 2.5)
     with caplog.at_level("ERROR", "ehkafka"):
         work.run(out.lab.as_batches(log))
-    assert caplog.text.count("1 output was not acknowledged by the broker for") == 1
+    assert caplog.text.count("The broker has not acknowledged 1 output for") == 1
