@@ -6,6 +6,7 @@ error that the user can fix, and never hide one that only we can.
 
 from __future__ import annotations
 
+import errno
 import logging
 import signal
 import traceback
@@ -16,6 +17,7 @@ import typer
 
 import ehkafka
 from ehkafka.cli.log_setup import logged_as_json
+from ehkafka.cli.output import forget_stdout
 from ehkafka.members.logs import writes_json
 from ehkafka.wording.answers import answer_to, with_answer
 from ehkafka.wording.error_stack import place_of
@@ -39,6 +41,7 @@ CODES: Final = """\
 LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
@@ -74,6 +77,11 @@ def reported(*, debug: bool) -> Iterator[None]:
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            forget_stdout()
+            where = f" for {error.filename}" if error.filename else ", where the output goes"
+            say(f"the disk has no space left{where}. Free space there, or write to another disk.")
+            raise typer.Exit(ehkafka.errors.EndpointError.exit_code) from None
         if not logged_as_json("ended by an error that it did not expect.", error):
             traceback.print_exception(error)
             where = answer_to("", ehkafka.errors.EngineError.__name__)

@@ -36,7 +36,7 @@ def quiet_pipe() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_stdout()
+        forget_stdout()
 
 
 class PipedConsole(Console):
@@ -45,10 +45,10 @@ class PipedConsole(Console):
     def on_broken_pipe(self) -> None:
         """Go on in silence; rich's own would exit with 1, which says that something failed."""
         self.quiet = True
-        _forget_stdout()
+        forget_stdout()
 
 
-def _forget_stdout() -> None:
+def forget_stdout() -> None:
     """Keep the interpreter from writing the rest when it ends. Without a file behind it there is none."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -117,7 +117,7 @@ def produce(
             _write(writer, lines, form, partition)
         code = 0
     except KeyboardInterrupt:
-        notice("interrupted: records after those that are reported were not written.")
+        notice("interrupted: records after those that are reported were not acknowledged.")
     finally:
         if writer.written or code == 0:
             _report(topic, writer, as_json=of.as_json)

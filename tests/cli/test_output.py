@@ -46,8 +46,10 @@ def test_a_view_without_a_reader_ends_well(
         ("<&-", ("produce", "orders", "--timeout", "1"), 3),
         (">&-", ("config",), 0),
         ("<&- >&- 2>&-", ("topics", "--timeout", "1"), 3),
+        (">/dev/full", ("config",), 3),
+        (">/dev/full", ("config", "--json"), 3),
     ],
-    ids=["stdin", "stdout", "all"],
+    ids=["stdin", "stdout", "all", "full", "full-json"],
 )
 def test_a_stream_that_is_closed_is_no_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str, arguments: tuple[str, ...], code: int
