@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
+import sys
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
 import ehkafka
 from ehkafka.cli.log_setup import logged_as_json
-from ehkafka.cli.output import forget_stdout
 from ehkafka.members.logs import writes_json
 from ehkafka.wording.answers import answer_to, with_answer
 from ehkafka.wording.error_stack import place_of
@@ -87,6 +88,14 @@ def reported(*, debug: bool) -> Iterator[None]:
             where = answer_to("", ehkafka.errors.EngineError.__name__)
             say(f"ended by the error above, which it did not expect. {where}")
         raise typer.Exit(UNEXPECTED) from None
+
+
+def forget_stdout() -> None:
+    """Keep the interpreter from writing the rest when it ends. Without a file behind it there is none."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def say_error(error: ehkafka.EhkafkaError) -> None:

@@ -7,10 +7,9 @@ that has gone (`| head`) is no error, and no line reports it.
 from __future__ import annotations
 
 import base64
-import os
 import sys
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -18,6 +17,7 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console
 
+from ehkafka.cli.exits import forget_stdout
 from ehkafka.wording.line import printable
 
 if TYPE_CHECKING:
@@ -46,14 +46,6 @@ class PipedConsole(Console):
         """Go on in silence; rich's own would exit with 1, which says that something failed."""
         self.quiet = True
         forget_stdout()
-
-
-def forget_stdout() -> None:
-    """Keep the interpreter from writing the rest when it ends. Without a file behind it there is none."""
-    with suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 def notice(text: str) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.embedded import by_time
 from ehkafka.endpoint.broker_errors import refused
 from ehkafka.endpoint.client import describe_error
 from ehkafka.positions.gap import LogBounds
@@ -87,6 +86,8 @@ def offsets_at(
     if not late:
         return found
     left_s = max(_LEAST_S, ends_s - time.monotonic())
+    from ehkafka.embedded import by_time  # noqa: PLC0415 - where no record is as late, which is rare
+
     if by_time.is_embedded(cluster := consumer.list_topics(late[0].topic, timeout=left_s)):
         by_time.find_offsets(cluster, late, left_s)
         found |= {TopicPartition(one.topic, one.partition): one.offset for one in late}

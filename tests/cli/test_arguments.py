@@ -26,6 +26,9 @@ GOOD: dict[str, list[str]] = {
     "run": ["shop:app"],
     "check": ["--endpoint", "127.0.0.1:1"],
     "config": [],
+    "topics": ["--endpoint", "127.0.0.1:1"],
+    "groups": ["--endpoint", "127.0.0.1:1"],
+    "produce": ["t", "v", "--endpoint", "127.0.0.1:1"],
     "tail": ["t", "--endpoint", "127.0.0.1:1"],
     "lag": ["t", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "owners": ["t", "--group", "g", "--endpoint", "127.0.0.1:1"],
@@ -46,6 +49,8 @@ GOOD: dict[str, list[str]] = {
     "offsets export": ["t", "--to", "./new", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets diff": ["t", "--from", ".", "--group", "g", "--endpoint", "127.0.0.1:1"],
 }
+# What a record may be is any text.
+ANY_TEXT = {"key", "values"}
 NO_UTF8 = "caf\udce9"
 TEXTS = ["", " ", "\t\n", "a\0b", "x" * (TEXT_BYTES_MAX + 1), "x" * 100_000, NO_UTF8]
 NUMBERS = ["x", "", "nan", "inf", "-inf", "-1", "1e999", "9" * 5_000, "1;2", "[red]1[/]", "\x1b[31m1", "0x10"]
@@ -235,7 +240,7 @@ def _values(parameter: Any) -> Iterator[str]:
     kind = parameter.type_descriptor.annotation
     if any(number in str(kind) for number in ("int", "float")):
         yield from NUMBERS
-    elif "str" in str(kind) and parameter.name != "key":
+    elif "str" in str(kind) and parameter.name not in ANY_TEXT:
         yield from TEXTS
 
 

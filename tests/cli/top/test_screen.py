@@ -77,7 +77,7 @@ def test_a_call_that_hangs_marks_its_partition_and_is_not_skipped(tmp_path: Path
         assert "in socket" in detail
         assert "in client" not in detail
         await seen.pilot.press("s")
-        assert "readings/3@91003 is with its handler: only what does not run" in seen.notices()
+        assert "readings/3@91003 is with its handler: a running record cannot be retried" in seen.notices()
         assert seen.double.actions(preview=True) == []
         await seen.pilot.press("3")
         assert [row[-1] for row in seen.rows("partitions") if row[0] == "readings/3"] == [

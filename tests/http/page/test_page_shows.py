@@ -49,7 +49,10 @@ def test_a_call_that_hangs_marks_its_partition_and_offers_what_can_be_done(
     for action in ("Retry", "Skip", "Dead letter"):
         button = held.get_by_role("button", name=action)
         assert button.is_disabled()
-        assert "readings/3@91003 is with its handler: only what does not run" in button.get_attribute("title")
+        assert (
+            "readings/3@91003 is with its handler: a running record cannot be retried"
+            in button.get_attribute("title")
+        )
     assert held.get_by_role("button", name="Pause").is_enabled()
     picture(browser_page, tmp_path / "page-hanging.png")
     state = states.hanging()
