@@ -135,8 +135,8 @@ class Membership:
         then, and of which partitions the last position is not.
         """
         # In this order: start nothing new, drain, fix positions, commit; hooks last, since they close things.
-        # In a revoke, Kafka accepts the commit until the rebalance timeout (`max.poll.interval.ms`): until the
-        # member joins the next generation (`ClassicGroup.validateOffsetCommit`), and librdkafka joins afterwards.
+        # In a revoke, Kafka accepts the commit until the member joins the next generation, which librdkafka
+        # does afterwards (`ClassicGroup.validateOffsetCommit`), and at most for `max.poll.interval.ms`.
         deadline_s = self._context.clock() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
         ends_s = deadline_s if drain_s > 0 else None
