@@ -76,14 +76,14 @@ class ByHand:
     def work(self) -> None:
         """Read, handle, flush, commit."""
         while not self._is_over:
-            if self.fatal is not None:
-                raise KafkaException(self.fatal)
             records = []
             for record in self.consumer.consume(READ_MAX, READ_S):
                 if record.error() is not None:
-                    log.info("%s", record.error())
+                    self._note_error(record.error())
                 else:
                     records.append(record)
+            if self.fatal is not None:
+                raise KafkaException(self.fatal)
             if not records:
                 continue
             if self._broken == "ahead":
@@ -96,9 +96,12 @@ class ByHand:
             self._commit({one.partition(): one.offset() + 1 for one in records})
 
     def _note_error(self, error: KafkaError) -> None:
-        """Log an error; a fatal one ends the loop, since its client does nothing from then on."""
+        """Log an error; a fatal one ends the loop, since its client does nothing from then on.
+
+        A consumer's fatal error comes as a record's error with the code `_FATAL`, and its `fatal()` is false.
+        """
         log.info("%s", error)
-        if error.fatal():
+        if error.fatal() or error.code() == KafkaError._FATAL:
             self.fatal = error
 
     def _in_order(self, records: list[Any]) -> list[Any]:

@@ -6,12 +6,18 @@ import math
 import os
 import random
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from ehkafka.errors import EndpointError, FencedError, UnfinishedError
+from tests.kit.waiting import wait_until
+from tests.proof import by_hand
 from tests.proof import members as rooms
+from tests.proof.by_hand import ByHand
 from tests.proof.members import CONVERTED, NO_ROOM, SESSION_S, STRANDED, Members
 from tests.proof.node_faults import NodeFaults
 from tests.proof.options import parse
@@ -19,6 +25,8 @@ from tests.proof.violations import Violations
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from ehkafka.testing import KafkaBroker
 
 
 class Cluster:
@@ -224,3 +232,30 @@ def test_what_a_member_by_hand_said_before_its_last_start_excuses_nothing(tmp_pa
     assert members._is_stranded(member)
     members._start(member)
     assert not members._is_stranded(member)
+
+
+def test_a_client_by_hand_ends_at_a_fatal_error(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second static member of its name fences it; its client does nothing from then on."""
+    static = {"group.instance.id": "one", "session.timeout.ms": 6000}
+    level = uuid.uuid4().int
+    asked = {
+        "broken": None,
+        "level": level,
+        "bootstrap": kafka.bootstrap,
+        "kind": "plain",
+        "consumer": static,
+    }
+    monkeypatch.setattr(by_hand, "options", lambda: asked)
+    kafka.create_topic(by_hand.input_topic(level), 1)
+    first = ByHand(Mock())
+    wait_until(lambda: not first.consumer.consume(1, 0.1) and first.consumer.assignment(), "partitions", 30.0)
+    reads = {"bootstrap.servers": kafka.bootstrap, "group.id": by_hand.group_of(level)}
+    second = Consumer({**reads, **static})
+    try:
+        second.subscribe([by_hand.input_topic(level)])
+        second.poll(1.0)
+        with pytest.raises(KafkaException) as raised:
+            first.work()
+        assert raised.value.args[0].code() == KafkaError._FATAL
+    finally:
+        second.close()
