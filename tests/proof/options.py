@@ -79,6 +79,9 @@ def problem_of(asked: argparse.Namespace) -> str:
         "an App joins by the classic protocol alone: --protocol consumer is for plain and drop-in": (
             asked.protocol == "consumer" and bool(apps)
         ),
+        "Apache Kafka lets no `consumer` member into a group of cooperative-sticky members": (
+            asked.protocol == "mixed" and asked.cooperative
+        ),
         "a loop by hand works at least once": (MODES[1] in asked.mode and bool(by_hand) and not asked.broken),
         "only loops by hand are broken": bool(asked.broken) and bool(apps),
     }
