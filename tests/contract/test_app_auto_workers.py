@@ -67,41 +67,6 @@ def test_tasks_become_more(lab: Any) -> None:
     app.stop(drain="running")
 
 
-def test_what_has_nothing_to_do_stays_as_it_is(lab: Any, recorder: Any) -> None:
-    """Nothing is tried where no record waits."""
-    lab.produce("a b c")
-    app = lab.start(recorder, workers="auto")
-    wait_until(lambda: lab.committed() == 3)
-    must_stay(lambda: workers_of(app) == 16, for_s=1.0)
-
-
-def test_order_holds_while_the_number_changes(lab: Any) -> None:
-    """Each key's records, one after another, whatever is tried."""
-    seen: dict[bytes, list[int]] = {}
-    running: set[bytes] = set()
-    overlaps: list[bytes] = []
-
-    def handle(record: ehkafka.Record) -> None:
-        key = record.key()
-        assert key is not None
-        if key in running:
-            overlaps.append(key)
-        running.add(key)
-        time.sleep(0.003)
-        seen.setdefault(key, []).append(record.offset())
-        running.discard(key)
-
-    records = 6_000
-    lab.produce(" ".join(f"key{number % 300}" for number in range(records)))
-    app = lab.start(handle, workers=ehkafka.Auto(1, 48))
-    # One worker alone takes 18 s, and what is tried begins with few.
-    wait_until(lambda: lab.committed() == records, timeout_s=90)
-    app.stop()
-    assert not overlaps
-    assert sum(map(len, seen.values())) == records
-    assert all(offsets == sorted(offsets) for offsets in seen.values())
-
-
 def test_a_number_that_is_asked_for_ends_the_search(lab: Any) -> None:
     """A number that a program gives stays."""
     feed(lab)
@@ -240,20 +205,6 @@ def test_workers_that_come_and_leave_run_their_hooks(lab: Any, recorder: Any) ->
     app.stop()
     assert sorted(torn_down) == sorted(set_up)
     assert not live_workers()
-
-
-def test_leaving_workers_stay_when_the_number_grows_again(lab: Any, recorder: Any) -> None:
-    """Down and up while all are busy: no thread is started or ended for it."""
-    gate = recorder.block()
-    lab.produce("a b c d e f g h")
-    app = lab.start(recorder, workers=4)
-    wait_until(lambda: recorder.running["all"] == 4)
-    before = live_workers()
-    resize(app, 1)
-    resize(app, 4)
-    gate.set()
-    wait_until(lambda: lab.committed() == 8)
-    assert live_workers() == before
 
 
 def test_order_and_liveness_hold_while_the_number_changes_under_load(lab: Any, recorder: Any) -> None:

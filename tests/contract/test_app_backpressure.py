@@ -60,54 +60,6 @@ def test_the_backlog_stays_within_its_record_limit_while_polling_goes_on(lab: An
     assert len(recorder.started) == 1200
 
 
-def test_the_backlog_stays_within_its_byte_limit(lab: Any) -> None:
-    """Records of 20 kB and a limit of 200 kB: never more bytes than that, and all handled."""
-    recorder = lab.recorder(lambda _record: time.sleep(0.004))
-    for partition in range(4):
-        lab.produce("a b c d e f g h " * 5, topic="t4", partition=partition, value=b"x" * 20_000)
-    app = lab.start(recorder, "t4", workers=4, backlog_bytes_max=200_000)
-    sampler = Sampler(app)
-    wait_until(lambda: recorder.count == 160, timeout_s=30.0)
-    sampler.stop()
-    app.stop()
-    assert 60_000 <= sampler.bytes_max <= 200_000
-
-
-def test_a_record_larger_than_the_byte_limit_still_gets_through_alone(lab: Any, recorder: Any) -> None:
-    """A limit of 1000 bytes and records of 5000: one after another, none stuck."""
-    lab.produce("a b c d", value=b"x" * 5_000)
-    app = lab.start(recorder, workers=4, backlog_bytes_max=1_000)
-    sampler = Sampler(app)
-    wait_until(lambda: recorder.count == 4)
-    sampler.stop()
-    app.stop()
-    # One record: its value and its key.
-    assert sampler.bytes_max <= 5_001
-
-
-def test_only_the_partition_over_its_share_is_paused(lab: Any, events: Any) -> None:
-    """Partition 0 is blocked and full; the others are never paused and go on."""
-    recorder = lab.recorder()
-    recorder.block(lambda record: record.partition() == 0)
-    lab.produce("a " * 400, topic="t4", partition=0)
-    app = lab.start(recorder, "t4", workers=8, backlog_records_max=400, consume_records_max=25)
-    # Nothing is paused for partitions that have no records.
-    wait_until(lambda: sum(one.backlog_records for one in app.snapshot().partitions) >= 200)
-    for _ in range(3):
-        before = recorder.count
-        for partition in (1, 2, 3):
-            lab.produce("a b c d e f g h i j", topic="t4", partition=partition)
-        wait_until(lambda before=before: recorder.count == before + 30)
-    assert {event.partition.partition for event in events.of(PartitionPaused)} == {0}
-    snapshot = app.snapshot().partitions[0]
-    assert snapshot.paused
-    # Half of the backlog, and what came until it was seen to be stuck.
-    assert 200 <= snapshot.backlog_records <= 200 + 4 * 25
-    must_stay(lambda: app.snapshot().partitions[0].received_records == snapshot.received_records)
-    recorder.open_all()
-    wait_until(lambda: recorder.count == 490)
-
-
 def test_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any) -> None:
     """Two partitions are paused for each other and resumed many times: every offset once, in order."""
     recorder = lab.recorder(lambda _record: time.sleep(0.005))
@@ -120,17 +72,6 @@ def test_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any) -
     assert len(events.of(PartitionResumed)) >= 3
     for partition in (1, 2):
         assert recorder.offsets(partition, "t4") == list(range(1_000))
-
-
-def test_nothing_is_paused_while_handlers_have_enough_to_do(lab: Any, events: Any) -> None:
-    """The broker is far quicker than the handlers: records are left with the client, which keeps them."""
-    recorder = lab.recorder(lambda _record: time.sleep(0.002))
-    for partition in range(4):
-        lab.produce(" ".join(f"k{n % 50}" for n in range(300)), topic="t4", partition=partition)
-    app = lab.start(recorder, "t4", workers=4, backlog_records_max=500, consume_records_max=20)
-    wait_until(lambda: recorder.count == 1_200, timeout_s=30.0)
-    app.stop()
-    assert not events.of(PartitionPaused)
 
 
 def test_a_paused_partition_that_comes_back_is_not_paused_for_ever(lab: Any, events: Any) -> None:
@@ -162,25 +103,6 @@ def test_handlers_far_longer_than_the_poll_interval_cause_no_rebalance(lab: Any,
     wait_until(lambda: lab.committed() == 10)
     assert len(events.of(PartitionAssigned)) == 1
     assert len(recorder.started) == 10
-
-
-def test_a_full_backlog_goes_on_beside_a_partition_that_never_moves(lab: Any) -> None:
-    """All were blocked when it became full; partition 0, with more than half of it, stays so."""
-    recorder = lab.recorder()
-    recorder.block(lambda record: record.partition() == 0)
-    others = recorder.block(lambda record: record.partition() > 0)
-    large = b"x" * 470_000
-    lab.produce("a " * 10, topic="t4", partition=0, value=large)
-    app = lab.start(recorder, "t4", workers=8, backlog_bytes_max=8_000_000)
-    wait_until(lambda: sum(one.backlog_bytes for one in app.snapshot().partitions) > 4_000_000)
-    for partition in (1, 2, 3):
-        lab.produce("a " * 10, topic="t4", partition=partition, value=large)
-    wait_until(lambda: all(one.paused for one in app.snapshot().partitions), timeout_s=20.0)
-    others.set()
-    wait_until(lambda: recorder.count == 30)
-    assert app.snapshot().partitions[0].paused
-    recorder.open_all()
-    wait_until(lambda: recorder.count == 40)
 
 
 # --- bytes ---

@@ -38,18 +38,6 @@ def most_in_flight(history: Iterable[Any]) -> int:
     return most
 
 
-def test_a_stuck_partition_does_not_touch_the_commits_of_others(lab: Any, recorder: Any) -> None:
-    """Partition 0 is stuck at its first record; 1 to 3 commit everything, twice."""
-    recorder.block(lambda record: record.partition() == 0)
-    lab.start(recorder, "t4")
-    for turn in (1, 2):
-        for partition in range(4):
-            lab.produce("a b c", topic="t4", partition=partition)
-        wait_until(lambda turn=turn: [lab.committed(p, topic="t4") for p in (1, 2, 3)] == [3 * turn] * 3)
-    assert lab.committed(0, topic="t4") in (None, 0)
-    recorder.open_all()
-
-
 def test_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder: Any) -> None:
     """Retention took 500 records; a new group from the earliest handles ten and commits 510."""
     lab.produce("a " * 510)
@@ -110,36 +98,6 @@ def test_with_slow_commits_one_is_in_flight_and_handlers_go_on(lab: Any, recorde
     # A handler that waited for a commit would have taken 1.1 s.
     assert max(handled_after) < 0.9
     assert len(handled_after) > 10
-
-
-def test_commit_every_records_commits_long_before_the_interval(lab: Any, recorder: Any) -> None:
-    """With an interval of a minute, the tenth finished record brings the commit, the ninth does not."""
-    app = lab.start(recorder, commit_interval_s=60.0, commit_every_records=10)
-    wait_until(lambda: len(app.snapshot().partitions) == 1)
-    lab.produce("a b c")
-    wait_until(lambda: recorder.count == 3)
-    # The first commit after the start is due at once; from there on ten are counted.
-    wait_until(lambda: lab.committed() is not None or app.snapshot().finished_records == 3)
-    first = lab.committed() or 0
-    lab.produce("d " * (first + 9 - 3))
-    wait_until(lambda: recorder.count == first + 9)
-    must_stay(lambda: lab.committed() in (None, first))
-    lab.produce("e")
-    wait_until(lambda: lab.committed() == first + 10, timeout_s=2.0)
-
-
-def test_the_groups_commit_decides_where_a_new_app_begins(lab: Any) -> None:
-    """A second app of the group goes on where the first one stopped, whatever its start position says."""
-    lab.produce("a b c d")
-    first, second = lab.recorder(), lab.recorder()
-    app = lab.start(first)
-    wait_until(lambda: first.count == 4)
-    app.stop()
-    lab.produce("e f")
-    app = lab.start(second, start=0)
-    wait_until(lambda: second.count == 2)
-    app.stop()
-    assert second.offsets() == [4, 5]
 
 
 def test_a_named_reset_ignores_the_groups_commit_once(lab: Any) -> None:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import ehkafka
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.mirror.body import (
-    read_ownership,
-)
-from ehkafka.events import MirrorForeign, MirrorUsed, ProgressRestored
+from ehkafka.events import MirrorForeign, MirrorUsed
 from ehkafka.progress.metadata import LogFacts
 from tests.contract.conftest import ends_with
-from tests.contract.mirrored import LAYOUT, Mirrored, commit, timestamp_ms
+from tests.contract.mirrored import LAYOUT, Mirrored, timestamp_ms
 from tests.kit.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 NAME, OWNER = LAYOUT.name("t", 0), LAYOUT.name("t", 0, "ehkafka/owner")
 SDK = {"sequencenumber": "99999", "offset": "8589934592"}
@@ -54,22 +47,6 @@ def test_a_group_that_differs_in_case_alone_takes_over_nothing(container: Mirror
     assert reported.blob == f"memory/{NAME}"
     assert "'g'" in reported.reason
     assert "'G'" in reported.reason
-
-
-def test_a_group_that_differs_in_case_alone_restores_nothing(
-    container: Mirrored, recorder: Any, metadata_room: Callable[[int], None]
-) -> None:
-    """What `g` has finished above its commit is not finished for `G`, which stands at the same offset."""
-    lab = container.lab
-    lab.produce("a b c d")
-    container.put(Checkpoint(next_offset=1, finished=((2, 4),), group="g", topic="t"))
-    commit(lab, 1, "G")
-    metadata_room(0)
-    app = container.start(recorder, group="G")
-    wait_until(lambda: lab.committed(group="G") == 4)
-    app.stop()
-    assert sorted(recorder.offsets()) == [1, 2, 3]
-    assert container.events.of(ProgressRestored) == []
 
 
 def test_an_sdk_s_later_checkpoint_is_not_overwritten(container: Mirrored, recorder: Any) -> None:
@@ -119,12 +96,3 @@ def test_who_says_where_to_begin_is_not_asked_again(container: Mirrored) -> None
     wait_until(lambda: container.lab.committed() == 5)
     app.stop()
     assert dict(container.blob().metadata) == SDK
-
-
-def test_owners_of_another_spelling_are_left_alone(container: Mirrored, recorder: Any) -> None:
-    """The owners' table of `g` shows its own members alone."""
-    app = container.start(recorder)
-    app.stop()
-    found = read_ownership(container.store.read(OWNER).metadata)
-    assert found is not None
-    assert (found.group, found.topic) == ("g", "t")

@@ -99,18 +99,6 @@ def test_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(lab: 
     app.stop(drain=False)
 
 
-def test_a_busy_early_key_does_not_keep_late_ones_waiting(lab: Any) -> None:
-    """One worker is busy with 3000 records of an early key: the other one has ten late keys at once."""
-    recorder = lab.recorder(lambda record: time.sleep(0.0002) if record.key() == b"busy" else None)
-    lab.broker.produce("t", [(b"busy", b"")] * 3000 + [(b"late%d" % n, b"") for n in range(10)], partition=0)
-    app = lab.start(recorder, workers=2, history=CheckingHistory())
-    wait_until(lambda: recorder.count == 3010)
-    app.stop()
-    late = [n for n, key in enumerate(recorder.finished_keys) if key != b"busy"]
-    assert len(late) == 10
-    assert max(late) < 2_500
-
-
 def test_the_history_of_a_run_brackets_each_call(lab: Any) -> None:
     """What its judge believes: a call begins after its `started`, and ends before its end."""
     calls: dict[tuple[int, int], tuple[int, int]] = {}

@@ -25,9 +25,6 @@ from tests.kit.events import Events
 from tests.kit.inside import inside
 from tests.kit.waiting import wait_until
 
-T0 = ehkafka.TopicPartition("t", 0)
-
-
 # The embedded broker waits the session time-out less one second for members to join again and drops those
 # that did not: with the short session of the other tests that is half a second, too little for busy cores.
 UNHURRIED = {"session.timeout.ms": 3_000}
@@ -194,29 +191,6 @@ def test_cooperative_partitions_that_stay_go_on_without_pause_or_repeat(lab: Any
     one.stop()
     repeated = {where for where, n in Counter(first.started + second.started).items() if n > 1}
     assert repeated == {("t4", partition, 2) for partition in moved}
-
-
-def test_a_commit_refused_during_a_rebalance_is_tried_after_the_join(lab: Any) -> None:
-    """The poll thread survives; what was handled again or not is committed once the group is whole."""
-    first, second, keeper = lab.recorder(), lab.recorder(), Events()
-    one = lab.app(first, "t4", commit_interval_s=2.0)
-    one.add_hook(keeper)
-    two = lab.app(second, "t4")
-    one.start()
-    wait_until(lambda: len(owned(one)) == 4)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[27] * 2)
-    for partition in range(4):
-        lab.produce("a b c", topic="t4", partition=partition)
-    wait_until(lambda: first.count == 12)
-    two.start()
-    wait_until(lambda: owned(one) and owned(two))
-    assert keeper.of(CommitFailed)
-    assert all(failed.retriable for failed in keeper.of(CommitFailed))
-    for partition in range(4):
-        lab.produce("d", topic="t4", partition=partition)
-    wait_until(lambda: [lab.committed(p, topic="t4") for p in range(4)] == [4] * 4)
-    assert len(set(first.finished + second.finished)) == 16
-    assert one.state == two.state == "running"
 
 
 def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(

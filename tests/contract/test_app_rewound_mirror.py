@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -51,15 +50,6 @@ def commit(lab: Any, next_offset: int, metadata: str = "") -> None:
         consumer.commit(offsets=[at], asynchronous=False)
     finally:
         consumer.close()
-
-
-class Forgetful(Consumer):
-    """A client of a service that gives back no metadata."""
-
-    def committed(self, partitions: Any, timeout: float = -1.0) -> Any:
-        """Return offsets alone."""
-        answers = super().committed(partitions, timeout=timeout)
-        return [KafkaPartition(one.topic, one.partition, one.offset) for one in answers]
 
 
 class Place(Mirrored):
@@ -118,69 +108,7 @@ def test_a_rewind_to_the_very_offset_of_the_commit_is_not_undone_by_the_mirror(
 
 
 def test_without_a_rewind_the_mirror_spares_what_the_commit_had_no_room_for(place: Place) -> None:
-    """The same start, without a commit meanwhile."""
+    """The same start, without a commit meanwhile; that this broker gives metadata back is in the mirror."""
     place.killed()
+    assert (place.known().commit_metadata, place.known().metadata_returned) == ("ours", True)
     assert place.again() == WAITING
-
-
-def test_what_another_program_rewound_stays_rewound_after_another_kill(place: Place) -> None:
-    """Our own commits stand at that offset again by then: the mirror must not bring the old ranges back."""
-    place.killed()
-    commit(place.lab, STUCK)
-    recorder = place.lab.recorder()
-    recorder.block()  # nothing is finished, so our commits stay at that offset
-    app = place.start(recorder, workers=4)
-    wait_until(lambda: recorder.started)
-    wait_until(lambda: place.known().finished == ())
-    with pytest.raises(ehkafka.errors.UnfinishedError):
-        app.stop(drain=False, timeout_s=0.1)
-    assert place.known().next_offset == STUCK
-    assert place.again() == AGAIN
-
-
-def test_commits_with_nothing_to_say_keep_the_ranges_of_their_mirror(
-    place: Place, metadata_room: Callable[[int], None]
-) -> None:
-    """Without metadata nothing tells our commits from others: the mirror is believed."""
-    metadata_room(0)
-    place.killed()
-    assert place.known().commit_metadata == "none"
-    assert place.again() == WAITING
-    assert place.events.of(ProgressRestored)[-1].source == "the mirror"
-
-
-def test_a_mirror_that_is_one_write_behind_is_believed_for_what_it_says(place: Place) -> None:
-    """It copies an earlier commit of ours at that offset: what it knows is finished, the rest runs again."""
-    place.killed()
-    known = place.known()
-    earlier = tuple((start, end) for start, end in known.finished if end <= RECORDS // 2)
-    place.put(dataclasses.replace(known, finished=earlier))
-    handled = place.again()
-    assert {offset for offset in handled if offset < RECORDS // 2} == {o for o in WAITING if o < RECORDS // 2}
-    assert handled > WAITING
-
-
-def test_a_mirror_of_an_earlier_offset_says_nothing_of_a_later_commit(place: Place) -> None:
-    """One write behind, and the commit has moved on since: only what the commit itself says is spared."""
-    place.killed()
-    place.put(dataclasses.replace(place.known(), next_offset=0))
-    assert place.again() > WAITING
-    assert "the mirror" not in {event.source for event in place.events.of(ProgressRestored)}
-
-
-def test_a_service_that_returns_no_metadata_switches_the_rule_off(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Our own first commit is read back once, and the blob keeps the answer for later starts."""
-    monkeypatch.setattr("ehkafka.endpoint.client.Consumer", Forgetful)
-    place.killed()
-    known = place.known()
-    assert (known.commit_metadata, known.metadata_returned) == ("ours", False)
-    assert place.again() == WAITING
-
-
-def test_the_answer_of_the_service_is_in_the_mirror(place: Place) -> None:
-    """The embedded broker gives metadata back, so the rule is on."""
-    place.killed()
-    known = place.known()
-    assert (known.commit_metadata, known.metadata_returned) == ("ours", True)

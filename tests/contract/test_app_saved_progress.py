@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
-from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored, ProgressTruncated
+from ehkafka.events import OffsetGap, ProgressIgnored, ProgressRestored
 from ehkafka.testing import ApiKey
 from tests.contract.mirrored import commit, commit_of, finished_in, text_of
 from tests.kit.events import Events
@@ -110,41 +109,6 @@ def test_a_deferred_record_without_an_answer_is_unfinished(lab: Any, recorder: A
     assert second.offsets() == [1]
 
 
-def test_after_a_kill_only_the_stuck_record_and_what_was_in_flight_run_again(lab: Any, program: Any) -> None:
-    """Kill -9 with 500 finished above one that is stuck: by the metadata alone, no stop, no commit."""
-    lab.produce("stuck " + " ".join(f"k{number}" for number in range(500)))
-    killed = program(
-        """
-        @app.handler("t", workers=4)
-        def handle(record):
-            if record.offset() == 0:
-                time.sleep(600)
-        run()
-        """
-    )
-    wait_until(lambda: finished_in(lab) == ((1, 501),))
-    killed.close()
-    assert commit_of(lab)[0] == 0
-    second, events = run_again(lab, 501)
-    assert second.offsets() == [0]
-    assert [event.finished_offsets for event in events.of(ProgressRestored)] == [500]
-
-
-def test_restored_ranges_outlive_another_crash(lab: Any) -> None:
-    """What is restored and not received again yet is still in the next commits."""
-    lab.produce("stuck " + "a " * 200)
-    commit(lab, 0, metadata=text_of(0, (1, 50), (60, 201)))
-    first = lab.recorder()
-    first.block(b"stuck")
-    app = lab.start(first, consume_records_max=10, backlog_records_max=10)
-    wait_until(lambda: sorted(first.offsets()) == [0, *range(50, 60)])
-    wait_until(lambda: finished_in(lab) == ((1, 201),))
-    stop_undrained(app)
-    first.open_all()
-    second, _ = run_again(lab, 201)
-    assert second.offsets() == [0]
-
-
 def test_restored_records_are_counted_and_skip_no_age_limit_twice(lab: Any, recorder: Any) -> None:
     """The counter says how many were received and not handled; nothing else counts them."""
     from datetime import timedelta  # noqa: PLC0415 - for this test alone
@@ -158,39 +122,6 @@ def test_restored_records_are_counted_and_skip_no_age_limit_twice(lab: Any, reco
     assert sorted(recorder.offsets()) == [0, 9]
     assert snapshot.counters["records_restored"] == 8
     assert "records_too_old" not in {name for name, count in snapshot.counters.items() if count}
-
-
-def test_what_does_not_fit_is_dropped_reported_once_and_costs_no_commit(
-    lab: Any, events: Any, metadata_room: Any
-) -> None:
-    """A random half of 2000 is held, in 60 bytes: no refused commit, one event, nothing skipped."""
-    chance = random.Random(12)
-    held_back = {0, *(offset for offset in range(2000) if chance.random() < 0.5)}
-    done: list[int] = []
-
-    def handle(record: Any) -> None:
-        if record.offset() in held_back:
-            raise ValueError("held")
-        done.append(record.offset())
-
-    lab.produce(" ".join(f"k{number}" for number in range(2000)))
-    metadata_room(60)
-    app = lab.start(handle, on_failure=ehkafka.Hold())
-    wait_until(lambda: len(done) == 2000 - len(held_back))
-    wait_until(lambda: app.snapshot().partitions[0].parked_records == len(held_back))
-    wait_until(lambda: events.of(ProgressTruncated))
-    with pytest.raises(
-        ehkafka.errors.UnfinishedError, match=r"finished records of t\[0\] could not be saved"
-    ):
-        app.stop(drain=False)
-    assert len(events.of(ProgressTruncated)) == 1
-    assert app.snapshot().counters["CommitFailed"] == 0
-    assert len(commit_of(lab)[1]) <= 60
-    kept = sum(end - start for start, end in finished_in(lab))
-    assert kept > 60
-    second, _ = run_again(lab, 2000)
-    assert held_back <= set(second.offsets())
-    assert len(second.offsets()) == 2000 - kept
 
 
 @pytest.mark.parametrize(
@@ -243,19 +174,3 @@ def test_ranges_beyond_the_logs_end_are_of_another_log(lab: Any) -> None:
     assert [event.reason for event in events.of(ProgressIgnored)] == [
         "the log ends below what it says is finished, so it is another log now"
     ]
-
-
-def test_without_room_commits_say_nothing(lab: Any, recorder: Any, metadata_room: Any) -> None:
-    """No metadata, and no request while only the ranges change."""
-    recorder.block(b"stuck")
-    metadata_room(0)
-    app = lab.start(recorder)
-    lab.produce("stuck a")
-    wait_until(lambda: recorder.count == 1)
-    wait_until(lambda: commit_of(lab) == (0, ""))
-    lab.broker.track_requests()
-    lab.produce("b c")
-    wait_until(lambda: recorder.count == 3)
-    must_stay(lambda: not lab.broker.requests(ApiKey.OFFSET_COMMIT))
-    stop_undrained(app)
-    assert commit_of(lab) == (0, "")

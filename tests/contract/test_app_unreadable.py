@@ -14,13 +14,11 @@ import ehkafka
 from ehkafka.errors import UnfinishedError
 from ehkafka.events import ConnectionProblem, LogReplaced, PartitionReadable, PartitionUnreadable
 from ehkafka.intake import unreadable
-from ehkafka.intake.log_watch import LogWatch
 from ehkafka.positions.empty_tails import empty_tails
-from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
 from ehkafka.testing import ApiKey
 from tests.contract.conftest import ends_with
-from tests.contract.mirrored import commit, commit_of, text_of
+from tests.contract.mirrored import commit, text_of
 from tests.kit.broken_batches import CODES, broken_batch, good_batch, write_batch
 from tests.kit.waiting import must_stay, wait_until
 
@@ -232,32 +230,3 @@ def test_a_commit_whose_witness_is_another_record_does_not_decide(
         wait_until(lambda: keys(recorder) >= {f"n{number}".encode() for number in range(NEW)})
     [reported] = events.of(LogReplaced)
     assert reported.resumed_at == (0 if policy == "earliest" else None)
-
-
-def test_a_commit_keeps_the_witness_that_was_not_proved(
-    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed before the look: its last commits still tell that the log is another one."""
-    monkeypatch.setattr(LogWatch, "check", lambda _self, **_how: {})
-    lab.produce(words("n", NEW))
-    witness = (OLD - 1, LONG_AGO_MS)
-    commit(lab, OLD, metadata=text_of(OLD, witness=witness))
-    app = lab.start(recorder, commit_interval_s=0.1)
-    wait_until(lambda: lab.committed() == NEW)
-    app.stop()
-    assert facts_of(*commit_of(lab)).witness == witness
-
-
-def test_a_held_lane_of_the_old_log_ends_before_the_new_one_begins(
-    lab: Any, recorder: Any, events: Any
-) -> None:
-    """What runs of the old log has its outcome first; meanwhile nothing more of the new one is read."""
-    lab.produce(words("n", NEW))
-    commit(lab, OLD, metadata=text_of(OLD, witness=(OLD - 1, LONG_AGO_MS)))
-    gate = recorder.block(lambda record: record.offset() == NEW - 1)
-    lab.start(recorder, on_out_of_range="earliest", workers=2)
-    wait_until(lambda: events.of(LogReplaced))
-    must_stay(lambda: 0 not in recorder.offsets())
-    gate.set()
-    wait_until(lambda: recorder.offsets().count(NEW - 1) == 2)
-    assert sorted(recorder.offsets())[:2] == [0, 1]

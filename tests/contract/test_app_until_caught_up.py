@@ -7,17 +7,13 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import ThrottleEvent
 
 import ehkafka
 from ehkafka.events import AppCatchingUp, AppCaughtUp, AppStopped, PartitionAssigned
 from ehkafka.intake import until_caught_up
-from ehkafka.positions.empty_tails import Tails
 from ehkafka.testing import ApiKey
-from tests.contract.letters import TO_DEAD, rejecting
 from tests.contract.mirrored import commit
 from tests.kit.events import Events
-from tests.kit.inside import inside
 from tests.kit.waiting import must_stay, wait_until
 
 UNTIL = {"until": "caught_up", "settle_s": 5.0}
@@ -128,61 +124,6 @@ def test_a_held_key_above_the_end_does_not_count(lab: Any, recorder: Any) -> Non
     assert lab.committed() == 2
 
 
-@pytest.mark.parametrize("what", ["key", "partition"])
-def test_what_is_paused_by_hand_is_named(lab: Any, recorder: Any, what: str) -> None:
-    """A key with its record, a partition by its name; the records that were taken before are done."""
-    gate = recorder.block(b"first")
-    lab.produce("first", topic="t4")
-    app = lab.app(recorder, "t4")
-    run = Run(app, settle_s=3.5)
-    wait_until(lambda: recorder.started)
-    if what == "key":
-        app.keys.pause("first")
-        lab.produce("first", topic="t4")
-    else:
-        app.keys.pause_partition("t4/0")
-        lab.produce("later", topic="t4")
-    # As if both had been there at the start.
-    ends = inside(app).context.begins.catch_up_ends
-    ends.logs = {**ends.logs, ("t4", 0): ends.logs["t4", 0]._replace(end=2)}
-    if what == "key":
-        wait_until(lambda: app.snapshot().received_records == 2)
-    gate.set()
-    error = run.end()
-    assert isinstance(error, ehkafka.errors.UnfinishedError)
-    words = "t4[0]@1 key first (on hold: " if what == "key" else "t4[0] (the partition is paused)"
-    assert words in str(error)
-    assert recorder.finished_offsets(topic="t4") == [0]
-
-
-def test_a_retry_that_waits_for_less_is_waited_for(lab: Any, recorder: Any) -> None:
-    """The run ends when the second attempt has succeeded."""
-    attempts: list[int] = []
-
-    def work(record: Any) -> None:
-        attempts.append(record.offset())
-        if attempts.count(1) == 1 and record.offset() == 1:
-            raise ValueError("once")
-
-    recorder.work = work
-    lab.produce("a b c")
-    app = lab.app(recorder, retry=ehkafka.Retry(attempts=3, first_s=1.5, max_s=1.5, jitter=0.0))
-    assert Run(app).end() is None
-    assert attempts.count(1) == 2
-    assert lab.committed() == 3
-
-
-def test_a_dead_letter_is_acknowledged_first(dead: Any, read_topic: Any) -> None:
-    """The broker holds the answer back: nothing is caught up before it has come."""
-    dead.produce("x bad y")
-    dead.broker.delay_next(ApiKey.PRODUCE, 2.0)
-    run = Run(dead.app(rejecting(b"bad"), on_failure=TO_DEAD))
-    assert run.end() is None
-    assert run.took_s > 2.0
-    assert dead.committed() == 3
-    assert len(read_topic("dead", 1)) == 1
-
-
 def test_a_handler_that_takes_long_is_waited_for(lab: Any, recorder: Any) -> None:
     """`settle_s` is for what waits, not for what runs."""
     gate = recorder.block(b"slow")
@@ -217,59 +158,6 @@ def test_a_standby_ends_after_a_while(
     assert run.took_s >= 2.0
     assert [e.is_standby for e in events.of(AppCaughtUp)] == [True]
     assert owner.state == "running"
-
-
-def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(lab: Any, recorder: Any) -> None:
-    """Fetches come back empty from a log that goes on: it is not at its end, nor does anything wait."""
-    lab.produce("a b c")
-    app = lab.app(recorder)
-    gate = recorder.block(b"a")
-    run = Run(app, settle_s=0.5)
-    wait_until(lambda: recorder.started)
-    runtime = app.current_run
-    ends = runtime.context.begins.catch_up_ends
-    assert ends.logs["t", 0].end == 3
-    # As if the log had more, of which throttled fetches bring nothing.
-    ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
-    runtime.context.brokers.throttle.on_throttle(ThrottleEvent("broker", 1, 3.0))
-    gate.set()
-    wait_until(lambda: recorder.count == 3)
-    must_stay(lambda: not run.has_ended, for_s=2.0)
-    lab.produce("d e")
-    assert run.end() is None
-    assert lab.committed() == 5
-
-
-@pytest.mark.parametrize("is_empty", [True, False])
-def test_a_log_that_ends_without_a_record_is_read_by_another_client(
-    lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch, is_empty: bool
-) -> None:
-    """What it says decides: there is none, so all is done; or what is missing is named, and fails the run."""
-    asked: list[Any] = []
-
-    def tails(_consumer: Any, wanted: Any, *_how: Any, **_more: Any) -> Any:
-        asked.append(dict(wanted))
-        return Tails(wanted, **{"empty" if is_empty else "full": set(wanted)})
-
-    monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", tails)
-    monkeypatch.setattr("ehkafka.intake.standstill.SILENT_S", 0.5)
-    monkeypatch.setattr("ehkafka.positions.log_states.LogStates.end", lambda *_: 5)
-    lab.produce("a b c")
-    app = lab.app(recorder)
-    gate = recorder.block(b"a")
-    run = Run(app, settle_s=60.0 if is_empty else 1.0)
-    wait_until(lambda: recorder.started)
-    # As if compaction had taken away the last two of five.
-    ends = inside(app).context.begins.catch_up_ends
-    ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
-    gate.set()
-    error = run.end()
-    assert {("t", 0): (3, 5)} in asked
-    assert lab.committed() == 3
-    if is_empty:
-        assert error is None
-    else:
-        assert "(nothing of it arrives from 3 up to 5)" in str(error)
 
 
 @pytest.mark.parametrize("policy", ["stop", "earliest"])

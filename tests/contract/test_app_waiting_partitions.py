@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,11 +10,10 @@ from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.stores.store import StoreForbiddenError
 from ehkafka.errors import EndpointError
 from ehkafka.events import MirrorUsed, PartitionAssigned, PartitionsWaiting
-from ehkafka.intake.caught_up import CatchingUp
 from ehkafka.positions.finder import PositionFinder
 from ehkafka.progress.metadata import LogFacts
 from tests.contract.conftest import FAST_GROUP, ends_with
-from tests.contract.mirrored import Mirrored, commit, timestamp_ms
+from tests.contract.mirrored import Mirrored, timestamp_ms
 from tests.kit.waiting import must_stay, wait_until
 
 # The client tells of its group by its statistics, else every 5 s.
@@ -71,46 +68,6 @@ def test_what_comes_while_a_partition_waits_is_not_skipped(mirrored: Mirrored, r
     wait_until(lambda: mirrored.lab.committed() == 4)
     app.stop()
     assert recorder.offsets() == [3]
-
-
-@ASSIGNORS
-def test_other_partitions_continue_and_a_rebalance_ends_no_member(
-    mirrored: Mirrored, recorder: Any, assignor: Any
-) -> None:
-    """Two of four partitions have no commit; a second member joins while the store is away, and leaves."""
-    for partition in (0, 1):
-        commit(mirrored.lab, 0, topic="t4", partition=partition)
-    apps = [mirrored.app(recorder, "t4", start="earliest", assignor=assignor) for _ in range(2)]
-    apps[0].start()
-    wait_until(lambda: mirrored.events.of(PartitionsWaiting))
-    for partition in range(4):
-        mirrored.lab.produce("a b", topic="t4", partition=partition)
-    wait_until(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2, 2, None, None])
-    apps[1].start()
-    wait_until(lambda: [len(app.snapshot().partitions) for app in apps] == [2, 2])
-    wait_until(lambda: sum(app.health().ok is False for app in apps) >= 1)
-    apps[1].stop()
-    wait_until(lambda: len(apps[0].snapshot().partitions) == 4)
-    mirrored.store.down = False
-    wait_until(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2] * 4)
-    apps[0].stop()
-    assert [recorder.offsets(number, "t4") for number in range(4)] == [[0, 1]] * 4
-
-
-def test_what_waits_is_not_caught_up(
-    mirrored: Mirrored, recorder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run that ends when all is handled does not end while it is not known what there is."""
-    monkeypatch.setattr("ehkafka.intake.until_caught_up.CatchingUp", partial(CatchingUp, standby_s=0.1))
-    mirrored.lab.produce("a b c")
-    app = mirrored.app(recorder, consumer=KNOWS_ITS_GROUP)
-    run = threading.Thread(target=lambda: app.run(until="caught_up", settle_s=0.5))
-    run.start()
-    wait_until(lambda: mirrored.events.of(PartitionsWaiting))
-    must_stay(run.is_alive, for_s=1.5)
-    mirrored.store.down = False
-    run.join(15.0)
-    assert recorder.offsets() == [0, 1, 2]
 
 
 def test_a_store_that_refuses_the_first_question_is_a_wrong_setting(

@@ -42,20 +42,6 @@ def test_a_failed_record_and_the_later_ones_of_its_key_come_again(lab: Any) -> N
     assert store.attempts[0, 0] == store.attempts[0, 3] == [1]
 
 
-def test_a_failed_record_without_retry_holds_its_key_alone(lab: Any) -> None:
-    """Under Hold() nothing at or above it is committed, other keys go on."""
-    store = lab.store(fail_offsets(1))
-    lab.produce("a b c b")
-    app = lab.start(store, batch_records_max=4, wait_s_max=0.1, on_failure=ehkafka.Hold())
-    wait_until(lambda: lab.committed() == 1)
-    lab.produce("c b d")
-    wait_until(lambda: store.finished == 6)
-    (reason,) = wait_until(lambda: app.health().reasons)
-    assert "t[0]@1, key b" in reason
-    app.stop()
-    assert lab.committed() == 1
-
-
 def test_by_default_a_failed_record_stops_the_app_and_is_named(lab: Any) -> None:
     """What came before it in its key is done and committed."""
     lab.produce("a a a a")
@@ -107,33 +93,6 @@ def test_signals_mean_what_they_mean_for_single_records(lab: Any, error: Excepti
     wait_until(lambda: lab.committed() == (3 if ends == "skipped" else 1))
     assert app.snapshot().skipped_records == (ends == "skipped")
     assert store.attempts[0, 1] == [1]
-
-
-def test_wrong_results_are_refused_inside_the_handler(lab: Any) -> None:
-    """A record of another batch, twice, too late: each is an exception where it is said."""
-    seen: list[str] = []
-    kept: list[ehkafka.Batch] = []
-
-    def work(batch: ehkafka.Batch) -> None:
-        for say in (
-            lambda: batch.fail(kept[0][0], ValueError()),
-            lambda: kept[0].skip(kept[0][0], "late"),
-            lambda: (batch.skip(batch[0], "x"), batch.skip(batch[0], "y")),
-        ) if kept else ():  # fmt: skip
-            try:
-                say()
-            except (ValueError, RuntimeError) as error:
-                seen.append(str(error))
-        kept.append(batch)
-
-    lab.produce("a b")
-    lab.start(lab.store(work), batch_records_max=1)
-    wait_until(lambda: lab.committed() == 2)
-    assert [words.partition(": ")[0].partition(" has a")[0] for words in seen] == [
-        "t[0]@0 is not in this batch, so it cannot get a result here",
-        "t[0]@0",
-        "t[0]@1",
-    ]
 
 
 def test_a_record_of_a_batch_cannot_be_deferred(lab: Any) -> None:
@@ -239,20 +198,3 @@ def test_a_record_whose_order_function_raises_never_reaches_the_handler(lab: Any
     lab.start(store, batch_records_max=4, order_by=order_by, on_failure=ehkafka.Skip())
     wait_until(lambda: lab.committed() == 4)
     assert sorted(store.offsets()[0]) == [0, 1, 3]
-
-
-def test_middleware_wraps_a_batch_handler_with_the_batch(lab: Any) -> None:
-    """Its first argument is the batch; what it raises fails the batch."""
-    seen: list[int] = []
-    store = lab.store()
-    app = lab.app(store, batch_records_max=2)
-
-    @app.use
-    def middleware(batch: ehkafka.Batch, call_next: Any) -> Any:
-        seen.append(len(batch))
-        return call_next(batch)
-
-    lab.produce("a b")
-    app.start()
-    wait_until(lambda: store.finished == 2)
-    assert seen == [2]

@@ -17,11 +17,9 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import CommitAcknowledged, StaleResult, StuckReport
-from ehkafka.testing import ApiKey
+from ehkafka.events import CommitAcknowledged, StuckReport
 from tests.contract.conftest import ends_with
 from tests.kit.checker.checking_history import CheckingHistory
-from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
 
 # --- filling ---
@@ -40,15 +38,6 @@ def test_a_batch_goes_when_it_is_full_and_the_rest_when_its_time_is_up(lab: Any)
     app.stop()
     assert store.sizes == [10, 10, 5]
     assert lab.committed() == 25
-
-
-def test_a_batch_without_time_to_wait_goes_at_once(lab: Any) -> None:
-    """With wait_s_max=0 a single record does not wait for others."""
-    store = lab.store()
-    lab.start(store, batch_records_max=100, wait_s_max=0.0)
-    for number in range(3):
-        lab.produce("a")
-        wait_until(lambda number=number: store.finished == number + 1)
 
 
 def test_max_bytes_bounds_a_batch(lab: Any) -> None:
@@ -79,102 +68,7 @@ def test_by_partition_gives_a_partition_whole_and_in_order(lab: Any) -> None:
         assert list(chain.from_iterable(store.offsets(partition))) == list(range(80))
 
 
-def test_handler_scope_gives_a_key_of_several_partitions_one_lane(lab: Any) -> None:
-    """One record of a key in each batch, each partition's commit right."""
-    lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
-    store = lab.store()
-    lab.produce("K x K", topic="t4", partition=0)
-    lab.produce("K y K", topic="t4", partition=1)
-    app = lab.start(store, "t4", scope="handler", wait_s_max=0.1)
-    wait_until(lambda: store.finished == 6)
-    app.stop()
-    assert [lab.committed(partition, topic="t4") for partition in (0, 1)] == [3, 3]
-
-
-def test_a_hot_key_does_not_fill_every_batch(lab: Any) -> None:
-    """More than a batch of one key is in front: of what is at hand, the others are in the next batch."""
-    store = lab.store()
-    store.gate.clear()
-    lab.produce("first")
-    app = lab.start(store, batch_records_max=50, wait_s_max=0.1, workers=1)
-    wait_until(lambda: store.running == 1)
-    # Two batches are received while the only worker is busy, and no more than some of the rest.
-    lab.produce("hot " * 75 + " ".join(f"k{n}" for n in range(20)) + " hot" * 500)
-    wait_until(lambda: app.snapshot().received_records >= 96)
-    time.sleep(0.05)  # a call that is short for what waits lets keys take no turns
-    store.gate.set()
-    wait_until(lambda: store.finished == 596)
-    cool = [number for number, offsets in enumerate(store.offsets()) if any(75 < o <= 95 for o in offsets)]
-    assert cool == [1]
-
-
-@pytest.mark.parametrize("hot", [2_000, 1])
-def test_a_batch_that_takes_long_holds_no_other_key_up(lab: Any, hot: int) -> None:
-    """With 2,000 records of its key in front, or after quick batches that one worker had."""
-    go_on = threading.Event()
-    store = lab.store(lambda batch: {b"hot"} & {one.key() for one in batch} and go_on.wait(30.0))
-    lab.start(store, batch_records_max=50, wait_s_max=0.0, workers=2)
-    for number in range(5 if hot == 1 else 0):
-        lab.produce("a b c d e")
-        wait_until(lambda number=number: store.finished == 5 * (number + 1))
-    before = store.finished
-    lab.produce("hot " * hot)
-    wait_until(lambda: store.running == 1)
-    lab.produce(" ".join(f"k{n}" for n in range(20)))
-    wait_until(lambda: store.finished == before + 20)
-    assert store.running == 1
-    go_on.set()
-    wait_until(lambda: lab.committed() == before + hot + 20)
-
-
 # --- stop and revoke ---
-
-
-def test_a_stop_hands_the_waiting_batch_over_at_once(lab: Any) -> None:
-    """An hour to wait is not waited; all of it ends and is committed."""
-    store = lab.store()
-    lab.produce("a b c a")
-    app = lab.start(store, batch_records_max=100, wait_s_max=3600.0)
-    wait_until(lambda: app.snapshot().received_records == 4)
-    time.sleep(0.1)
-    assert store.batches == []
-    began_s = unstolen_s()
-    app.stop(drain="all")
-    assert unstolen_s() - began_s < 3.0
-    assert lab.committed() == 4
-    assert store.sizes == [4]
-
-
-def test_a_stop_without_drain_ends_the_running_batch_only(lab: Any) -> None:
-    """Its followers end with it and are committed; the rest neither starts nor counts."""
-    store = lab.store()
-    store.gate.clear()
-    lab.produce("a a b a b c")
-    app = lab.start(store, batch_records_max=4, workers=1)
-    wait_until(lambda: store.running == 1)
-    lab.produce("a b c")
-    wait_until(lambda: app.snapshot().received_records == 9)
-    threading.Timer(0.3, store.gate.set).start()
-    app.stop(drain=False)
-    assert len(store.batches) == 1
-    assert lab.committed() == min(set(range(9)) - {offset for _, offset in store.batches[0]})
-
-
-def test_a_revoke_while_a_batch_fills_starts_nothing_of_it(lab: Any) -> None:
-    """Collected and not started: it is given back at once, and the next owner has it once."""
-    slow = {"session.timeout.ms": 3_000}
-    first, second = lab.store(), lab.store()
-    for partition in range(4):
-        lab.produce("a b c", topic="t4", partition=partition)
-    one = lab.start(first, "t4", batch_records_max=100, wait_s_max=3600.0, consumer=slow)
-    wait_until(lambda: one.snapshot().received_records == 12)
-    two = lab.start(second, "t4", batch_records_max=100, wait_s_max=0.1, consumer=slow)
-    wait_until(lambda: second.finished == 6)
-    assert first.batches == []
-    one.stop(drain="all")
-    assert first.finished == 6
-    two.stop()
-    assert [lab.committed(partition, topic="t4") for partition in range(4)] == [3] * 4
 
 
 @pytest.mark.slow
@@ -205,26 +99,6 @@ def test_revokes_of_busy_members_repeat_nothing(lab: Any, events: Any) -> None:
     handled = Counter(record for store in (first, second) for batch in store.batches for record in batch)
     assert len(handled) == 1_200
     assert set(handled.values()) == {1}
-
-
-def test_a_batch_that_ends_after_its_epoch_is_dropped_and_reported(lab: Any, events: Any) -> None:
-    """Its results, failures included, count for nothing; then the records are handled again."""
-    store = lab.store(lambda batch: batch.fail(batch[-1], ValueError()) if len(store.batches) == 1 else None)
-    store.gate.clear()
-    lab.produce("a b a")
-    app = lab.start(store, batch_records_max=3, workers=2, wait_s_max=0.2)
-    wait_until(lambda: store.running == 1)
-    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_until(lambda: app.snapshot().received_records == 6)
-    time.sleep(0.1)
-    assert store.running == 1
-    store.gate.set()
-    wait_until(lambda: lab.committed() == 3)
-    assert app.snapshot().stale_records >= 1
-    app.stop()
-    assert store.wrong == []
-    assert store.running_max == 1
-    assert events.of(StaleResult)
 
 
 # --- all of it ---
