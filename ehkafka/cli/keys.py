@@ -48,7 +48,7 @@ ForS = Annotated[
         metavar="SECONDS",
         min=0.1,
         max=31_622_400.0,
-        help="The pause ends by itself after this time.",
+        help="The pause ends by itself after this time. Default: never.",
     ),
 ]
 Keep = Annotated[

@@ -71,21 +71,34 @@ class Members:
 
     members: Annotated[
         str | None,
-        typer.Option("--members", metavar="N", help="Run the app in N processes; auto: one for each core."),
+        typer.Option(
+            "--members",
+            metavar="N",
+            help="Run the app in N processes; auto: one for each core. Default: in this one.",
+        ),
     ] = None
     members_min: Annotated[
         int | None,
-        typer.Option("--members-min", metavar="N", help="With fewer members that are ready, /ready fails."),
+        typer.Option(
+            "--members-min",
+            metavar="N",
+            help="With fewer members that are ready, /ready fails.",
+            show_default="1",
+        ),
     ] = None
     hung_s: Annotated[
         float | None,
         typer.Option(
-            "--hung-s", metavar="SECONDS", help="Kill and restart a member that is not live so long."
+            "--hung-s",
+            metavar="SECONDS",
+            help="Kill and restart a member that has not been live for this time. Default: never.",
         ),
     ] = None
     health_file: Annotated[
         Path | None,
-        typer.Option("--health-file", metavar="FILE", help="Touch it every few seconds while all is live."),
+        typer.Option(
+            "--health-file", metavar="FILE", help="Touch this file every two seconds while the app is live."
+        ),
     ] = None
 
     def arguments(self, *, on_spark: bool) -> dict[str, Any]:
@@ -124,7 +137,8 @@ class HttpArguments:
         typer.Option("--http-advertise", metavar="URL", help="Where other members' pages find this one."),
     ] = None
     http_values: Annotated[
-        bool, typer.Option("--http-values/--no-http-values", help="Show the begin of values on the page.")
+        bool,
+        typer.Option("--http-values/--no-http-values", help="Show the beginning of each value on the page."),
     ] = True
 
     def options(self) -> Http | None:

@@ -58,7 +58,10 @@ class SparkArguments:
         typer.Option("--batch-interval", metavar="SECONDS", help="Time from batch to batch.", min=0.0),
     ] = None
     batch_records: Annotated[
-        int | None, typer.Option("--batch-records", metavar="N", help="Records of a batch at most.", min=1)
+        int | None,
+        typer.Option(
+            "--batch-records", metavar="N", help="Records of a batch at most.", min=1, show_default="200000"
+        ),
     ] = None
     spark_conf: Annotated[
         list[str] | None,

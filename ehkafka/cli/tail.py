@@ -43,7 +43,9 @@ def tail(
         ),
     ] = "latest",
     partition: Partition = None,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many records.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="End after so many records. Default: at Ctrl-C.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Only records of this key or partition key.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
     of: OfEndpoint,
