@@ -21,8 +21,8 @@ LINKED = [*PAGES, *(ROOT / name for name in ("DESIGN.md", "CHANGELOG.md", "CONTR
 README_BYTES_MAX = 6 * 1024
 # Met in logs, settings and snapshots, and nowhere else in the field.
 OUR_WORDS = ("lane", "chunk", "parked", "backlog", "watermark", "mirror", "witness")
-# The page that explains them, the one that lists modules by their old names, figures, and a generated one.
-NOT_LINKED = {"vocabulary.md", "benchmark-figures.md", "messages.md"}
+# The page that explains them, the one that lists modules by their old names, figures, and generated ones.
+NOT_LINKED = {"vocabulary.md", "benchmark-figures.md", "messages.md", "options.md"}
 LINKED_TO_WORDS = [page for page in GUIDES.rglob("*.md") if page.name not in NOT_LINKED]
 # "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.
 TRIGGER_FIELDS = {
