@@ -7,7 +7,6 @@ attempts). Lines go to one file, in the order in which things happened.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import functools
 import os
@@ -79,16 +78,22 @@ def handle(record: Any) -> None:
     note("end", record)
 
 
+async def _sleep(seconds: float) -> None:
+    import asyncio  # noqa: PLC0415 - worker processes load this module, and asyncio takes them long
+
+    await asyncio.sleep(seconds)
+
+
 async def handle_async(record: Any) -> None:
     """Handle a record, awaiting."""
     note("start", record)
     try:
         match _words(record):
             case ["sleep", seconds]:
-                await asyncio.sleep(float(seconds))
+                await _sleep(float(seconds))
             case ["wait", gate]:
-                while not (directory() / gate).exists():  # noqa: ASYNC110 - a file is all that children share
-                    await asyncio.sleep(CHECK_S)
+                while not (directory() / gate).exists():  # a file is all that children share
+                    await _sleep(CHECK_S)
         _fail_if_reported(record)
     except BaseException:
         note("raise", record)
@@ -98,6 +103,8 @@ async def handle_async(record: Any) -> None:
 
 async def handle_stubborn_async(record: Any) -> None:
     """Handle a record, whether it is cancelled or not."""
+    import asyncio  # noqa: PLC0415 - see above
+
     call = asyncio.ensure_future(handle_async(record))
     while not call.done():
         try:
@@ -144,7 +151,7 @@ def send_first(record: Any) -> None:
 async def send_first_async(record: Any) -> None:
     """Do it awaiting."""
     record.send(_answer(record))
-    await asyncio.sleep(SENT_S)
+    await _sleep(SENT_S)
     await handle_async(record)
 
 

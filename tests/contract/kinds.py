@@ -37,6 +37,8 @@ KINDS = {
     "raw": Kind(options={"raw": True}),
 }
 WORKERS = ("threads", "tasks", "callers_loop", "batches", "processes")
+# Each process costs a quarter of a second of CPU time to start.
+WORKERS_COUNT, PROCESSES_COUNT = 4, 2
 
 
 class Line(NamedTuple):
@@ -60,11 +62,15 @@ class Stage:
         self.handlers: Any = contract_handlers
         self.entered: list[InLoop] = []
 
-    def app(self, *topics: str, workers: int = 4, handler: str = "handle", **options: Any) -> Any:
+    def app(self, *topics: str, workers: int | None = None, handler: str = "handle", **options: Any) -> Any:
         """Make an app with this kind's handler."""
         kind = self.kind
-        workers_given = ehkafka.Processes(workers) if kind.in_processes else workers
-        own = {**kind.options, "workers": workers_given, **options}
+        count = workers or (PROCESSES_COUNT if kind.in_processes else WORKERS_COUNT)
+        own = {
+            **kind.options,
+            "workers": ehkafka.Processes(count) if kind.in_processes else count,
+            **options,
+        }
         function = getattr(self.handlers, handler + kind.suffix)
         if kind.is_class:
             function = type(

@@ -84,13 +84,14 @@ def test_kills_under_load_lose_nothing_and_keep_every_order(lab: Any, handlers: 
     killed = 0
     produced = 0
     while killed < KILLS:
+        # Before records are produced: while the next process starts, this loop would produce thousands.
+        wait_until(lambda: route.workers.pids)
         for partition in range(4):
             batch = [(b"k%d" % rng.randrange(40), b"x" if rng.random() < 0.9 else b"sleep 0.003")]
             lab.broker.produce("t4", batch * 100, partition=partition)
             produced += 100
-        pids = route.workers.pids
-        if pids:
-            time.sleep(rng.random() * 0.1)
+        time.sleep(rng.random() * 0.1)
+        if pids := route.workers.pids:
             with suppress(ProcessLookupError):  # the one before was buried in between
                 os.kill(rng.choice(pids), signal.SIGKILL)
                 killed += 1

@@ -48,7 +48,7 @@ def test_each_key_runs_in_offset_order_and_never_overlaps(stage: Stage) -> None:
         records = [(f"k{rng.randrange(50)}", rng.choice(reported)) for _ in range(1_000)]
         stage.produce(*records, topic="t4", partition=partition)
     history = CheckingHistory()
-    app = stage.start("t4", workers=16, history=history)
+    app = stage.start("t4", workers=6 if stage.kind.in_processes else 16, history=history)
     wait_until(lambda: app.snapshot().finished_records == 4_000, timeout_s=60.0)
     app.stop()
     verdict = history.verdict(complete=True)
@@ -78,9 +78,9 @@ def test_a_waiting_key_holds_back_only_its_own_records(stage: Stage) -> None:
 
 
 def test_no_more_handlers_run_than_there_are_keys(stage: Stage) -> None:
-    """3 keys and 8 workers: exactly 3 handlers run, and everything gets done."""
+    """3 keys and 5 workers: exactly 3 handlers run, and everything gets done."""
     stage.produce(*((key, "wait gate") for _ in range(10) for key in "abc"))
-    stage.start(workers=8)
+    stage.start(workers=5)
     wait_until(lambda: stage.running == 3)
     must_stay(lambda: stage.running == 3)
     stage.open()

@@ -42,6 +42,7 @@ LONG_FIRST = tuple(
     f"tests/{place}"
     for place in (
         "spark/",
+        "docs/test_site.py",
         "faults/",
         "integration/",
         "proof/",
@@ -52,6 +53,9 @@ LONG_FIRST = tuple(
         "wheel/",
         "peers/",
         "workers/processes/",
+        "http/page/",
+        "testing/test_kafka_broker.py",
+        "testing/test_checker_oracle.py",
         "contract/test_app_outputs_owners.py",
         "contract/test_app_observability.py",
         "contract/test_app_stopped_process.py",

@@ -215,7 +215,7 @@ resizing.shrink: shrink: an inbox is forgotten while it is busy
     router.leaving += gone -> pass
 resizing.leave: leave: with records left
     inbox.log or ->
-    by first=35
+    by first=1199
 Router.forget: leave: owners stay
     inbox.sent = FOREVER -> pass
     by first=115

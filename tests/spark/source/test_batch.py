@@ -65,22 +65,8 @@ def test_a_batch_is_everything_between_two_places(load: Callable[..., DataFrame]
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"startingOffsets": "latest"}, "begins at latest reads nothing"),
-        (
-            {"startingOffsets": '{"readings": {"0": 1}}', "startingOffsetsUnnamed": "latest"},
-            "begins at latest reads nothing",
-        ),
         ({"maxOffsetsPerTrigger": "5"}, "belongs to spark.readStream"),
-        ({"minOffsetsPerTrigger": "5"}, "Option minOffsetsPerTrigger belongs to spark.readStream"),
         ({"subscribe": "none"}, "no such topic"),
-        (
-            {
-                "startingOffsets": '{"readings": {"0": 9, "1": 0}}',
-                "endingOffsets": '{"readings": {"0": 3, "1": 4}}',
-            },
-            "would begin at offset 9 and end at 3",
-        ),
-        ({"endingOffsets": '{"readings": {"0": 99, "1": 4}}'}, "behind the end of its log, 20"),
     ],
 )
 def test_what_is_wrong_is_reported_on_the_driver(

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 pytest.importorskip("pyspark")
 
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.errors import EndpointError
+from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.spark.source.data_source import EhkafkaDataSource
 from ehkafka.spark.source.early_stream_reader import EarlyStreamReader
 from ehkafka.spark.source.readers import SourceBatchReader
@@ -209,6 +209,34 @@ def test_a_batch_reader_needs_no_jvm(broker: EmbeddedBroker, options: Callable[.
     assert _rows(one, one.partitions()) == [(0, 0), (0, 1), *((1, offset) for offset in range(9))]
     empty = SourceBatchReader(options(endingOffsets='{"readings": {"0": 0, "1": 0}}'))
     assert _rows(empty, empty.partitions()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"startingOffsets": "latest"}, "begins at latest reads nothing"),
+        (
+            {"startingOffsets": '{"readings": {"0": 1}}', "startingOffsetsUnnamed": "latest"},
+            "begins at latest reads nothing",
+        ),
+        ({"minOffsetsPerTrigger": "5"}, "Option minOffsetsPerTrigger belongs to spark.readStream"),
+        (
+            {
+                "startingOffsets": '{"readings": {"0": 9, "1": 0}}',
+                "endingOffsets": '{"readings": {"0": 3, "1": 4}}',
+            },
+            "would begin at offset 9 and end at 3",
+        ),
+        ({"endingOffsets": '{"readings": {"0": 99, "1": 4}}'}, "behind the end of its log, 20"),
+    ],
+)
+def test_a_batch_that_cannot_be_read_is_refused_before_a_task_runs(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions], given: dict[str, str], text: str
+) -> None:
+    """One error that names the option."""
+    _produce(broker, 20, 30)
+    with pytest.raises(ConfigurationError, match=text):
+        SourceBatchReader(options(**given)).partitions()
 
 
 def test_the_source_keeps_no_options_as_given(broker: EmbeddedBroker) -> None:

@@ -68,3 +68,10 @@ def test_the_option_counts_first_then_the_column(
         schema = schema.add(column.split()[0], types.StringType())
     writer = kafka_writer({"connectionStringEnv": "WRITTEN_TO", **option}, schema, overwrite=False)
     assert writer.options.topic == topic
+
+
+def test_a_frame_without_a_topic_is_refused() -> None:
+    """Neither the option names one, nor a column, nor a connection string."""
+    schema = types.StructType().add("value", types.StringType())
+    with pytest.raises(ConfigurationError, match="No topic is named: give the option topic"):
+        kafka_writer({"kafka.bootstrap.servers": "localhost:9092"}, schema, overwrite=False)
