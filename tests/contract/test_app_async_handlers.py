@@ -81,17 +81,6 @@ def test_a_function_an_object_and_a_partial_may_be_async(lab: Any, raw: bool) ->
     assert threads == {"ehkafka-partial-loop"}
 
 
-def test_a_class_with_an_async_process_gets_one_instance_per_partition(lab: Any) -> None:
-    """Open and close around all records, on the hook thread."""
-    Process.seen.clear()
-    app = lab.app(Process)
-    lab.produce("a a a")
-    app.start()
-    wait_until(lambda: lab.committed() == 3)
-    app.stop()
-    assert Process.seen == [("open", "t[0]"), 0, 1, 2, ("close", "stopped")]
-
-
 # --- middleware and hooks -------------------------------------------------------------------------------
 
 

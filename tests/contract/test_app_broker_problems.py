@@ -69,21 +69,6 @@ def test_a_topic_that_is_deleted_while_the_app_runs_ends_it(lab: Any, recorder: 
     assert error.exit_code == 3
 
 
-def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the_gap(
-    lab: Any, recorder: Any
-) -> None:
-    """The same while the app runs: what was received is handled, the gap is not skipped over."""
-    recorder.block()
-    lab.produce("a " * 300)
-    app = lab.start(recorder, workers=2, backlog_records_max=40, consume_records_max=20)
-    wait_until(lambda: app.snapshot().partitions and app.snapshot().partitions[0].paused)
-    lab.broker.delete_records("t", 0, 200)
-    recorder.open_all()
-    ends_with(app, ehkafka.errors.OffsetGapError, "now holds 200 to 300")
-    assert max(recorder.offsets()) < 200
-    assert lab.committed() <= max(recorder.offsets()) + 1
-
-
 def test_partitions_that_are_lost_while_no_broker_answers(lab: Any, recorder: Any, events: Any) -> None:
     """No group has gone on without this member: the line says that no broker has answered, and since when."""
     app = lab.start(recorder)
@@ -193,23 +178,6 @@ def test_a_key_that_changes_during_a_drain_is_taken_up(
     gate.set()
     stopping.join(15.0)
     assert lab.committed() == 3
-
-
-def test_health_names_a_key_that_cannot_be_read_again_while_that_lasts(
-    lab: Any, recorder: Any, tmp_path: Path
-) -> None:
-    """Health shows it before the old key is withdrawn; green again afterwards."""
-    path = tmp_path / "key"
-    write(path, "b2xkb2xkb2xk")
-    app = lab.start(recorder, endpoint=rotating(lab, path))
-    wait_until(app.health)
-    path.unlink()
-    wait_until(lambda: not app.health())
-    (reason,) = app.health().reasons
-    assert f"file {path}" in reason
-    assert "does not exist" in reason
-    write(path, "b2xkb2xkb2xk")
-    wait_until(app.health)
 
 
 def test_health_names_problem_with_tokens(lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,19 +103,6 @@ def old_call(lab: Any, recorder: Any, events: Any) -> Any:
     gate.set()
 
 
-def test_it_is_named_with_its_epoch_and_age(old_call: Any) -> None:
-    """First in a note, and in health once it is stuck."""
-    [call] = old_call.snapshot().outliving
-    assert (call.partition, call.epoch, call.offset, call.key) == (("t", 0), 1, 0, "a")
-    oldest = old_call.snapshot().partitions[0].oldest
-    assert oldest.state == "waits for the call of t[0]@0 of epoch 1, which has ended"
-    wait_until(lambda: not old_call.health().ok)
-    reasons = old_call.health().reasons
-    assert len(reasons) == 1
-    assert "still runs for epoch 1, which has ended" in reasons[0]
-    assert reasons[0].endswith("ehkafka keys skip t/0@0")
-
-
 def test_a_skip_lets_its_key_continue(old_call: Any, lab: Any, events: Any) -> None:
     """The record of that call is skipped, the key's others are handled; health is green though it runs."""
     lab.keys_judged = False  # two calls of one key at a time are what the command permits

@@ -22,8 +22,6 @@ from tests.contract.conftest import ends_with
 from tests.contract.mirrored import commit_of, finished_in
 from tests.kit.waiting import wait_until
 
-T0 = ehkafka.TopicPartition("t", 0)
-
 
 @pytest.mark.parametrize(
     "code",
@@ -175,23 +173,6 @@ def test_metadata_that_the_broker_finds_too_large_is_left_out(lab: Any, recorder
     assert app.health().ok
     gate.set()
     wait_until(lambda: lab.committed() == 3)
-
-
-def test_a_last_commit_goes_without_the_metadata_that_is_too_large(
-    lab: Any, recorder: Any, events: Any
-) -> None:
-    """A stop whose commit is refused for its metadata has committed the position when it ends."""
-    recorder.block(b"slow")
-    lab.produce("a slow b")
-    app = lab.start(recorder, commit_interval_s=60.0)
-    wait_until(lambda: recorder.count == 2)
-    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE)
-    with pytest.raises(ehkafka.errors.UnfinishedError):
-        app.stop(timeout_s=0.5)
-    # The group's own refusal may come as well.
-    assert all(failed.retriable for failed in events.of(CommitFailed))
-    assert events.of(CommitFailed)
-    assert lab.committed() == 1
 
 
 def test_a_stop_tells_that_the_commit_of_a_partition_revoked_meanwhile_failed(

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ehkafka
 from ehkafka.events import CommitAcknowledged
 from ehkafka.testing import ApiKey
 from tests.contract.mirrored import commit
-from tests.kit.checker.history_event import CommitAcknowledged as Acknowledged
-from tests.kit.checker.history_event import CommitFailed as Failed
-from tests.kit.checker.history_event import CommitRequested as Requested
 from tests.kit.waiting import must_stay, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 T0 = ehkafka.TopicPartition("t", 0)
 
@@ -27,15 +20,6 @@ def acknowledged(events: Any, partition: ehkafka.TopicPartition = T0) -> list[in
 
 def _has(event: Any, partition: ehkafka.TopicPartition) -> bool:
     return partition in dict(event.next_offsets)
-
-
-def most_in_flight(history: Iterable[Any]) -> int:
-    """Return how many commits were at most requested and not answered."""
-    now = most = 0
-    for event in history:
-        now += isinstance(event, Requested) - isinstance(event, Acknowledged | Failed)
-        most = max(most, now)
-    return most
 
 
 def test_a_log_that_begins_at_500_is_committed_from_there(lab: Any, recorder: Any) -> None:
@@ -74,30 +58,6 @@ def test_an_unchanged_position_is_sent_again_when_idle_for_too_long(
     assert third - second >= 0.28
     app.stop()
     assert acknowledged(events)[-3:] == [3, 3, 3]
-
-
-def test_with_slow_commits_one_is_in_flight_and_handlers_go_on(lab: Any, recorder: Any) -> None:
-    """Each commit takes 1.1 s: at most one waits, handlers never do, the last one has it all."""
-    app = lab.start(recorder, workers=4)
-    wait_until(lambda: len(app.snapshot().partitions) == 1)
-    lab.broker.delay_next(ApiKey.OFFSET_COMMIT, 1.1, times=10)
-    handled_after: list[float] = []
-    ends_s = time.monotonic() + 3.5
-    while time.monotonic() < ends_s:
-        before, began_s = recorder.count, time.monotonic()
-        lab.produce("a b c d e f g h i j" * 5)
-        wait_until(lambda before=before: recorder.count == before + 46)
-        handled_after.append(time.monotonic() - began_s)
-    total = recorder.count
-    wait_until(lambda: lab.committed() == total)
-    history = list(lab.histories[0].events)
-    app.stop()
-    commits = [e for e in history if isinstance(e, Requested)]
-    assert most_in_flight(history) == 1
-    assert 2 <= len(commits) <= 8
-    # A handler that waited for a commit would have taken 1.1 s.
-    assert max(handled_after) < 0.9
-    assert len(handled_after) > 10
 
 
 def test_a_named_reset_ignores_the_groups_commit_once(lab: Any) -> None:

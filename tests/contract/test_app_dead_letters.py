@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from confluent_kafka import KafkaError
 
 import ehkafka
@@ -15,6 +13,9 @@ from ehkafka.testing import ApiKey
 from tests.contract.conftest import ends_with
 from tests.contract.letters import TO_DEAD, TWICE, dead_lettered, headers_of, offsets_of, rejecting
 from tests.kit.waiting import must_stay, wait_until
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
@@ -86,37 +87,6 @@ def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
     assert offsets_of(read_topic("dead", 1)) == [0]
 
 
-@pytest.mark.parametrize("problem", ["leaderless", "down"])
-def test_a_letter_waits_for_its_broker(dead: Any, read_topic: Any, problem: str) -> None:
-    """Its partitions have no leader, or the broker is down: uncommitted meanwhile, and written afterwards."""
-    handler = rejecting(b"bad")
-    app = dead.start(handler, on_failure=TO_DEAD)
-    dead.produce("x")
-    wait_until(lambda: dead.committed() == 1)
-    gate = threading.Event()
-    handler.before = lambda: gate.wait(10.0)
-    dead.produce("bad")
-    wait_until(lambda: app.snapshot().partitions[0].received_records == 2)
-    if problem == "down":
-        dead.broker.take_down()
-    else:
-        for partition in range(2):
-            dead.broker.move_leader("dead", partition, None)
-    gate.set()
-    wait_until(lambda: "its dead letter" in str(app.snapshot().partitions))
-    if problem == "down":
-        dead.broker.bring_up()
-    else:
-        dead.produce("y")
-        wait_until(lambda: handler.done == [0, 2])
-        assert dead.committed() == 1
-        for partition in range(2):
-            dead.broker.move_leader("dead", partition, 1)
-    wait_until(lambda: dead.committed() == (2 if problem == "down" else 3))
-    app.stop()
-    assert set(offsets_of(read_topic("dead", 1))) == {1}
-
-
 def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(dead: Any, events: Any) -> None:
     """No broker would ever take it: reported once, the offset held, other keys go on."""
     handler = rejecting(b"bad")
@@ -131,22 +101,6 @@ def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(dead: Any
     assert "t[0]@0, key bad" in reason
     assert "refused by dead: MSG_SIZE_TOO_LARGE" in reason
     assert "raise the property message.max.bytes: App(consumer=" in reason
-
-
-def test_header_names_that_a_handler_sets_are_not_sent(dead: Any, read_topic: Any) -> None:
-    """The producer would end the process for a lone surrogate; the letter has the headers that came."""
-
-    def spoils(message: Any) -> None:
-        message.set_headers([("fine", b"1"), ("lone \ud800", b"2")])
-        raise ValueError("no")
-
-    dead.produce("a")
-    app = dead.start(spoils, raw=True, on_failure=TO_DEAD)
-    wait_until(lambda: dead.committed() == 1)
-    app.stop()
-    (letter,) = read_topic("dead", 1)
-    assert {name for name, _ in letter.headers()}.isdisjoint({"fine", "lone \ufffd"})
-    assert "ehkafka-header-names-replaced" not in headers_of(letter)
 
 
 def test_a_function_takes_letters_and_is_called_again_while_it_raises(
@@ -266,28 +220,3 @@ def test_on_limit_hold_keeps_each_further_record_and_the_app_runs(dead: Any) -> 
     assert app.state == "running"
     app.stop()
     assert dead.committed() == 2
-
-
-def test_a_stop_waits_for_the_letters_on_their_way(dead: Any) -> None:
-    """The record is committed, so that no second letter is written after the restart."""
-    dead.produce("bad")
-    dead.broker.delay_next(ApiKey.PRODUCE, 0.5)
-    app = dead.start(rejecting(b"bad"), on_failure=TO_DEAD)
-    wait_until(lambda: app.snapshot().partitions and "its dead letter" in str(app.snapshot().partitions))
-    app.stop()
-    assert dead.committed() == 1
-
-
-def test_a_letter_in_flight_at_a_revoke_is_stale_and_written_again(dead: Any, read_topic: Any) -> None:
-    """At least once: what was not committed is handled and dead-lettered again after a restart."""
-    dead.produce("bad")
-    dead.broker.delay_next(ApiKey.PRODUCE, 1.0)
-    app = dead.start(rejecting(b"bad"), stop_s=0.2, on_failure=TO_DEAD)
-    wait_until(lambda: app.snapshot().partitions and "its dead letter" in str(app.snapshot().partitions))
-    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key bad"):
-        app.stop()
-    assert dead.committed() in (None, 0)
-    second = dead.start(rejecting(b"bad"), on_failure=TO_DEAD)
-    wait_until(lambda: dead.committed() == 1)
-    second.stop()
-    assert offsets_of(read_topic("dead", 2)) == [0, 0]

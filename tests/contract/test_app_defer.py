@@ -110,26 +110,6 @@ def test_an_answer_is_what_a_return_or_a_raise_would_be(
     assert len(tokens) == attempts
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_an_answer_before_the_handler_returned_counts(lab: Any, fails: bool) -> None:
-    """Another thread may be quicker than the handler's last line."""
-    attempts: list[int] = []
-
-    def handle(record: Any) -> None:
-        attempts.append(record.attempt)
-        token = record.defer()
-        answer = (lambda: token.fail(ValueError("early"))) if fails and record.attempt == 1 else token.finish
-        thread = threading.Thread(target=answer)
-        thread.start()
-        thread.join()
-
-    lab.produce("a a b")
-    app = lab.start(handle, retry=ehkafka.Retry(attempts=2, first_s=0.01))
-    wait_until(lambda: lab.committed() == 3)
-    assert app.snapshot().finished_records == 3
-    assert len(attempts) == (6 if fails else 3)
-
-
 def test_without_an_answer_the_attempt_fails_with_a_timeout_error(lab: Any, events: Any) -> None:
     """Expiry: a failed attempt like any other; a late answer counts for nothing and is reported once."""
     work = Deferring(b"slow", deadline_s=0.05)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import ehkafka
 from tests.kit.waiting import wait_until
 
 
@@ -90,22 +89,6 @@ def test_run_gives_the_signal_handlers_back(lab: Any, program: Any) -> None:
     assert started.printed("restored True")
 
 
-def test_two_threads_may_stop_at_once(lab: Any, recorder: Any) -> None:
-    """Both return when it has ended, and on_stop runs once."""
-    seen: list[str] = []
-    app = lab.app(recorder)
-    app.on_stop(lambda: seen.append("closed"))
-    app.start()
-    wait_until(lambda: app.snapshot().partitions)
-    threads = [threading.Thread(target=app.stop) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10.0)
-    assert not any(thread.is_alive() for thread in threads)
-    assert seen == ["closed"]
-
-
 def test_two_apps_of_different_groups_share_a_process(lab: Any) -> None:
     """Each handles everything and commits for its own group."""
     first, second = lab.recorder(), lab.recorder()
@@ -118,21 +101,6 @@ def test_two_apps_of_different_groups_share_a_process(lab: Any) -> None:
     for app in apps:
         app.stop()
     assert (lab.committed(group="one"), lab.committed(group="two")) == (3, 3)
-
-
-def test_the_embedded_endpoint_makes_its_topics_and_is_shared() -> None:
-    """`Endpoint.embedded()`: no address, no broker to start; an app finds the handler's topic made."""
-    handled: list[int] = []
-    with ehkafka.Endpoint.embedded(partitions=2) as endpoint:
-        app = ehkafka.App(group="g", endpoint=endpoint, start="earliest")
-        app.handler("fresh")(lambda record: handled.append(record.offset()))
-        app.start()
-        from ehkafka.embedded import topics  # noqa: PLC0415
-
-        topics.produce(endpoint.client_properties()["bootstrap.servers"], "fresh", [("k", "v")] * 3)
-        wait_until(lambda: len(handled) == 3)
-        app.stop()
-    assert handled == [0, 1, 2]
 
 
 def test_a_start_that_is_cancelled_leaves_nothing_running(lab: Any, recorder: Any) -> None:

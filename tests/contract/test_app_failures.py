@@ -12,7 +12,6 @@ import pytest
 import ehkafka
 from ehkafka.events import UserCodeFailed
 from tests.contract.conftest import ends_with
-from tests.kit.inside import inside
 from tests.kit.waiting import wait_until
 
 
@@ -50,43 +49,6 @@ def test_on_error_may_overrule_the_policy(
     ((kind, partition, record, error),) = asked
     assert (kind, partition, record.offset()) == ("handler", ehkafka.TopicPartition("t", 0), 1)
     assert isinstance(error, ValueError)
-
-
-def test_on_error_that_raises_leaves_it_to_the_policy_and_is_reported(
-    lab: Any, recorder: Any, events: Any
-) -> None:
-    """The app goes on under Hold(); the hook's error is an event."""
-    recorder.fail_at(0)
-    lab.produce("a b")
-    app: ehkafka.App = lab.app(recorder, on_failure=ehkafka.Hold())
-
-    @app.on_error
-    def on_error(*_arguments: Any) -> None:
-        raise LookupError("no answer")
-
-    app.start()
-    wait_until(lambda: recorder.count == 1)
-    (failed,) = wait_until(lambda: events.of(UserCodeFailed))
-    assert failed.where == "on_error"
-    assert "no answer" in failed.error
-    app.stop()
-
-
-def test_raising_middleware_is_a_failure_of_its_record(lab: Any, recorder: Any) -> None:
-    """The record that it raised for is named, and not committed."""
-    lab.produce("a b")
-    app: ehkafka.App = lab.app(recorder, workers=1)
-
-    @app.use
-    def middleware(record: Any, call_next: Any) -> Any:
-        if record.offset() == 1:
-            raise PermissionError("not this one")
-        return call_next(record)
-
-    app.start()
-    ends_with(app, ehkafka.errors.HandlerFailedError, r"t\[0\]@1.*not this one")
-    assert recorder.offsets() == [0]
-    assert lab.committed() in (0, 1)
 
 
 def test_event_hooks_that_raise_or_block_never_reach_the_data_path(lab: Any, recorder: Any) -> None:
@@ -136,10 +98,6 @@ def test_partition_hooks_that_raise_are_reported_and_stop_nothing(
 # --- retries ---
 
 
-QUICK = ehkafka.Retry(attempts=3, first_s=0.01, jitter=0)
-FOR_EVER = ehkafka.Retry(attempts=None, first_s=0.02, max_s=0.02, jitter=0)
-
-
 class Failing:
     """Raises for chosen keys so many times, and keeps the times of all calls."""
 
@@ -184,60 +142,6 @@ def test_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_credi
     (partition,) = app.snapshot().partitions
     assert (partition.parked_records, partition.backlog_records) == (3, 0)
     assert lab.committed() in (None, 0)
-
-
-@pytest.mark.parametrize(("delay_s", "busy"), [(0.01, True), (0.2, False), (1.0, True)])
-def test_delays_are_honoured(lab: Any, delay_s: float, busy: bool) -> None:
-    """Never early, and late by at most 10 % and 50 ms; the best of some, for machines are busy."""
-    names = [f"k{n}" for n in range(6)]
-    handler = Failing(**dict.fromkeys(names, 1))
-    app = lab.start(handler, workers=4, retry=ehkafka.Retry(first_s=delay_s, max_s=delay_s, jitter=0))
-    for name in names:
-        lab.produce(name)
-        if busy:
-            lab.produce(" ".join(f"x{n}" for n in range(200)))
-    wait_until(lambda: all(len(handler.calls[name.encode()]) == 2 for name in names))
-    app.stop()
-    waits = [handler.calls[name.encode()][1][2] - handler.calls[name.encode()][0][2] for name in names]
-    assert min(waits) >= delay_s
-    assert min(waits) <= delay_s * 1.1 + 0.05
-
-
-def test_many_retries_leave_nothing_behind(lab: Any) -> None:
-    """10 records that fail again and again are 10 waiting keys, however often."""
-    handler = Failing(**{f"k{n}": 10**9 for n in range(10)})
-    lab.produce(" ".join(f"k{n}" for n in range(10)))
-    app = lab.start(
-        handler, retry=ehkafka.Retry(attempts=None, first_s=0.0, max_s=0.0), on_failure=ehkafka.Hold()
-    )
-    wait_until(lambda: sum(map(len, list(handler.calls.values()))) >= 300)
-    inboxes = inside(app).inboxes
-    assert len(inboxes.waiting._timers) <= 20
-    assert len(inboxes.router.held) <= 10
-    assert len(inboxes.router.attempts) <= 10
-    app.stop(drain=False)
-
-
-def test_retry_later_waits_as_asked_and_uses_up_no_attempt(lab: Any) -> None:
-    """Four asked retries and two failures fit into three attempts; `record.attempt` counts every call."""
-    script = [
-        *[ehkafka.RetryLater(0.01)] * 2,
-        ValueError("1"),
-        *[ehkafka.RetryLater(0.01)] * 2,
-        ValueError("2"),
-    ]
-    attempts: list[int] = []
-
-    def handler(record: Any) -> None:
-        attempts.append(record.attempt)
-        if script:
-            raise script.pop(0)
-
-    lab.produce("a")
-    app = lab.start(handler, retry=QUICK)
-    wait_until(lambda: lab.committed() == 1)
-    app.stop()
-    assert attempts == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("answer", ["soon", -1, True, float("nan")])

@@ -12,7 +12,7 @@ import pytest
 import ehkafka
 from ehkafka.events import UserCodeFailed
 from tests.contract.conftest import ends_with
-from tests.kit.waiting import must_stay, wait_until
+from tests.kit.waiting import wait_until
 
 
 def test_a_handler_gets_a_record_with_the_messages_own_methods(lab: Any, recorder: Any) -> None:
@@ -269,23 +269,6 @@ def test_an_instance_is_closed_as_lost_and_a_new_one_opened(lab: Any) -> None:
         ("close", "lost"),
         ("close", "stopped"),
     ]
-
-
-def test_no_record_is_handled_before_open_has_returned(lab: Any) -> None:
-    """A slow open holds back its own partition's records, and only those."""
-    gate = threading.Event()
-
-    class Mine(Counting):
-        def open(self, partition: Any) -> None:
-            assert gate.wait(20.0)
-            super().open(partition)
-
-    app = lab.start(Mine)
-    lab.produce("a b c")
-    wait_until(lambda: app.snapshot().received_records == 3)
-    must_stay(lambda: not Mine.seen)
-    gate.set()
-    wait_until(lambda: lab.committed() == 3)
 
 
 def test_a_close_that_raises_is_reported_and_the_commit_stands(lab: Any, events: Any) -> None:

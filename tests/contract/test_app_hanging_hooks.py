@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-import ehkafka
-from ehkafka.events import PartitionAssigned, RecordRetried, UserCodeHangs
+from ehkafka.events import PartitionAssigned, UserCodeHangs
 from ehkafka.intake import hook_threads
 from tests.kit.waiting import wait_until
 
@@ -64,25 +63,6 @@ def test_another_partitions_records_are_handled_while_a_hook_hangs(lab: Any, eve
     assert [event.where for event in events.of(UserCodeHangs)] == [f"{kind} (opening t4[0])"]
     hook.gate.set()
     wait_until(lambda: sorted(done) == [0, 1, 2, 3] and app.health().ok)
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_deferred_records_deadline_comes_while_a_hook_hangs(lab: Any, events: Any) -> None:
-    """Else its key, and the commit of its partition, would wait for another partition's hook."""
-    hook = Hangs()
-    kept: list[Any] = []
-
-    def handle(record: Any) -> None:
-        if record.key() == b"late" and not kept:
-            kept.append(record.defer(deadline_s=0.5))
-
-    app = lab.app(handle, "t4", retry=ehkafka.Retry(attempts=3, first_s=0.01))
-    app.on_assigned(hook)
-    lab.produce("late", topic="t4", partition=1)
-    app.start()
-    wait_until(lambda: lab.committed(1, topic="t4") == 1)
-    assert [event.attempt for event in events.of(RecordRetried)] == [1]
-    hook.gate.set()
 
 
 @pytest.mark.usefixtures("quick")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import confluent_kafka
 import pytest
 
 import ehkafka
@@ -52,20 +51,6 @@ def test_records_of_one_partition_key_never_overlap_though_they_have_no_key(lab:
         assert [r.offset() for r in recorder.records if r.partition_key == home] == expected
 
 
-def test_one_partition_key_is_one_lane_over_partitions_where_the_handler_is_the_scope(lab: Any) -> None:
-    """As with any key."""
-    for partition in range(4):
-        _produce(lab, (PARTITION_KEY, _amqp("home")), topic="t4", partition=partition)
-    recorder = lab.recorder()
-    gate = recorder.block()
-    app = lab.start(recorder, "t4", workers=8, scope="handler")
-    wait_until(lambda: recorder.running["all"] == 1 and app.snapshot().received_records == 4)
-    must_stay(lambda: recorder.running["all"] == 1)
-    gate.set()
-    wait_until(lambda: recorder.count == 4)
-    assert recorder.running_max == 1
-
-
 @pytest.mark.parametrize(
     ("headers", "service", "expected"),
     [
@@ -109,19 +94,6 @@ def test_a_handler_reads_the_properties_in_its_mode(
     wait_until(lambda: len(seen) == 4)
     app.stop(drain=False)
     assert seen == [(who, expected) for who in ("order_by", "middleware", "handler", "on_error")]
-
-
-def test_a_raw_handler_has_the_same_as_functions(lab: Any) -> None:
-    """Confluent's own message and `ehkafka.headers`."""
-    _produce(lab, (PARTITION_KEY, _amqp("home")), ("content-type", b"avro/binary+0f1e"), ("n", b"T\x03"))
-    recorder = lab.recorder()
-    lab.start(recorder, raw=True)
-    wait_until(lambda: recorder.count == 1)
-    [message] = recorder.records
-    assert type(message) is confluent_kafka.Message
-    assert ehkafka.headers.properties(message) == {"content-type": "avro/binary+0f1e", "n": 3}
-    assert ehkafka.headers.partition_key(message) == "home"
-    assert ehkafka.headers.schema_id(message) == "0f1e"
 
 
 @pytest.mark.parametrize("null_key", ["spread", "partition"])

@@ -80,19 +80,6 @@ def test_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     ends_with(app, ehkafka.errors.EngineError, "broken bookkeeping")
 
 
-def test_an_unfinished_record_older_than_its_limit_turns_health_red(lab: Any, recorder: Any) -> None:
-    """Topic, partition, offset, key, age and limit; green again when it ends."""
-    gate = recorder.block(b"slow")
-    lab.produce("a slow b")
-    app = lab.start(recorder, stuck_s=0.4)
-    wait_until(lambda: recorder.count == 2)
-    wait_until(lambda: not app.health())
-    (reason,) = app.health().reasons
-    assert reason.startswith("t[0]@1, key slow has been unfinished for")
-    gate.set()
-    wait_until(lambda: app.health().ok)
-
-
 def test_a_call_within_its_deadline_is_not_stuck(lab: Any, recorder: Any) -> None:
     """Until then its handler is slow, however short `stuck_s` is."""
     gate = recorder.block(b"slow")
@@ -117,20 +104,6 @@ def test_no_progress_is_reported_with_the_workers_stacks(lab: Any, events: Any, 
     wait_until(lambda: recorder.count == 2)
     app.stop()
     assert len(events.of(StuckReport)) == 1
-
-
-def test_without_any_broker_health_turns_red_and_lag_is_unknown(lab: Any, recorder: Any) -> None:
-    """Seconds after the broker died, not when its session is over; green again with its next answer."""
-    app = lab.start(recorder, unreachable_s=1.0)
-    lab.produce("a")
-    wait_until(lambda: app.snapshot().lag_records == 0)
-    assert app.health().ok
-    lab.broker.take_down()
-    wait_until(lambda: app.snapshot().lag_records is None)
-    reasons = wait_until(lambda: app.health().reasons)
-    assert any(reason.startswith("No broker of 127.0.0.1 has answered since") for reason in reasons), reasons
-    lab.broker.bring_up()
-    wait_until(lambda: app.health().ok)
 
 
 def test_a_member_that_owns_nothing_is_a_healthy_standby(lab: Any, recorder: Any) -> None:
@@ -268,11 +241,3 @@ def test_a_program_with_a_handler_of_its_own_keeps_it(program: Any) -> None:
     wait_until(lambda: running.printed("MINE"))
     running.signal(signal.SIGTERM)
     assert running.wait() == 0
-
-
-def test_an_app_in_another_frameworks_hands_takes_no_signal(lab: Any, recorder: Any) -> None:
-    """`start` leaves all of them as they are."""
-    numbers = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
-    before = [signal.getsignal(number) for number in numbers]
-    with lab.app(recorder):
-        assert [signal.getsignal(number) for number in numbers] == before

@@ -236,18 +236,6 @@ def test_a_port_in_use_starts_nothing(lab: Any, recorder: Any, site: Any, events
     assert (second.state, [event.group for event in events.of(AppStarted)]) == ("stopped", ["g"])
 
 
-def test_metrics_are_served_and_name_no_key(site: Any, lab: Any, recorder: Any) -> None:
-    """For Prometheus, with what is blocked; a key is no label."""
-    recorder.fail_at(0)
-    one = site(recorder, on_failure=ehkafka.Hold())
-    one.app.start()
-    lab.produce("a-key-of-mine a-key-of-mine b")
-    wait_until(lambda: one.app.keys.blocking() and one.app.keys.blocking()[0].status == "waiting: on hold")
-    text = one.ask("/metrics")[1]
-    assert 'ehkafka_blocked_lanes{group="g",partition="0",topic="t"} 1.0' in text
-    assert "a-key-of-mine" not in text
-
-
 def test_dead_letters_are_shown_and_redriven(site: Any, lab: Any, recorder: Any) -> None:
     """The newest ones, with where they came from; only with the token they go back."""
     recorder.fail_at(0)

@@ -94,17 +94,6 @@ def test_dead_letters_by_hand_follow_each_other(
     assert recorder.finished_offsets() == ([3] if all_of_it else [3, 1, 2])
 
 
-def test_a_retry_does_not_wait_for_its_time(lab: Any, recorder: Any) -> None:
-    """The commonest blocker: a head that waits for its next attempt."""
-    recorder.fail_at(0)
-    app = lab.start(recorder, retry=ehkafka.Retry(attempts=5, first_s=600.0, max_s=600.0))
-    lab.produce("a")
-    wait_until(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "waiting: retry")
-    recorder.work = None
-    app.keys.retry("t/0@0")
-    wait_until(lambda: lab.committed() == 1)
-
-
 def test_what_runs_is_neither_skipped_nor_retried_and_what_waits_behind_it_is_steered(
     lab: Any, recorder: Any
 ) -> None:
@@ -179,15 +168,6 @@ def test_a_key_of_a_quick_handler_is_found_and_paused(lab: Any) -> None:
     wait_until(lambda: len(seen) == 3_000 - left)
     app.keys.resume("k7")
     wait_until(lambda: lab.committed() == 3_000)
-
-
-def test_a_paused_key_that_has_no_record_can_be_resumed(held: Any, lab: Any) -> None:
-    """By its text; nothing is left of it with its last record."""
-    held.keys.pause("a")
-    held.keys.skip("a", all=True)
-    wait_until(lambda: lab.committed() == 4)
-    assert held.keys.resume("a").changed
-    assert refusal(lambda: held.keys.resume("a")).reason == "unknown"
 
 
 def test_a_dead_letter_without_a_policy_is_refused_by_name(held: Any) -> None:

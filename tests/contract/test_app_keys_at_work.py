@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import partial
 from typing import Any
 
 import pytest
@@ -38,15 +37,6 @@ def test_a_skip_is_in_the_history_before_the_next_record_starts(lab: Any, record
     wait_until(lambda: lab.committed() == 3)
 
 
-def test_a_name_that_no_key_can_have_is_unknown(lab: Any, recorder: Any) -> None:
-    """Names come from people and from the network."""
-    app = lab.start(recorder)
-    for name in ("[{}]", '[[{"a": 1}]]', '[["x", {}]]', "[" * 450 + "]" * 450, "\ud800", "nul\x00l"):
-        for do in ("pause", "resume", "retry", "skip"):
-            action = partial(getattr(app.keys, do), name)
-            assert refusal(action).reason == "unknown"
-
-
 def test_a_retry_of_a_held_head_whose_key_is_paused_is_refused(held: Any, lab: Any, recorder: Any) -> None:
     """It could not start."""
     held.keys.pause("a")
@@ -68,21 +58,6 @@ def test_a_stopped_handler_receives_nothing_when_a_pause_is_over(lab: Any, recor
     must_stay(lambda: app.snapshot().received_records == 0, for_s=1.5)
     app.keys.start_handler("Recorder")
     wait_until(lambda: lab.committed() == 2)
-
-
-def test_a_pause_that_went_with_its_partition_keeps_no_handler_stopped(lab: Any, recorder: Any) -> None:
-    """A stop and a start later find the partition as the rebalance left it."""
-    app = lab.start(recorder)
-    wait_until(lambda: app.snapshot().partitions)
-    app.keys.pause_partition("t/0")
-    before = app.snapshot().partitions[0].epoch
-    with lab.app(lab.recorder()) as second:
-        wait_until(lambda: second.snapshot().partitions or second.snapshot().is_standby)
-    wait_until(lambda: app.snapshot().partitions and app.snapshot().partitions[0].epoch > before)
-    app.keys.stop_handler("Recorder")
-    app.keys.start_handler("Recorder")
-    lab.produce("a")
-    wait_until(lambda: lab.committed() == 1)
 
 
 def test_a_paused_key_without_records_is_resumed_though_another_has_its_text(lab: Any, recorder: Any) -> None:

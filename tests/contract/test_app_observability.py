@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import logging
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +13,6 @@ import pytest
 
 import ehkafka
 from ehkafka.events import AppStarted, AppStopped, AppStopping, PartitionAssigned, PartitionRevoked
-from tests.contract.conftest import ends_with
 from tests.kit.inside import inside
 from tests.kit.waiting import wait_until
 
@@ -54,23 +52,6 @@ def test_events_tell_a_life_in_order_and_counters_agree(lab: Any, recorder: Any,
     assert events.of(AppStopped)[0].exit_code == 0
     counters = app.snapshot().counters
     assert [counters[kind.__name__] for kind in life] == [1] * 5
-
-
-def test_a_failing_handler_is_logged_with_place_key_and_decision(
-    lab: Any, recorder: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One line at ERROR, without the record's value."""
-    recorder.fail_at(0)
-    lab.produce("customer-7", value=b"a secret value")
-    app = lab.app(recorder)
-    with caplog.at_level(logging.INFO, logger="ehkafka"):
-        app.start()
-        ends_with(app, Exception, "customer-7")
-    (line,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert "t[0]@0" in line
-    assert "customer-7" in line
-    assert "the app stops" in line
-    assert "secret" not in caplog.text
 
 
 class Steps:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import ehkafka
 from tests.kit.waiting import must_stay, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Wait = "Callable[..., Any]"
 
 
 def in_order(offsets: list[int]) -> bool:
@@ -47,31 +42,6 @@ def test_null_keys_follow_their_policy(lab: Any, null_key: str, scope: str, side
         assert all(in_order(recorder.offsets(partition, "t4")) for partition in (0, 1))
     app.stop()
     assert [lab.committed(p, topic="t4") for p in (0, 1)] == [4, 4]
-
-
-@pytest.mark.parametrize(
-    "order_by",
-    [
-        ehkafka.by_key,
-        lambda record: bytes(bytearray(record.key())),
-        lambda record: ("customer", record.key().decode()),
-        lambda record: float(len(record.key())),
-    ],
-    ids=["by_key", "copied bytes", "tuple", "float"],
-)
-def test_equal_keys_in_distinct_objects_share_a_lane(lab: Any, order_by: Callable[[Any], Any]) -> None:
-    """Equality decides, not identity: the second of two equal keys waits for the first."""
-    recorder = lab.recorder()
-    gate = recorder.block()
-    lab.produce("one one one")
-    app = lab.start(recorder, workers=8, order_by=order_by)
-    wait_until(lambda: app.snapshot().received_records == 3)
-    wait_until(lambda: recorder.running["all"] == 1)
-    must_stay(lambda: recorder.running["all"] == 1)
-    gate.set()
-    wait_until(lambda: recorder.count == 3)
-    assert recorder.offsets() == [0, 1, 2]
-    assert recorder.running_max == 1
 
 
 def test_the_same_key_in_two_partitions_or_topics_is_independent(lab: Any) -> None:
@@ -123,26 +93,3 @@ def test_by_partition_runs_one_record_per_partition(lab: Any) -> None:
     wait_until(lambda: recorder.count == 32)
     assert [recorder.running_max_of["t4", p] for p in range(4)] == [1, 1, 1, 1]
     assert all(recorder.offsets(p, "t4") == list(range(8)) for p in range(4))
-
-
-def test_a_record_whose_order_function_raises_takes_the_failure_path(lab: Any, recorder: Any) -> None:
-    """Under Hold() the record without key is held and named; the others run; the poll loop lives."""
-
-    def order_by(record: Any) -> Any:
-        if record.offset() == 2:
-            raise KeyError("no customer in it")
-        return record.key()
-
-    lab.produce("a b c d")
-    app = lab.start(recorder, order_by=order_by, on_failure=ehkafka.Hold())
-    wait_until(lambda: recorder.count == 3)
-    wait_until(lambda: not app.health())
-    assert sorted(recorder.offsets()) == [0, 1, 3]
-    (reason,) = app.health().reasons
-    assert "t[0]@2" in reason
-    assert "no customer in it" in reason
-    wait_until(lambda: lab.committed() == 2)
-    lab.produce("e")
-    wait_until(lambda: recorder.count == 4)
-    app.stop()
-    assert lab.committed() == 2

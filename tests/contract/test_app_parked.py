@@ -117,38 +117,6 @@ def test_a_diverted_key_takes_no_intake_credit(lab: Any, events: Any, monkeypatc
         app.stop(timeout_s=0.2)
 
 
-def test_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition(
-    lab: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is parked stays bounded, by pausing that partition alone."""
-    monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 60.0)
-
-    def refuse(_letter: Any) -> None:
-        raise OSError("away")
-
-    handler = Switch()
-    app = lab.start(
-        handler,
-        "t4",
-        retry=FOR_EVER,
-        on_failure=ehkafka.DeadLetter(refuse),
-        on_parked_full="dead_letter",
-        parked_records_max=80,
-        consume_records_max=10,
-        backlog_records_max=200,
-    )
-    wait_until(lambda: len(app.snapshot().partitions) == 4)
-    lab.produce("bad " * 150, topic="t4", partition=1)
-    wait_until(lambda: paused(app) == [1])
-    lab.produce("good " * 50, topic="t4", partition=2)
-    wait_until(lambda: handler.count(2) == 50)
-    # Its share of 20, what of the backlog's half parked before that was seen, and a batch or two.
-    assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 100 + 20
-    wait_until(lambda: paused(app) == [1])  # the other one may have filled its share for a moment
-    with pytest.raises(ehkafka.errors.UnfinishedError, match="its dead letter is not acknowledged yet"):
-        app.stop(timeout_s=0.2)
-
-
 @pytest.mark.parametrize("in_time", [True, False])
 def test_a_stop_waits_for_the_letters_of_a_diverted_key_within_its_deadline(lab: Any, in_time: bool) -> None:
     """Else those on their way would be written again after the next start; what is left is named."""
@@ -208,14 +176,6 @@ def test_a_key_that_is_tried_only_pauses_its_partition(lab: Any) -> None:
     may_end.set()
     wait_until(lambda: lab.committed() == 40)
     assert calls == [0, *range(40)]
-
-
-def test_a_full_budget_of_bytes_acts_too(lab: Any) -> None:
-    """A few large records fill the share as well as many small ones."""
-    app = lab.start(Switch(), retry=FOR_EVER, parked_bytes_max=50_000)
-    lab.produce("bad " * 10, value=b"x" * 10_000)
-    wait_until(lambda: paused(app) == [0])
-    app.stop(drain=False)
 
 
 def test_a_partition_paused_by_its_parked_share_says_so(lab: Any, events: Any) -> None:

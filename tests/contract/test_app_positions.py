@@ -17,8 +17,6 @@ from tests.contract.conftest import ends_with
 from tests.contract.mirrored import commit, commit_of, text_of
 from tests.kit.waiting import wait_until
 
-ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
-
 
 def test_each_partition_begins_where_the_mapping_says(lab: Any, recorder: Any) -> None:
     """An offset, `earliest`, `latest` and the rest by `*`, in one start; `latest` is committed at once."""
@@ -120,33 +118,6 @@ def test_a_position_outside_of_the_log_stops_the_app_and_is_not_passed(
     assert recorder.started == []
     assert lab.committed() == (wanted if given == "committed" else None)
     assert [(gap.action, gap.resumed_at) for gap in events.of(OffsetGap)] == [("stop", None)]
-
-
-@ASSIGNORS
-def test_retention_that_overtakes_a_paused_partition_is_jumped_over(
-    lab: Any, recorder: Any, events: Any, assignor: str
-) -> None:
-    """What was received is handled and committed, the gap is exact, other partitions lose nothing."""
-    gate = recorder.block(lambda record: record.partition() == 0)
-    for partition in (0, 1):
-        lab.produce(" ".join(f"k{n % 7}" for n in range(300)), topic="t4", partition=partition)
-    app = lab.start(
-        recorder, "t4", workers=4, backlog_records_max=80, consume_records_max=20, assignor=assignor,
-        on_out_of_range="earliest",
-    )  # fmt: skip
-    wait_until(lambda: any(p.paused for p in app.snapshot().partitions))
-    lab.broker.delete_records("t4", 0, 200)
-    gate.set()
-    wait_until(lambda: recorder.count >= 400 and lab.committed(0, topic="t4") == 300)
-    wait_until(lambda: lab.committed(1, topic="t4") == 300)
-    (gap,) = events.of(OffsetGap)
-    before_gap = [offset for offset in recorder.offsets(0, "t4") if offset < 200]
-    assert gap.wanted_offset == max(before_gap) + 1 == len(before_gap)
-    assert gap.lost_records == 200 - len(before_gap)
-    assert sorted(recorder.offsets(0, "t4")) == [*range(len(before_gap)), *range(200, 300)]
-    assert sorted(recorder.offsets(1, "t4")) == list(range(300))
-    assert len(events.of(PartitionAssigned)) == 4
-    assert not any(p.paused for p in app.snapshot().partitions)
 
 
 def test_row_12_ten_deletions_under_load_are_reported_to_the_record(lab: Any, events: Any) -> None:

@@ -327,15 +327,6 @@ def test_a_handler_of_letters_is_no_circle(lab: Any) -> None:
     app.start()
 
 
-def test_a_session_beyond_event_hubs_limits_is_refused_with_limit_and_source() -> None:
-    """Property, value, limit and the page it comes from."""
-    endpoint = ehkafka.Endpoint.kafka("ns.servicebus.windows.net:9093")
-    app = make(endpoint=endpoint, consumer={"session.timeout.ms": 1_000})
-    app.handler("t")(print)
-    with pytest.raises(ConfigurationError, match=r"session.timeout.ms=1000.*6000.*300000.*docs"):
-        app.start()
-
-
 @pytest.mark.parametrize(
     ("topic", "options", "words"),
     [

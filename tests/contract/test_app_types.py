@@ -93,14 +93,6 @@ def test_a_record_without_value_is_rejected_unless_none_is_asked_for(stage: Stag
     assert typed.lines("values") == ["a 1"]
 
 
-def test_a_handler_that_asks_for_none_is_given_it(stage: Stage) -> None:
-    """`Reading | None`."""
-    produce(stage, ("a", None), reading("a", 1), ("a", None))
-    stage.start(handler="handle_optional")
-    wait_until(lambda: stage.lab.committed() == 3)
-    assert typed.lines("values") == ["none", "a 1", "none"]
-
-
 def test_decoding_never_runs_on_the_poll_thread(stage: Stage) -> None:
     """But on a worker's, and in the child for processes."""
     produce(stage, *(reading(f"s{number % 5}", number) for number in range(50)))

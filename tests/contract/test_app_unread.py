@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.events import StuckReport
 from ehkafka.lanes.unread import Unread
 from tests.kit.waiting import wait_until
 
@@ -75,17 +74,6 @@ def _produce(lab: Any, value: Any = lambda _number: b"x", records: int = RECORDS
 
 
 @IN_BOTH
-def test_a_stuck_call_is_named_with_its_key(lab: Any, quick: Quick, events: Any, handler: str) -> None:
-    """Also where one worker runs all, so that nothing else has asked for the keys."""
-    lab.broker.produce("t", [(b"a", b""), (b"b", b"bad"), (b"c", b"")], partition=0)
-    lab.start(getattr(quick, handler), workers=1, stuck_s=0.3)
-    wait_until(lambda: events.of(StuckReport))
-    report = events.of(StuckReport)[0]
-    assert report.running == ("t[0]@1 key b",)
-    assert "UNREAD" not in repr(report)
-
-
-@IN_BOTH
 @pytest.mark.parametrize("workers", [1, 8])
 def test_failures_are_retried_and_only_their_keys_wait(
     lab: Any, quick: Quick, unread: list[int], handler: str, workers: int
@@ -116,19 +104,3 @@ def test_a_slow_call_among_quick_ones_delays_its_key_alone(
     wait_until(lambda: lab.committed() == RECORDS)
     app.stop()
     assert sum(unread) > 0
-
-
-@IN_BOTH
-def test_a_stop_in_the_middle_repeats_nothing(
-    lab: Any, quick: Quick, unread: list[int], handler: str
-) -> None:
-    """What is finished is committed; the rest is left to the next run."""
-    _produce(lab)
-    app = lab.start(getattr(quick, handler), workers=4)
-    wait_until(lambda: len(quick.handled) > 100)
-    app.stop()
-    assert sum(unread) > 0
-    app = lab.start(getattr(quick, handler), workers=4)
-    wait_until(lambda: lab.committed() == RECORDS)
-    app.stop()
-    assert sorted(quick.handled) == list(range(RECORDS))

@@ -109,21 +109,6 @@ def test_a_held_key_fails_the_run_and_is_named(lab: Any, recorder: Any) -> None:
     assert lab.committed() == 2
 
 
-def test_a_held_key_above_the_end_does_not_count(lab: Any, recorder: Any) -> None:
-    """It came after the start: it is left to the next run, as every record that came then."""
-
-    def work(record: Any) -> None:
-        if record.offset() == 0:
-            lab.produce("late")
-        elif record.key() == b"late":
-            raise ValueError("too late")
-
-    recorder.work = work
-    lab.produce("a b")
-    assert Run(lab.app(recorder, on_failure=ehkafka.Hold()), settle_s=1.0).end() is None
-    assert lab.committed() == 2
-
-
 def test_a_handler_that_takes_long_is_waited_for(lab: Any, recorder: Any) -> None:
     """`settle_s` is for what waits, not for what runs."""
     gate = recorder.block(b"slow")

@@ -1,4 +1,4 @@
-"""User code at its worst: exits, errors without a text, keys that cannot be compared, functions never run."""
+"""User code at its worst: exits, keys that cannot be compared, functions never run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,6 @@ import ehkafka
 from ehkafka.events import DeadLetterFailed, HandlerFailed, UserCodeFailed
 from tests.contract.conftest import ends_with
 from tests.kit.waiting import must_stay, wait_until
-
-
-class SpeechlessError(Exception):
-    """An error whose text cannot be made."""
-
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
 
 
 class Key:
@@ -89,35 +82,6 @@ def test_a_hook_that_prepares_a_partition_and_fails_ends_the_app_before_any_reco
     assert lab.committed() in (None, 0)
 
 
-def test_an_on_error_that_exits_stops_the_app_as_if_it_had_said_so(
-    lab: Any, recorder: Any, events: Any
-) -> None:
-    """The handler's error ends the app at once, not the worker that asked."""
-    recorder.fail_at(0)
-    lab.produce("a")
-    app = lab.app(recorder, on_failure=ehkafka.Hold())
-    app.on_error(leave)
-    app.start()
-    ends_with(app, ehkafka.errors.HandlerFailedError, "ValueError: no luck with 0")
-    assert [event.where for event in events.of(UserCodeFailed)] == ["on_error"]
-
-
-def test_an_error_without_a_text_takes_the_failure_path(lab: Any, recorder: Any) -> None:
-    """Its type is reported, the worker lives, the app stops in good order."""
-
-    def fail(_record: Any) -> None:
-        raise SpeechlessError
-
-    recorder.work = fail
-    lab.produce("a")
-    app = lab.start(recorder)
-    ends_with(
-        app,
-        ehkafka.errors.HandlerFailedError,
-        r"SpeechlessError \(its text could not be made: RuntimeError\)",
-    )
-
-
 def raising(error: BaseException) -> Any:
     """Return an order function for which one record is the last."""
 
@@ -161,18 +125,6 @@ def test_an_order_function_that_fails_is_its_records_failure(
     ends_with(app, ehkafka.errors.HandlerFailedError, f"Handler 'Recorder' failed at .*{words}")
     assert 1 not in recorder.offsets()
     assert lab.committed() in (None, 0, 1)
-
-
-def test_a_key_without_a_text_is_shown_by_its_type(lab: Any, recorder: Any) -> None:
-    """Snapshot and health name the class; no thread dies of it."""
-    gate = recorder.block()
-    lab.produce("a a")
-    app = lab.start(recorder, order_by=lambda record: Key(record.key(), comparable=True))
-    wait_until(lambda: app.snapshot().received_records == 2)
-    (partition,) = app.snapshot().partitions
-    assert partition.oldest.key == "<Key>"
-    gate.set()
-    wait_until(lambda: lab.committed() == 2)
 
 
 async def later(_given: Any) -> None:
@@ -343,10 +295,3 @@ def test_records_without_a_key_leave_nothing_to_remember(
 
     lab.start(fails, on_failure=ehkafka.DeadLetter(lambda _letter: None, after=after))
     wait_until(lambda: lab.committed() == 6)
-
-
-def test_a_raw_handler_that_replaces_values_does_not_fill_the_backlog(lab: Any) -> None:
-    """Sizes are counted as they come and go; what differs is forgotten whenever nothing is left."""
-    lab.broker.produce("t", [(b"%d" % number, b"x" * 1_000) for number in range(400)], partition=0)
-    lab.start(lambda message: message.set_value(b""), raw=True, backlog_bytes_max=50_000)
-    wait_until(lambda: lab.committed() == 400)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tests.contract.kinds import Stage
 
-RECORDS = "a b a c a b d a b a"
-
 
 class Curious:
     """A key that looks at the app whenever it is asked for anything."""
@@ -106,29 +104,6 @@ def owned_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not entered, entered[0]
     # A stack that grows until it is full breaks whatever the engine is at then.
     assert max(Talkative.depths, default=1) == 1
-
-
-@pytest.mark.parametrize(
-    ("stage", "options"),
-    [
-        ("threads", {"order_by": lambda record: Curious(record.key())}),
-        ("threads", {"order_by": lambda record: Curious(record.key()), "scope": "handler"}),
-        ("threads", {"order_by": lambda record: (Curious(record.key()), 1)}),
-        ("batches", {"order_by": lambda record: Curious(record.key())}),
-    ],
-    indirect=["stage"],
-)
-def test_a_key_may_look_at_the_app(
-    stage: Stage, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The poll thread goes on, each record of a key is handled in order, and the stop is a good one."""
-    app = stage.app(**options)
-    monkeypatch.setattr(Curious, "app", app)
-    stage.lab.produce(RECORDS)
-    app.start()
-    wait_until(lambda: len(stage.lines("end")) == 10)
-    stage.lab.produce(RECORDS)
-    wait_until(lambda: stage.lab.committed() == 20)
 
 
 def test_a_key_whose_text_looks_at_the_app(

@@ -71,23 +71,6 @@ def test_the_second_signal_leaves_at_once_and_names_what_is_redelivered(lab: Any
     assert lab.committed() == 1
 
 
-def test_run_ends_with_1_when_a_handler_fails(lab: Any, program: Any) -> None:
-    """The failed record's error ends `run`; nothing at or above it is committed."""
-    lab.produce("a b")
-    started = program(
-        """
-        @app.handler("t", workers=1)
-        def handle(record):
-            if record.offset() == 1:
-                raise ValueError("no luck")
-        run()
-        """
-    )
-    assert started.wait() == 1
-    assert started.printed("ERROR HandlerFailedError")
-    assert lab.committed() == 1
-
-
 # --- what is raised, reported and shown agrees ---
 
 

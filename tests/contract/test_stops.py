@@ -193,14 +193,6 @@ def test_an_idle_app_stops_within_a_second_and_leaves_nothing(
     assert events.of(RecordsLeft) == []
 
 
-def test_an_app_stops_within_a_second_while_it_still_joins(lab: Any, recorder: Any) -> None:
-    """Also before the group has given it a partition."""
-    app = lab.start(recorder)
-    began_s = unstolen_s()
-    app.stop()
-    assert unstolen_s() - began_s < 1.5
-
-
 @pytest.mark.parametrize(("drain", "committed"), [("started", 1), ("all", 3), ("running", 1), (True, 3)])
 def test_the_settings_say_what_a_stop_without_a_word_finishes(lab: Any, drain: Any, committed: int) -> None:
     """A signal's stop, a context manager's and `stop()` take it from there."""
@@ -213,22 +205,6 @@ def test_the_settings_say_what_a_stop_without_a_word_finishes(lab: Any, drain: A
         time.sleep(0.05)
         gate.set()
     assert lab.committed() == committed
-
-
-def test_after_a_full_run_the_gauges_are_back_to_zero(lab: Any) -> None:
-    """Backlog and lanes are empty, and the counters equal what was handled."""
-    recorder = lab.recorder()
-    for partition in range(4):
-        lab.produce(" ".join(f"k{n % 30}" for n in range(500)), topic="t4", partition=partition)
-    app = lab.start(recorder, "t4")
-    wait_until(lambda: app.snapshot().finished_records == 2000 and app.snapshot().lag_records == 0)
-    snapshot = app.snapshot()
-    assert (snapshot.backlog_records, snapshot.lanes) == (0, 0)
-    assert sum(p.backlog_bytes for p in snapshot.partitions) == 0
-    app.stop()
-    snapshot = app.snapshot()
-    assert (snapshot.backlog_records, snapshot.partitions) == (0, ())
-    assert snapshot.received_records == snapshot.finished_records == recorder.count == 2000
 
 
 # --- tear-downs, other stops ---

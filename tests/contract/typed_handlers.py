@@ -77,22 +77,6 @@ def handle_batch(batch: ehkafka.Batch[Reading]) -> None:
         note("values", f"{reading.sensor} {reading.number}")
 
 
-def handle_optional(reading: Reading | None) -> None:
-    """Take tombstones, too."""
-    note("values", "none" if reading is None else f"{reading.sensor} {reading.number}")
-
-
-async def handle_optional_async(reading: Reading | None) -> None:
-    """Take tombstones in a loop."""
-    handle_optional(reading)
-
-
-def handle_optional_batch(batch: ehkafka.Batch[Reading | None]) -> None:
-    """Take many, tombstones among them."""
-    for reading in batch.values:
-        handle_optional(reading)
-
-
 _DECODER = msgspec.json.Decoder(Reading)
 
 
