@@ -14,6 +14,7 @@ from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFou
 from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode
 from ehkafka.wording import ended, seconds
+from ehkafka.wording.calling import did_you_mean
 from ehkafka.wording.line import cannot_read
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def missing_topics(
         return None
     missing, fix = lacking[0]
     there = sorted(topic for topic in known if not topic.startswith("__"))
+    meant = (did_you_mean(missing[0], there) if len(missing) == 1 else "") or "."
     shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"
     return TopicNotFoundError(
-        f"There is no topic {', '.join(map(repr, missing))} on this broker. {fix} Topics there: {shown}."
+        f"There is no topic {', '.join(map(repr, missing))} on this broker{meant} {fix} Topics there: {shown}."
     )

@@ -133,6 +133,11 @@ def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> in
             raise ConfigurationError(
                 f"{one.name} is a Batch, which only batch handlers get: write @app.batch_handler(…)."
             )
+        if Record in get_args(one.type):
+            raise ConfigurationError(
+                f"{one.name} is annotated with several records, but a handler gets one: annotate it as "
+                "ehkafka.Record. For several in one call: write @app.batch_handler(…) and ehkafka.Batch."
+            )
     payloads = [number for number, one in enumerate(asked) if not one.is_record]
     if not payloads and not is_given:
         _refuse_forgotten(parameters[1:])

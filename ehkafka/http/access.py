@@ -51,8 +51,8 @@ WRONG_MAX: Final = 10
 WRONG_S: Final = 60.0
 ADDRESSES_MAX: Final = 1_000
 HOW_TO: Final = (
-    f"Give the app a token: EHKAFKA_HTTP_TOKEN, {TOKEN_FILE_VARIABLE} or --http-token-file, and send it as "
-    "`Authorization: Bearer …`."
+    f"Start the app with a token in EHKAFKA_HTTP_TOKEN, {TOKEN_FILE_VARIABLE} or --http-token-file. "
+    "`ehkafka keys` reads the same variables; other programs send `Authorization: Bearer …`."
 )
 WITHOUT_TOKEN: Final = (
     401,

@@ -330,7 +330,8 @@ def test_a_handler_of_letters_is_no_circle(lab: Any) -> None:
 @pytest.mark.parametrize(
     ("topic", "options", "words"),
     [
-        ("reedings", {}, r"'reedings'.*dead, t, t4, u"),
+        ("reedings", {}, r"'reedings' on this broker\. Create.*dead, t, t4, u"),
+        ("deads", {}, r"'deads' on this broker; did you mean dead\? Create"),
         ("t", {"on_failure": ehkafka.DeadLetter("t.dead")}, r"'t\.dead'.*on_failure=DeadLetter"),
     ],
 )
