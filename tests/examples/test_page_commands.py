@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page) if block.not_run is None]
 # Other programs that a page may name; nothing of them is ours to check.
-OTHERS = {"pip", "python", "export", "source", "git", "cd", "ls", "docker", "kubectl"}
+OTHERS = {"pip", "python", "python3", "export", "source", "git", "cd", "ls", "docker", "kubectl"}
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "console"], ids=str)
