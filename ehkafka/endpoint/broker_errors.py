@@ -179,5 +179,6 @@ def missing_topics(
     meant = (did_you_mean(missing[0], there) if len(missing) == 1 else "") or "."
     shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"
     return TopicNotFoundError(
-        f"There is no topic {', '.join(map(repr, missing))} on this broker{meant} {fix} Topics there: {shown}."
+        f"There is no topic {', '.join(map(repr, missing))} on this broker{meant} {fix} "
+        f"Topics there: {shown}."
     )
