@@ -174,11 +174,14 @@ def missing_topics(
     if not lacking:
         note_partitions({topic: len(known[topic].partitions) for topic in topics})
         return None
-    missing, fix = lacking[0]
-    there = sorted(topic for topic in known if not topic.startswith("__"))
-    meant = (did_you_mean(missing[0], there) if len(missing) == 1 else "") or "."
+    return _not_there(*lacking[0], sorted(topic for topic in known if not topic.startswith("__")))
+
+
+def _not_there(missing: list[str], fix: str, there: list[str]) -> TopicNotFoundError:
+    """Return the error, with the name that a single one probably means, and up to ten that exist."""
+    meant = did_you_mean(missing[0], there) if len(missing) == 1 else ""
     shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"
     return TopicNotFoundError(
-        f"There is no topic {', '.join(map(repr, missing))} on this broker{meant} {fix} "
+        f"There is no topic {', '.join(map(repr, missing))} on this broker{meant or '.'} {fix} "
         f"Topics there: {shown}."
     )
