@@ -103,6 +103,7 @@ OutputSender._sort: unknown keys go at once
     by test_the_second_output_of_a_key_waits_for_the_first
 OutputSender._sort: outputs of ended epochs go out
     or any(epoch.ended for epoch in {source[EPOCH] for source in sources})\n ->
+    by first=78
 OutputSender._sort_each: outputs of ended epochs go out one by one
     if has_ended(output.source): -> if False:
 OutputSender._sort_each: what follows a refused output passes it
@@ -201,7 +202,7 @@ Aside._answered: consequences are judged
     elif error.code() in CONSEQUENCES or ( -> elif (
 Aside._answered: a topic that was made anew is judged
     error.code() == ClientCode.UNKNOWN_PARTITION and aside.output.partition == ANY_PARTITION -> False
-    by seeds=500
+    by first=186
 Aside._answered: a throttled try counts
     elif error.code() in self._busy: -> elif False:
     by seeds=500
@@ -210,7 +211,7 @@ Aside._refused: its source is not asked
     by seeds=500
 Aside._refused: what its source has taken back is sent
     if one.source is not output.source) -> if one is not output)
-    by seeds=500
+    by first=87
 Aside._refused: tries are not counted
     aside.tries += 1 -> aside.tries = 1
 Aside._go_on_with: what is behind accepted suspects goes one by one
