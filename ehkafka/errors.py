@@ -91,8 +91,10 @@ class NotDeliveredError(EhkafkaError):
 class ActionRefusedError(EhkafkaError):
     """An action on a key, a partition or a handler was refused, and nothing changed; the message says why.
 
-    `reason` is one word for programs: `invalid`, `unknown`, `ambiguous`, `elsewhere`, `moved`, `running`,
-    `queued`, `waiting`, `paused`, `no_dead_letter`, `busy` or `stopped`. `names` are what was meant, perhaps.
+    - `reason` (required): one word for programs: `invalid`, `unknown`, `ambiguous`, `elsewhere`, `moved`,
+      `running`, `queued`, `waiting`, `paused`, `no_dead_letter`, `busy` or `stopped`.
+    - `text` (required): the message.
+    - `names` (default `()`): of keys or handlers that were meant, perhaps.
     """
 
     exit_code: ClassVar[int] = 7

@@ -154,7 +154,7 @@ class App(Registration, Configurable):
         each finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
         consumer holds the group.
 
-        - `spark` (required): the session.
+        - `spark` (required): the `SparkSession`, with the extra `[spark]` installed where it runs.
         """
         refuse_while_importing()
         from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - not for an app that runs here
@@ -198,33 +198,47 @@ class App(Registration, Configurable):
     def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
         """Stop and wait for the end; raise what ended the app, if it was an error.
 
-        Nothing more is received. `drain` names what is finished first, within `timeout_s` seconds:
-        `"started"` what is started, and what lies below it in its partition if time allows, so that the next
-        owner repeats nothing (else the commits' metadata name what was finished above them); `"all"`, or
-        True, all received records; `"running"`, or False, what runs now. By default both are the settings'
-        (`drain`, `stop_s`). Records never started, and keys that wait for a retry or by `Hold`, are left, and
-        one line says so (`RecordsLeft`). Raises `UnfinishedError` when a started record had no outcome in
-        time, when the last commit failed, and when finished records could not be saved.
+        Nothing more is received. Records never started, and keys that wait for a retry or by `Hold`, are
+        left, and
+        one line says so (`RecordsLeft`).
 
-        A stopped or never started app stays as it is. Called from code that the app runs (handlers, hooks,
-        callables, functions for dead letters; in worker processes, too), it asks for the stop and returns at
-        once.
+        - `drain` (default `None`): what is finished first. `"started"`: what is started, and what lies below
+          it in its partition if time allows, so that the next owner repeats nothing (else the commits'
+          metadata name what was finished above them); `"all"`, or True: all received records; `"running"`, or
+          False: what runs now. None: the setting `drain`.
+        - `timeout_s` (seconds, default `None`): the longest wait for that, above 0. None: the setting
+          `stop_s`.
+
+        Raises `UnfinishedError` when a started record had no outcome in time, when the last commit failed,
+        and when
+        finished records could not be saved. A stopped or never started app stays as it is. Called from code
+        that the
+        app runs (handlers, hooks, callables, functions for dead letters; in worker processes, too), it asks
+        for the
+        stop and returns at once.
         """
         check_timeout(timeout_s, "stop")
         self._life.stop(None if drain is None else drain_of(drain), timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the app has ended by itself; True when it has. `stop` then raises what ended it."""
+        """Wait until the app has ended by itself; True when it has. `stop` then raises what ended it.
+
+        - `timeout_s` (seconds, default `None`): the longest wait; then it returns False. None: without end.
+        """
         check_timeout(timeout_s, "wait")
         return self._life.wait(timeout_s)
 
     @plainly
     def resize(self, handler: str, *, workers: int) -> None:
-        """Change how many workers a handler has while the app runs; `handler` is its function's name.
+        """Change how many workers a handler has while the app runs.
 
         New threads run `on_worker_start` before this returns; surplus ones leave when idle, or after their
-        turn. It holds until the stop, also where `workers="auto"`. Raises `ConfigurationError`, or what
-        `on_worker_start` raises: then the number is as before.
+        turn. It holds until the stop, also where `workers="auto"`.
+
+        - `handler` (required): the name of its function or class.
+        - `workers` (required): how many from now on, 1 or more.
+
+        Raises `ConfigurationError`, or what `on_worker_start` raises: then the number is as before.
         """
         with self._life.lock:
             self._life.run.resize(handler, workers)
@@ -238,7 +252,7 @@ class App(Registration, Configurable):
 
     @property
     def current_run(self) -> Run:
-        """The run of this moment, or the last one, as the HTTP side, commands and members see it."""
+        """Inner: the run of this moment, or the last one, as the HTTP side, commands and members see it."""
         return self._life.run
 
     def snapshot(self) -> Snapshot:
@@ -271,6 +285,8 @@ class App(Registration, Configurable):
         """Log the snapshot and where each busy worker is (`StateReport`); of an app that runs.
 
         In the supervisor of members each of them does, in its own process.
+
+        - `why` (default `"log_state() was called"`): the reason that the line has.
         """
         self.current_run.log_state(why)
 
@@ -287,12 +303,12 @@ class App(Registration, Configurable):
 
     @property
     def mirror(self) -> MirrorChoice | None:
-        """The mirror that the app was given."""
+        """Inner: the mirror that the app was given."""
         return self._mirror
 
     @property
     def http(self) -> Http | None:
-        """Where it serves, as `App(http=…)` or `run(http=…)` said; None without either."""
+        """Inner: where it serves, as `App(http=…)` or `run(http=…)` said; None without either."""
         return self._life.web.options
 
     @property

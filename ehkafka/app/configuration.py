@@ -214,7 +214,7 @@ class Configurable:
 
     @property
     def takes_endpoint(self) -> bool:
-        """True when the code gave no endpoint, so that `configure` or the environment may."""
+        """Inner: true when the code gave no endpoint, so that `configure` or the environment may."""
         return self._configuration.takes_endpoint
 
     def configure(
@@ -227,11 +227,14 @@ class Configurable:
     ) -> None:
         """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
 
-        `settings` are those of `ehkafka.settings.Settings`; `consumer` and `producer` add to the properties
-        given before. `endpoint` is taken only by an app that was made without one. `handlers` has options of
-        registered handlers, such as `{"readings": {"workers": 32}}`: those that `tunable_handlers` names.
-        `origins` names where each comes from, for `configuration()`. Raises `ConfigurationError`, and then
-        nothing has changed.
+        - `endpoint` (default `None`): taken only by an app that was made without one. None: no change.
+        - `handlers` (default `None`): options of registered handlers, such as `{"readings": {"workers":
+          32}}`: those that `tunable_handlers` names.
+        - `origins` (default `None`): by a setting's name, where its value comes from, for `configuration()`.
+        - `**settings`: fields of `ehkafka.settings.Settings`; `consumer` and `producer` add to the properties
+          given before.
+
+        Raises `ConfigurationError`, and then nothing has changed.
         """
         self._life.must_be_new("settings")
         origins = {} if origins is None else origins

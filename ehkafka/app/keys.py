@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 class Keys:
-    """The keys of a running app: which of them hold a commit, and actions on each.
+    """The keys of a running app: which of them hold a commit, and actions on each. Made by `App.keys`.
 
-    A key is named by the record at its head, `TOPIC/PARTITION@OFFSET` as `blocking()` has it, or by its text:
-    UTF-8, else `base64:…`, and JSON for keys that are no bytes. All actions raise `ActionRefusedError` for
-    what cannot be done; then nothing has changed. An action that finds all as it is to be changes nothing and
-    says so (`ActionResult.changed`). Each is logged, counted and an event (`ActionTaken`, `ActionRefused`).
+    All actions raise `ActionRefusedError` for what cannot be done; then nothing has changed. An action that
+    finds
+    all as it is to be changes nothing and says so (`ActionResult.changed`). Each is logged, counted and an
+    event
+    (`ActionTaken`, `ActionRefused`).
     """
 
     def __init__(self, run: Callable[[], Run]) -> None:
@@ -29,30 +30,41 @@ class Keys:
     def blocking(self, *, values: bool = False) -> list[KeyState]:
         """Return, for each partition that has one, the record that holds its commit; the oldest first.
 
-        With `values` each has the begin of its value.
+        - `values` (default `False`): whether each has the beginning of its value.
         """
         return [one for one in self.waiting(values=values) if one.is_blocking]
 
     def waiting(self, *, values: bool = False) -> list[KeyState]:
-        """Return the same, and behind them the other keys that wait by themselves, 1 000 at most."""
+        """Return the same, and behind them the other keys that wait by themselves, up to 1 000.
+
+        Arguments are those of `blocking`.
+        """
         return self._run().keys(values=values)
 
     def pause(
         self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
     ) -> ActionResult:
-        """Start nothing more of a key; what runs ends first.
+        """Start nothing more of a key; what runs ends first. `resume` ends the pause.
 
-        It ends with `resume`, after `for_s` seconds, or when the partition goes; with `keep` the partition's
-        next assignment in this process takes it over. It is never written down.
+        - `name` (required): the record at the key's head, `TOPIC/PARTITION@OFFSET` as `blocking()` has it, or
+          the key's text: UTF-8, else `base64:…`, and JSON for keys that are no bytes.
+        - `for_s` (seconds, default `None`): the pause ends by itself after so long, a year at most. None: it
+          does not.
+        - `keep` (default `False`): whether the partition's next assignment in this process takes the pause
+          over. Else it ends when the partition goes.
+        - `by` (default `None`): who asks, for the log and the event. None: `the app's own code`.
         """
         return self._do("pause", name, for_s=for_s, keep=keep, by=by)
 
     def resume(self, name: str, *, by: str | None = None) -> ActionResult:
-        """Let a paused key go on."""
+        """Let a paused key go on. Arguments are those of `pause`."""
         return self._do("resume", name, by=by)
 
     def retry(self, name: str, *, offset: int | None = None, by: str | None = None) -> ActionResult:
-        """Call the handler again now for a head that is held, or waits for its next attempt."""
+        """Call the handler again now for a head that is held, or waits for its next attempt.
+
+        Arguments are those of `skip`.
+        """
         return self._do("retry", name, offset=offset, by=by)
 
     def skip(
@@ -66,11 +78,15 @@ class Keys:
     ) -> ActionResult:
         """Give a head that does not run the outcome *skipped*: the commit may pass it, and its key goes on.
 
-        With `offset` only if that record is the head still; with `all` every record of the key that is in
-        line; with `preview` nothing is done and the result says what would be.
-
         Where the key waits for a call that outlives its assignment, this ends that wait: its next records may
         start though that call still runs. Of them the very record of that call is skipped, no other one.
+
+        - `offset` (default `None`): refuse if another record is the head by now. None: whichever is.
+        - `all` (default `False`): whether every record of the key that is queued here is meant, or the head
+          only.
+        - `preview` (default `False`): whether nothing is done, and the result says what would be.
+
+        The other arguments are those of `pause`.
         """
         return self._do("skip", name, offset=offset, all=all, preview=preview, by=by)
 
@@ -83,29 +99,38 @@ class Keys:
         preview: bool = False,
         by: str | None = None,
     ) -> ActionResult:
-        """Send a head that does not run to the handler's dead letters; the options are those of `skip`."""
+        """Send a head that does not run to the handler's dead letters. Arguments are those of `skip`."""
         return self._do("dead_letter", name, offset=offset, all=all, preview=preview, by=by)
 
     def pause_partition(
         self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
     ) -> ActionResult:
-        """Receive nothing more of `TOPIC/PARTITION`; what was received is handled."""
+        """Receive nothing more of a partition; what was received is handled.
+
+        - `name` (required): `TOPIC/PARTITION`.
+
+        The other arguments are those of `pause`.
+        """
         return self._do("pause", name, "partition", for_s=for_s, keep=keep, by=by)
 
     def resume_partition(self, name: str, *, by: str | None = None) -> ActionResult:
-        """Receive a paused partition again."""
+        """Receive a paused partition again. Arguments are those of `pause_partition`."""
         return self._do("resume", name, "partition", by=by)
 
     def stop_handler(self, name: str, *, by: str | None = None) -> ActionResult:
-        """Start nothing more of a handler, named as its function, and receive nothing for it."""
+        """Start nothing more of a handler, and receive nothing for it.
+
+        - `name` (required): the name of its function or class.
+        - `by` (default `None`): who asks, for the log and the event. None: `the app's own code`.
+        """
         return self._do("stop", name, "handler", by=by)
 
     def start_handler(self, name: str, *, by: str | None = None) -> ActionResult:
-        """Start a stopped handler again."""
+        """Start a stopped handler again. Arguments are those of `stop_handler`."""
         return self._do("start", name, "handler", by=by)
 
     def act(self, asked: Mapping[str, object]) -> ActionResult:
-        """Carry out an action that came from outside, as plain values: `Action` has their names."""
+        """Inner: carry out an action that came from outside, as plain values: `Action` has their names."""
         return self._run().act(Action.of(asked))
 
     def _do(self, do: str, name: str, target: str = "key", **how: object) -> ActionResult:

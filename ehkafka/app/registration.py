@@ -50,12 +50,12 @@ class Registration:
 
     @property
     def letter_topics(self) -> tuple[str, ...]:
-        """The topics to which handlers send dead letters, sorted."""
+        """Inner: the topics to which handlers send dead letters, sorted."""
         return tuple(sorted(letter_topics(spec.on_failure for spec in self._specs)))
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """What was registered, each in a few words: another process of the same program has the same."""
+        """Inner: what was registered, each in a few words; another process of the program has the same."""
         found = [f"handler {spec.name} of {', '.join(spec.topics)}" for spec in self._specs]
         found += [f"{name} {named(one)}" for name, functions in self._hooks.items() for one in functions]
         # The command's own hooks are nothing of the program's.
@@ -130,9 +130,10 @@ class Registration:
 
     @plainly
     def use(self, middleware: decorators.Middleware) -> decorators.Middleware:
-        """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost.
+        """Wrap every handler in a function; the first one used is the outermost.
 
-        Around `async def` handlers it is an `async def`, too, and awaits `call_next(record)`.
+        - `middleware` (required): a function `(record, call_next)` that returns `call_next(record)`. Around
+          `async def` handlers it is an `async def`, too, and awaits that. A batch handler's gets the `Batch`.
         """
         return self._take("middleware", middleware, "record", "call_next")
 
@@ -142,6 +143,8 @@ class Registration:
 
         An `async def` runs with `loop="caller"` on the loop that entered the app, else on one that is made
         for it, lives until the stop, and is that of all async handlers, too: what it opens serves them.
+
+        - `function` (required): takes no arguments. What it raises ends the start.
         """
         return self._take("on_start", function)
 
@@ -150,6 +153,8 @@ class Registration:
         """Call a function after the last record, if the on_start functions ran; last registered first.
 
         It runs in the thread that stops the app, an `async def` on the loop of those of `on_start`.
+
+        - `function` (required): takes no arguments.
         """
         return self._take("on_stop", function)
 
@@ -158,48 +163,68 @@ class Registration:
         """Call a function in each worker thread before its first record.
 
         For `async def` handlers it runs once in the handler's event loop, and may be an `async def` itself.
+
+        - `function` (required): takes no arguments.
         """
         return self._take("on_worker_start", function)
 
     @plainly
     def on_worker_stop(self, function: decorators.Hook) -> decorators.Hook:
-        """Call a function in each worker thread, or event loop, after its last record."""
+        """Call a function in each worker thread, or event loop, after its last record.
+
+        - `function` (required): takes no arguments.
+        """
         return self._take("on_worker_stop", function)
 
     @plainly
     def on_error(self, function: decorators.ErrorHook) -> decorators.ErrorHook:
-        """Let `function(kind, partition, record, error)` hear of errors and answer them.
+        """Let a function hear of errors and answer them.
 
-        `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
-        None; called for errors that librdkafka keeps trying to fix). It may answer `"continue"` (a
-        failed record is then held: its key waits, nothing is committed past it), `"stop"`, or None to
-        leave the decision to `on_failure`.
+        - `function` (required): takes `(kind, partition, record, error)`. `kind` is `"handler"` (called on
+          the worker's thread) or `"connection"` (partition and record are None; called for errors that
+          librdkafka keeps trying to fix). It returns `"continue"` (a failed record is then held: its key
+          waits, nothing is committed past it), `"stop"`, or None to leave the decision to `on_failure`.
         """
         return self._take("on_error", function, "kind", "partition", "record", "error")
 
     @plainly
     def on_assigned(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
-        """Call `function(partition)` on the hook thread before the first record of an assignment."""
+        """Call a function on the hook thread before the first record of an assignment.
+
+        - `function` (required): takes the `TopicPartition`.
+        """
         return self._take("on_assigned", function, "partition")
 
     @plainly
     def on_revoked(self, function: decorators.RevokeHook) -> decorators.RevokeHook:
-        """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
+        """Call a function after the last record of an assignment.
+
+        - `function` (required): takes `(partition, reason)`; the reason is `"revoked"` or `"stopped"`.
+        """
         return self._take("on_revoked", function, "partition", "reason")
 
     @plainly
     def on_lost(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
-        """Call `function(partition)` when a partition was lost: another member may have it already."""
+        """Call a function when a partition was lost: another member may have it already.
+
+        - `function` (required): takes the `TopicPartition`.
+        """
         return self._take("on_lost", function, "partition")
 
     @plainly
     def on_idle(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
-        """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
+        """Call a function once when nothing has come for `idle_s` and all is finished.
+
+        - `function` (required): takes the `TopicPartition`.
+        """
         return self._take("on_idle", function, "partition")
 
     @plainly
     def add_hook(self, hook: Hook) -> None:
-        """Hand every event of the catalogue (`ehkafka.events`) to `hook.on_event(event)`."""
+        """Hand every event of the catalogue (`ehkafka.events`) to a hook, before the start.
+
+        - `hook` (required): has `on_event(event)`, called on the telemetry thread; it may block or raise.
+        """
         self._life.must_be_new("hook")
         if isinstance(hook, type) or not callable(getattr(hook, "on_event", None)):
             raise ConfigurationError(

@@ -44,8 +44,9 @@ _OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
 class AzureSchemaRegistry:
     """Decodes by the schemas of one namespace: `decoder=AzureSchemaRegistry("home.servicebus.windows.net")`.
 
-    `credential` is one of azure-identity; without it the machine's own is found as `DefaultAzureCredential`
-    does. `client`, in place of both, is a `SchemaRegistryClient` with options of the user's own.
+    - `namespace` (default `""`): the host name of the Event Hubs namespace. Empty only with `client`.
+    - `credential` (default `None`): one of azure-identity. None: `DefaultAzureCredential`.
+    - `client` (default `None`): in place of both, a `SchemaRegistryClient` with options of your own.
     """
 
     name = "its schema in Azure's registry"

@@ -88,8 +88,10 @@ class CustomMessageCodec(CustomCodec):
 class per_process:  # noqa: N801 - reads like a function where it is given
     """A decoder that each process makes for itself, at its first record: `decoder=per_process(make)`.
 
-    For what cannot be pickled, such as a registry's client: `make` takes no arguments, stands at the top
-    level of a module, and returns what `decoder=` takes.
+    For what cannot be pickled, such as a registry's client.
+
+    - `make` (required): a function at the top level of a module that takes no arguments and returns what
+      `decoder=` takes.
     """
 
     content_type = None

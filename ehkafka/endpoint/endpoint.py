@@ -49,10 +49,9 @@ _CREDENTIAL_PROPERTIES = ("sasl.mechanisms", "sasl.username", "sasl.password")
 class Endpoint(NeverPickled):
     """How to reach a broker. Made by its class methods, never directly.
 
-    `name` is the host (or `embedded`) and safe for logs and pages; `default_topic` is the event hub that
-    a hub-level connection string names; `credential` is there when its key may change while clients run
-    (`credential.current()` returns it), `None` otherwise. Two endpoints are equal only if they are the same
-    object. An endpoint is not pickled, because a pickle would carry its key: make it where it is used.
+    Two endpoints are equal only if they are the same object. An endpoint is not pickled, because a pickle
+    would
+    carry its key: make it where it is used.
     """
 
     _never_pickled = (
@@ -60,11 +59,15 @@ class Endpoint(NeverPickled):
         " make it in the process that uses it, from the environment or a file"
     )
 
+    # The host, or `embedded`; safe for logs and pages.
     name: str
+    # `kafka`, `event-hubs`, `emulator` or `embedded`: which limits and defaults apply.
     kind: Kind
+    # The event hub that a hub-level connection string names; None elsewhere.
     default_topic: str | None = None
+    # Inner: there when its key may change while clients run; `current()` returns it.
     credential: RotatingCredential | None = None
-    # The Entra ID tokens of all clients, where the endpoint has a credential instead of a key.
+    # Inner: the Entra ID tokens of all clients, where the endpoint has a credential instead of a key.
     tokens: TokenSource | None = None
     # Asked again for every client, so that a credential may change between two of them.
     _connect: Callable[[], dict[str, Any]]
@@ -81,9 +84,13 @@ class Endpoint(NeverPickled):
     @classmethod
     @plainly
     def kafka(cls, bootstrap: str | Sequence[str], properties: Mapping[str, Value] | None = None) -> Self:
-        """Describe any broker by `host:port,…` or a list of these, and librdkafka's properties.
+        """Describe any broker. A host in a domain of Event Hubs gets the checks and defaults of Event Hubs.
 
-        A host in a domain of Event Hubs gets the checks and defaults of Event Hubs.
+        - `bootstrap` (required): `host:port,…`, or a list of these.
+        - `properties` (default `None`): librdkafka's properties for every client, such as
+          `security.protocol`.
+
+        Raises `ConfigurationError`.
         """
         servers: str = listed(bootstrap)
         hosts = bootstrap_hosts(servers)
@@ -108,16 +115,16 @@ class Endpoint(NeverPickled):
     ) -> Self:
         """Describe an Event Hubs namespace, or its emulator, by a connection string with a shared key.
 
-        `value` is the string itself, the `Path` of a file that holds it and nothing else, or a callable
-        that returns it. File and callable are read at once, for each new client, and again and again
-        while an app runs (every second and every 5 s, and soon after the broker refused the key): a
-        rotated key is taken up without a restart. The callable is called on threads of ours, by one at
-        a time, and may block or raise; a failure is reported as `CredentialUnusable` and the old key stays.
-        Only the key may change, not where the string leads to.
+        - `value` (required): the string itself, the `Path` of a file that holds it and nothing else, or a
+          callable that returns it. File and callable are read at once, for each new client, and again and
+          again while an app runs (every second and every 5 s, and soon after the broker refused the key): a
+          rotated key is taken up without a restart. The callable is called on threads of ours, by one at a
+          time, and may block or raise; a failure is reported as `CredentialUnusable` and the old key stays.
+          Only the key may change, not where the string leads to.
+        - `properties` (default `None`): librdkafka's properties for every client, such as `ssl.ca.location`.
+          A private endpoint needs none, for private DNS leads the namespace's name there.
 
-        `properties` adds to the connection, for instance `ssl.ca.location`; a private endpoint needs none,
-        for private DNS leads the namespace's name there. Raises `ConfigurationError` that never holds any
-        part of the string.
+        Raises `ConfigurationError` that never holds any part of the string.
         """
         source = credential_source(value)
         credential = None if source is None else RotatingCredential(source)
@@ -146,17 +153,20 @@ class Endpoint(NeverPickled):
     ) -> Self:
         """Describe an Event Hubs namespace that is entered with an Entra ID identity instead of a key.
 
-        `namespace` is its name (`home`) or host name, in any cloud of Azure. `credential` is an object
-        of azure-identity, anything with `get_token(scope)`, or one of `default` (also None),
-        `managed_identity`, `workload_identity`, `service_principal` (the environment's) and `cli`;
-        `client_id` chooses a user-assigned identity. The identity needs the role Azure Event Hubs Data
-        Receiver, to produce Data Sender. A credential that we built is closed by `close()`; the caller's
-        is the caller's.
+        The identity needs the role Azure Event Hubs Data Receiver, to produce Data Sender. The token is
+        always for
+        the namespace. Nothing is asked for before the first client is opened.
 
-        The token is always for the namespace; where to connect to may differ, for instance through a proxy:
-        `properties={"bootstrap.servers": …}`. A private endpoint needs none: private DNS leads the
-        namespace's name there, and brokers are named so by the service. Nothing is asked for before the
-        first client is opened. Raises `ConfigurationError`.
+        - `namespace` (required): its name (`home`) or host name, in any cloud of Azure.
+        - `credential` (default `None`): an object of azure-identity, anything with `get_token(scope)`, or one
+          of `"default"` (also None), `"managed_identity"`, `"workload_identity"`, `"service_principal"` (the
+          environment's) and `"cli"`. One that we built is closed by `close()`; the caller's is the caller's.
+        - `client_id` (default `None`): the id of a user-assigned identity. None: the system's.
+        - `properties` (default `None`): librdkafka's properties for every client; `bootstrap.servers` where
+          to connect to another place, such as a proxy. A private endpoint needs none: private DNS leads the
+          namespace's name there, and brokers are named so by the service.
+
+        Raises `ConfigurationError`.
         """
         from ehkafka.endpoint.entra.entra import EntraConnection  # noqa: PLC0415 - with it come all events
 
@@ -187,7 +197,12 @@ class Endpoint(NeverPickled):
         `EHKAFKA_CONNECTION_STRING`, `EHKAFKA_CONNECTION_STRING_FILE` (a path; a rotated key is taken up),
         `EHKAFKA_NAMESPACE` (Entra ID; with `EHKAFKA_CREDENTIAL`, `EHKAFKA_CLIENT_ID`) or
         `EHKAFKA_BOOTSTRAP`. `EHKAFKA_PROPERTY_SSL_CA_LOCATION` sets librdkafka's `ssl.ca.location`, and
-        so on. An empty variable counts as not set. Raises `ConfigurationError` that never holds a value.
+        so on. An empty variable counts as not set.
+
+        - `environ` (default `None`): the variables. None: `os.environ`.
+        - `prefix` (default `"EHKAFKA_"`): how the variables' names begin.
+
+        Raises `ConfigurationError` that never holds a value.
         """
         environ = os.environ if environ is None else environ
         check_mapping(environ, "Endpoint.from_env: the environment")
@@ -215,8 +230,12 @@ class Endpoint(NeverPickled):
     ) -> Self:
         """Describe the broker that plain settings name, for programs that read them from a file or a form.
 
-        One of `connection_string`, `connection_string_file`, `namespace` (with `credential`, `client_id`)
-        and `bootstrap`. `named` says in errors what the user calls a setting. Raises `ConfigurationError`.
+        - `settings` (required): one of `connection_string`, `connection_string_file`, `namespace` (with
+          `credential`, `client_id`) and `bootstrap`, as text.
+        - `properties` (default `None`): librdkafka's properties for every client.
+        - `named` (default `str`): returns what errors call a setting. By default its name.
+
+        Raises `ConfigurationError`.
         """
         check_mapping(settings, "Endpoint.from_settings: the settings")
         way = chosen_way(settings, named)
@@ -243,8 +262,11 @@ class Endpoint(NeverPickled):
     def embedded(cls, topics: Mapping[str, int] | None = None, *, partitions: int = 16) -> Self:
         """Describe a broker inside this process, for tests and demos; it starts on first use.
 
-        `topics` maps names to partition counts; a subscribed topic that is not among them is made with
-        `partitions`. Several apps may share the endpoint; `close()` stops the broker for all of them.
+        Several apps may share the endpoint; `close()` stops the broker for all of them.
+
+        - `topics` (default `None`): numbers of partitions by the topic's name, for topics that are made at
+          its start.
+        - `partitions` (default `16`): of a topic that is subscribed to, and not among these.
         """
         from ehkafka.embedded.shared import SharedBroker  # noqa: PLC0415 - tests and demos only
 
@@ -260,7 +282,7 @@ class Endpoint(NeverPickled):
 
     @classmethod
     def made_again(cls, recipe: Recipe) -> Self:
-        """Return an endpoint like the one whose `recipe` this is. Raises `ConfigurationError`."""
+        """Inner: return an endpoint like the one whose `recipe` this is. Raises `ConfigurationError`."""
         made: Self = getattr(cls, recipe.factory)(**recipe.given)
         return made
 
@@ -271,13 +293,13 @@ class Endpoint(NeverPickled):
 
     @property
     def is_embedded(self) -> bool:
-        """Whether it leads to an embedded broker of this process, if only by its address."""
+        """Inner: whether it leads to an embedded broker of this process, if only by its address."""
         at_one = self.kind == "kafka" and is_embedded(self.chosen("bootstrap.servers"))
         return at_one or self.kind == "embedded"
 
     @property
     def credential_name(self) -> str | None:
-        """The Entra ID credential by its name; None for a credential object, and for other endpoints."""
+        """Inner: the Entra ID credential by its name; None for an object, and for other endpoints."""
         chosen = None if self._entra is None else self._entra.chosen_credential
         return None if chosen is None else chosen[0]
 
@@ -290,11 +312,11 @@ class Endpoint(NeverPickled):
         return {**service, **self._connect(), **self._properties}
 
     def chosen(self, name: str) -> Any:
-        """Return the value that a property was given, None where it was not; asks and opens nothing."""
+        """Inner: return the value that a property was given, None without; asks and opens nothing."""
         return self._properties.get(name)
 
     def prepare_topics(self, topics: Iterable[str]) -> None:
-        """Create what is missing of these topics on an embedded broker; elsewhere do nothing.
+        """Inner: create what is missing of these topics on an embedded broker; elsewhere do nothing.
 
         Raises `ConfigurationError` for what is not a topic's name.
         """
@@ -308,16 +330,16 @@ class Endpoint(NeverPickled):
 
     @property
     def recipe(self) -> Recipe:
-        """How another process makes an endpoint like this. It holds the secrets."""
+        """Inner: how another process makes an endpoint like this. It holds the secrets."""
         assert self._made_of is not None  # each factory gives one
         return self._made_of
 
     def lend_broker(self, topics: Iterable[str]) -> Loan | None:
-        """Start an embedded broker with these topics, for members in other processes; None elsewhere."""
+        """Inner: start an embedded broker with these topics, for members elsewhere; else None."""
         return None if self._broker is None else self._broker.lend(topics)
 
     def borrow_broker(self, loan: Loan) -> None:
-        """Use the embedded broker of another process, and none of this one."""
+        """Inner: use the embedded broker of another process, and none of this one."""
         if self._broker is not None:
             self._broker.borrow(loan)
 

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 
 def adapt(handler: Callable[[Any], Any]) -> Callable[[Record], Any]:
-    """Return a handler of records that calls `handler` with a `confluent_kafka.Message` of each.
-
-    Plain and async functions, and objects with `__call__` of either kind. What it returns and raises is
-    passed on. Raises `ConfigurationError` for what cannot be called.
+    """Return a handler of records for one that is written against confluent-kafka's messages.
 
     ```python
     app.handler("orders")(ehkafka.adapt(handle_message))
     ```
+
+    - `handler` (required): takes a `confluent_kafka.Message`: a plain or async function, or an object with
+      `__call__` of either kind. What it returns and raises is passed on.
+
+    Raises `ConfigurationError` for what cannot be called.
     """
     if not callable(handler) or inspect.isclass(handler):
         raise ConfigurationError(

@@ -67,6 +67,8 @@ def decode(buffer: bytes) -> Value:
     decimal128 `decimal.Decimal`; a char a str of one character; lists and arrays list; maps dict.
     What Python's types cannot hold (a timestamp after the year 9999, a surrogate as a char, text that is
     no UTF-8) and unknown descriptors are left as bytes, too.
+
+    - `buffer` (required): a header's value, as AMQP 1.0 encodes it.
     """
     value = parse(buffer)
     return buffer if value is NOT_AMQP else value

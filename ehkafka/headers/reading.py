@@ -30,8 +30,11 @@ _AVRO_WITH_SCHEMA = "avro/binary+"
 def properties(message: Headed, mode: HeaderMode = "auto", *, event_hubs: bool = True) -> dict[str, Value]:
     """Return the decoded headers without the service's annotations (`x-opt-…`), as `EventData.properties`.
 
-    Of several headers of one name the last counts. `mode` and `event_hubs` are explained in
-    `ehkafka.headers.modes`; the default is for records of Event Hubs.
+    Of several headers of one name the last counts. `ehkafka.headers.modes` has the rules of decoding.
+
+    - `message` (required): confluent-kafka's message, or a `Record`.
+    - `mode` (default `"auto"`): how bytes become values: `"auto"`, `"amqp"`, or `"raw"` for the bytes.
+    - `event_hubs` (default `True`): whether `"auto"` expects AMQP values. False for another broker's records.
     """
     headers = take_headers(message)
     decode = decoder_for(headers, mode, event_hubs=event_hubs)
@@ -41,7 +44,10 @@ def properties(message: Headed, mode: HeaderMode = "auto", *, event_hubs: bool =
 def system_properties(
     message: Headed, mode: HeaderMode = "auto", *, event_hubs: bool = True
 ) -> dict[str, Value]:
-    """Return decoded annotations (`x-opt-…`) and standard properties, as `EventData.system_properties`."""
+    """Return decoded annotations (`x-opt-…`) and standard properties, as `EventData.system_properties`.
+
+    Arguments are those of `properties`.
+    """
     headers = take_headers(message)
     decode = decoder_for(headers, mode, event_hubs=event_hubs)
     return {
@@ -52,7 +58,10 @@ def system_properties(
 
 
 def partition_key(message: Headed) -> str | bytes | None:
-    """Return the partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8."""
+    """Return the partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8.
+
+    Arguments are those of `content_type`.
+    """
     key = partition_key_bytes(take_headers(message))
     if key is None:
         key = message.key()
@@ -68,6 +77,8 @@ def content_type(message: Headed) -> str | None:
     """Return the last `content-type` header in any case of letters; `None` if there is none, or not as text.
 
     The service and Kafka producers write it as UTF-8; an AMQP string is understood, too.
+
+    - `message` (required): confluent-kafka's message, or a `Record`.
     """
     for name, value in reversed(take_headers(message)):
         if value is not None and name.lower() == CONTENT_TYPE_HEADER:
@@ -78,7 +89,10 @@ def content_type(message: Headed) -> str | None:
 
 
 def schema_id(message: Headed) -> str | None:
-    """Return the schema's id in the Azure schema registry: the `<id>` of content type `avro/binary+<id>`."""
+    """Return the schema's id in the Azure schema registry: the `<id>` of content type `avro/binary+<id>`.
+
+    Arguments are those of `content_type`.
+    """
     shown = (content_type(message) or "").strip()
     if not shown.lower().startswith(_AVRO_WITH_SCHEMA):
         return None

@@ -61,23 +61,32 @@ _OF_OURS: frozenset[type] = frozenset({Apart, PartitionWide, KeyFailure})
 
 
 def by_key(record: Record | Message) -> Hashable:
-    """Order by the record's key, else by the partition key of an AMQP producer."""
+    """Order by the record's key, else by the partition key of an AMQP producer.
+
+    - `record` (required): a `Record`, or with `raw=True` confluent-kafka's message.
+    """
     key = record.key()
     return _partition_key(record) if key is None else key
 
 
 def by_partition(record: Record | Message) -> Hashable:
-    """Order all records with the same partition number (of all topics, if the scope is the handler)."""
+    """Order all records with the same partition number (of all topics, if the scope is the handler).
+
+    Arguments are those of `by_key`.
+    """
     return record.partition()
 
 
 def by_topic_partition(record: Record | Message) -> Hashable:
-    """Order all records of one partition of one topic."""
+    """Order all records of one partition of one topic.
+
+    Arguments are those of `by_key`.
+    """
     return (record.topic(), record.partition())
 
 
 def unordered(record: Record | Message) -> Hashable:
-    """Put every record into a lane of its own."""
+    """Put every record into a lane of its own. Arguments are those of `by_key`."""
     return Apart(record.topic(), record.partition(), record.offset())
 
 

@@ -46,6 +46,8 @@ Result = Failed | Skipped
 class Batch(Sequence["Record"], Generic[Payload]):
     """Records of many keys; those of one key stand in order, with nothing of theirs missing in between.
 
+    Made by the app; in tests by `ehkafka.testing.make_batch`.
+
     What the handler does not name is finished when it returns. `fail` gives a record back, and with it the
     later ones of its key, whatever was done with them: they are passed again, in order, behind it. A handler
     that raises has finished nothing, and what it said before counts for nothing.
@@ -109,9 +111,13 @@ class Batch(Sequence["Record"], Generic[Payload]):
     def fail(self, record: Record, error: Exception) -> None:
         """Say that a record failed: `retry` and `on_failure` decide, as if a handler of one had raised it.
 
-        Only this record spends an attempt. `RetryLater`, `SkipRecord` and `RejectRecord` mean what they
-        mean when they are raised. Raises `TypeError` or `ValueError` for what cannot be a result here,
-        and `RuntimeError` once the handler has returned.
+        - `record` (required): one of this batch that has no result yet. Only this one spends an attempt.
+        - `error` (required): the exception. `RetryLater`, `SkipRecord` and `RejectRecord` mean what they mean
+          when they are raised.
+
+        Raises `TypeError` or `ValueError` for what cannot be a result here, and `RuntimeError` once the
+        handler has
+        returned.
         """
         if not isinstance(error, Exception):
             raise TypeError(f"fail(record, {error!r}): give the exception that the record failed with")
@@ -119,6 +125,9 @@ class Batch(Sequence["Record"], Generic[Payload]):
 
     def skip(self, record: Record, reason: str) -> None:
         """Give a record the outcome *skipped*: counted and logged, and the commit may pass it.
+
+        - `record` (required): one of this batch that has no result yet.
+        - `reason` (required): a text, for the log and the event.
 
         Raises as `fail` does.
         """

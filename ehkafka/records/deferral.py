@@ -50,7 +50,7 @@ class Keeper(Protocol):
 
 
 class Deferred:
-    """The right to say once, from any thread or task, how a record's attempt ended.
+    """The right to say once, from any thread or task, how a record's attempt ended. Made by `defer`.
 
     The first answer counts and each later one is ignored; both methods return whether theirs counted, so
     that an answer which meets the deadline, or another answer, raises nothing.
@@ -89,9 +89,12 @@ class Deferred:
         return self._answer(None)
 
     def fail(self, error: BaseException) -> bool:
-        """Say that the attempt failed, as if the handler had raised `error`: retry, `on_failure`, signals.
+        """Say that the attempt failed, as if the handler had raised it: retry, `on_failure`, signals.
 
         The retry function and `on_error` run on the calling thread. Returns False when it came too late.
+
+        - `error` (required): the exception. `RetryLater`, `SkipRecord` and `RejectRecord` mean what they mean
+          when they are raised.
         """
         if not isinstance(error, BaseException):
             raise TypeError(f"Deferred.fail(error={error!r}): give an exception")
@@ -103,13 +106,13 @@ class Deferred:
         return self.state == "open"
 
     def settle_at(self, home: Home) -> bool:
-        """Send the answer to `home` from now on; False when it is there already."""
+        """Inner: send the answer to `home` from now on; False when it is there already."""
         with self._lock:
             self._home = home
             return self.state == "open"
 
     def close(self, state: State, home: Home | None = None) -> bool:
-        """Take no answer any more, and let `home` hear of those that come; False when there was one."""
+        """Inner: take no answer any more, and let `home` hear of later ones; False when there was one."""
         with self._lock:
             self._home = home or self._home
             was_open = self.state == "open"
@@ -153,10 +156,14 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
     """Leave a record in flight when its handler returns, until the returned token is answered.
 
     For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is held and no
-    commit passes it. Without an answer within `deadline_s` seconds the attempt fails with a
-    `TimeoutError`. When the handler raises after all, that counts and the token is void. Raises
-    `ValueError` for a deadline that cannot be, `RuntimeError` for a record that is deferred already, cannot
-    be, or is not with its handler: no attempt would wait for the answer.
+    commit passes it. When the handler raises after all, that counts and the token is void.
+
+    - `message` (required): the one that the handler was given.
+    - `deadline_s` (seconds, default `300.0`): without an answer within it the attempt fails with a
+      `TimeoutError`; a week at most.
+
+    Raises `ValueError` for a deadline that cannot be, `RuntimeError` for a record that is deferred already,
+    cannot be, or is not with its handler: no attempt would wait for the answer.
     """
     is_number = isinstance(deadline_s, int | float) and not isinstance(deadline_s, bool)
     if not is_number or not math.isfinite(deadline_s) or not 0 < deadline_s <= DEADLINE_S_MAX:

@@ -17,7 +17,11 @@ __all__ = ["Headers", "Message", "Outcome", "TopicPartition"]
 
 
 class TopicPartition(NamedTuple):
-    """The name of a partition. Hashable and ordered; unlike confluent's class it carries no offset."""
+    """The name of a partition. Hashable and ordered; unlike confluent's class it carries no offset.
+
+    - `topic` (required): its name.
+    - `partition` (required): its number, from 0.
+    """
 
     topic: str
     partition: int

@@ -31,7 +31,7 @@ _TIMESTAMP_MS_MAX = 253_402_300_799_000
 
 
 class Record:
-    """One Kafka record as handed to a handler.
+    """One Kafka record as handed to a handler. Made by the app; in tests by `ehkafka.testing.make_record`.
 
     Has every reading method of `confluent_kafka.Message` with the same meaning, so a handler written
     for a `Message` takes a `Record` unchanged, and a few conveniences. `attempt` counts the calls of
@@ -150,6 +150,9 @@ class Record:
 
         `token.finish()` or `token.fail(error)` may come from any thread or task, once. Meanwhile its key
         waits, no worker is held, and no commit passes it. `ehkafka.defer` has the rules.
+
+        - `deadline_s` (seconds, default `300.0`): without an answer within it the attempt fails; a week at
+          most.
         """
         return defer(self._message, deadline_s)
 
@@ -181,7 +184,10 @@ class Record:
         return orjson.loads(self._message.value() or b"")
 
     def header(self, name: str) -> bytes | None:
-        """Return the value of the last header of that name, `None` when there is none."""
+        """Return the value of the last header of that name, `None` when there is none.
+
+        - `name` (required): in the same case of letters as it was written.
+        """
         return next((value for key, value in reversed(self.headers()) if key == name), None)
 
     @property

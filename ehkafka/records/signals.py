@@ -16,10 +16,12 @@ class RecordSignal(Exception):  # noqa: N818 - it tells an intention, not an err
 
 
 class RetryLater(RecordSignal):
-    """Call the handler for this record again after `after_s` seconds; its key waits, others do not.
+    """Call the handler for this record again after some time; its key waits, others do not.
 
-    `after_s` is a week at most. The handler's own wish: it is not counted against `Retry(attempts=…)`, though
-    `record.attempt` grows.
+    The handler's own wish: it is not counted against `Retry(attempts=…)`, though `record.attempt` grows.
+
+    - `after_s` (seconds, required): how long to wait, from 0 to a week. Raises `ValueError` for more.
+    - `reason` (default `"the handler asked for it"`): a text, for the log and the event.
     """
 
     __module__ = PUBLIC_ROOM
@@ -41,7 +43,10 @@ class RetryLater(RecordSignal):
 
 
 class SkipRecord(RecordSignal):
-    """Give this record the outcome *skipped*: counted and logged, and the commit may pass it."""
+    """Give this record the outcome *skipped*: counted and logged, and the commit may pass it.
+
+    - `reason` (required): a text, for the log and the event.
+    """
 
     __module__ = PUBLIC_ROOM
 
@@ -51,7 +56,10 @@ class SkipRecord(RecordSignal):
 
 
 class RejectRecord(RecordSignal):
-    """Fail this record for good: no further attempt, straight to `on_failure`."""
+    """Fail this record for good: no further attempt, straight to `on_failure`.
+
+    - `reason` (required): a text, for the log, the event and the dead letter.
+    """
 
     __module__ = PUBLIC_ROOM
 

@@ -78,11 +78,11 @@ class Redrive:
 
     @property
     def own_target(self) -> Target:
-        """The endpoint with that group."""
+        """Inner: the endpoint with that group."""
         return replace(self.target, group=self.group_name, assignor="default", instance_id=None)
 
     def reader(self) -> TopicReader:
-        """Return a reader from the commits on. Raises `ConfigurationError` if one is beyond its log's end."""
+        """Inner: return a reader from the commits on. Raises `ConfigurationError` for one beyond its log."""
         with GroupOffsets(self.own_target, self.topic, timeout_s=self.timeout_s) as group:
             views = group.views()
         for number, view in views.items():
@@ -98,7 +98,7 @@ class Redrive:
         )
 
     def home_of(self, letter: Letter, count: RedriveCount) -> TopicPartition | None:
-        """Return where a dead letter's record goes; None where it stays, and then it is counted."""
+        """Inner: return where a dead letter's record goes; None where it stays, and then it is counted."""
         record, origin = letter
         if origin is None:
             count.foreign += 1
@@ -123,11 +123,12 @@ class Redrive:
         *,
         planned: RedriveCount | None = None,
     ) -> RedriveCount:
-        """Bring home what the filter takes; `report` is called now and then with how far it is.
+        """Bring home what the filter takes. Writes nothing where a home is not there.
 
-        Writes nothing where a home is not there. `planned` is what `plan` returned, if it was called before:
-        otherwise the dead letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or
-        `ConfigurationError`.
+        - `report` (default: does nothing): called now and then with the count so far.
+        - `planned` (default `None`): what `plan` returned. None: the dead letters are read twice.
+
+        Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
         """
         homes = (planned or self.plan()).to
         properties = self.own_target.client_properties()

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import re
 from typing import TYPE_CHECKING
 
 import ehkafka
-from tests.kit.pages import ROOT
+from tests.kit.api_pages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DIRECTIVE = re.compile(r"^\.\. auto\w+:: (?P<name>[\w.]+)$", re.MULTILINE)
-SHOWN = {
-    found["name"]
-    for page in (ROOT / "docs" / "reference").rglob("*.md")
-    for found in DIRECTIVE.finditer(page.read_text())
-}
 # The rooms whose names a program writes, in addition to the package's own.
 ROOMS = ("aio", "arrow", "checkpoints", "http", "metrics", "offsets", "otel", "spark", "telemetry", "testing")
 
@@ -38,5 +31,5 @@ def public_names() -> Iterator[str]:
 
 def test_every_public_name_has_its_place() -> None:
     """On a page of the API, or with its whole group on the page of events."""
-    missing = set(public_names()) - SHOWN - {"ehkafka.errors.EhkafkaError", "ehkafka.events.event"}
+    missing = set(public_names()) - shown() - {"ehkafka.errors.EhkafkaError", "ehkafka.events.event"}
     assert sorted(missing) == []

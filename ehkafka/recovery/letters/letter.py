@@ -54,12 +54,17 @@ Headers = list[tuple[str, str | bytes | None]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Letter:
-    """A record that failed permanently. `headers` are its own, also for traces, then the dead letter's."""
+    """A record that failed permanently, for a `DeadLetter` function. Made by the app."""
 
+    # The partition that the record was read from.
     origin: TopicPartition
+    # The record's position there.
     offset: int
+    # As produced; None: it had none.
     key: bytes | None
+    # As produced; None: a tombstone.
     value: bytes | None
+    # Its own, also for traces, then the dead letter's.
     headers: Headers
 
     def __repr__(self) -> str:
@@ -183,16 +188,21 @@ def letter_origin(record: Record) -> LetterOrigin | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFilter:
-    """Chooses dead letters; a field that is None excludes none."""
+    """Chooses dead letters: those that fit each option that is given.
+
+    - `key` (default `None`): the record's key as text, all of it.
+    - `error` (default `None`): a part of the error's type or text, in upper or lower case.
+    - `origin_topic` (default `None`): the topic that the record was read from.
+    - `since` (default `None`): an aware datetime; records that failed before it are left out.
+    """
 
     key: str | None = None
-    # A part of the error's type or text, in upper or lower case.
     error: str | None = None
     origin_topic: str | None = None
     since: datetime | None = None
 
     def takes(self, record: Record, origin: LetterOrigin) -> bool:
-        """Tell whether a dead letter is chosen."""
+        """Inner: tell whether a dead letter is chosen."""
         # A key is bytes: the typed ones, UTF-8 or not.
         if self.key is not None and self.key.encode(errors="surrogateescape") != record.key():
             return False
