@@ -45,7 +45,11 @@ def log_attempts(target: logging.Logger | str | None = None, level: int = loggin
 
     The same is in the log record's fields (`topic`, `partition`, `offset`, `records`, `attempt`, `outcome`,
     `took_s`). Of a batch it is the first record's place, and how many `records` there are.
-    The logger is `ehkafka.attempts` unless another, or its name, is given. Raises `ConfigurationError`.
+
+    - `target` (default `None`): a logger, or its name. None: `ehkafka.attempts`.
+    - `level` (default `logging.INFO`): of the lines.
+
+    Raises `ConfigurationError`.
     """
     if target is not None and not isinstance(target, logging.Logger | str):
         raise ConfigurationError(f"log_attempts({target!r}): give a logger, its name, or None.")
@@ -56,9 +60,11 @@ def log_attempts(target: logging.Logger | str | None = None, level: int = loggin
 
 
 def time_attempts(observe: Observe) -> TimeAttempts:
-    """Call `observe(record, seconds, ok)` after each attempt; `ok` is False when it raised.
+    """Call a function after each attempt with the time that it took.
 
-    A handler that raises to say what is to become of its record (`RetryLater`, …) is not ok either.
+    - `observe` (required): takes `(record, seconds, ok)`; `ok` is False when the attempt raised, also to say
+      what is to become of its record (`RetryLater`, …).
+
     Raises `ConfigurationError`.
     """
     if not callable(observe):
@@ -69,11 +75,13 @@ def time_attempts(observe: Observe) -> TimeAttempts:
 
 
 def trace_attempts(start_span: StartSpan) -> TraceAttempts:
-    """Run each attempt inside of `start_span(record, carrier)`, which returns a context manager.
+    """Run each attempt inside of a context manager, such as a span.
 
-    `carrier` has the record's W3C `traceparent`, if there is a valid one (the older `Diagnostic-Id` of the
-    Azure SDKs counts), and its `tracestate`; that is what OpenTelemetry's `extract(carrier)` takes. Raises
-    `ConfigurationError`.
+    - `start_span` (required): takes `(record, carrier)` and returns the context manager. `carrier` has the
+      record's W3C `traceparent`, if there is a valid one (the older `Diagnostic-Id` of the Azure SDKs
+      counts), and its `tracestate`; that is what OpenTelemetry's `extract(carrier)` takes.
+
+    Raises `ConfigurationError`.
     """
     if not callable(start_span):
         raise ConfigurationError(
@@ -225,7 +233,10 @@ class _Span(AbstractContextManager[None]):
 
 
 def trace_context(record: Any) -> dict[str, str]:
-    """Return a record's `traceparent` and `tracestate`, as far as they are valid; a batch has none."""
+    """Return a record's `traceparent` and `tracestate`, as far as they are valid.
+
+    - `record` (required): a `Record`, or confluent-kafka's message. A batch has none of these.
+    """
     if isinstance(record, Batch):
         return {}
     headers: dict[str, Any]

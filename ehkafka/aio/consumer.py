@@ -46,14 +46,18 @@ class AIOConsumer(Calls):
         ...
     ```
 
-    It takes what `ehkafka.Consumer` adds (`endpoint`, `mirror`, `contiguous`, `sync_commit`, …), and promises
-    the same for commits. Of its own, where confluent-kafka does otherwise:
+    - `consumer_conf` (required): librdkafka's properties, by name.
+    - `max_workers` (default `100`): how many threads call the client, 1 or more. One is enough.
+    - `executor` (default `None`): runs these calls instead; it is not shut down by `close()`.
+    - `**settings`: what `ehkafka.Consumer` adds (`endpoint`, `mirror`, `contiguous`, `sync_commit`, …).
+
+    It promises the same for commits. Of its own, where confluent-kafka does otherwise:
 
     - A poll that is cancelled, by a time-out for example, loses nothing: what it was about to return is
       returned by the next one. An error of its callbacks is raised by the next one, too.
     - What a task has not been given is not committed, by no commit and no other task.
-    - Of several polls at once one is served after the other. Other calls come in between, so a poll without
-      a time-out keeps no call out for longer than 0.2 s.
+    - Of several polls at once one is served after the other. Other calls come in between, so a poll without a
+      time-out keeps no call out for longer than 0.2 s.
     - Callbacks may be coroutine functions or plain ones. They run on the loop, and may await every method of
       this consumer but `poll` and `consume`, which raise `RuntimeError` there; one thread is enough. They
       must not wait for other tasks that use the consumer.
@@ -88,10 +92,10 @@ class AIOConsumer(Calls):
         watch(self)
 
     def at_exit(self) -> None:
-        """Leave the end to the consumer below."""
+        """Inner: leave the end to the consumer below."""
 
     def forked(self) -> None:
-        """Refuse every call in the child of a fork."""
+        """Inner: refuse every call in the child of a fork."""
         self._checked = refuse  # type: ignore[method-assign]
 
     # --- reading --------------------------------------------------------------------------------------

@@ -199,8 +199,7 @@ class App(Registration, Configurable):
         """Stop and wait for the end; raise what ended the app, if it was an error.
 
         Nothing more is received. Records never started, and keys that wait for a retry or by `Hold`, are
-        left, and
-        one line says so (`RecordsLeft`).
+        left, and one line says so (`RecordsLeft`).
 
         - `drain` (default `None`): what is finished first. `"started"`: what is started, and what lies below
           it in its partition if time allows, so that the next owner repeats nothing (else the commits'
@@ -210,12 +209,9 @@ class App(Registration, Configurable):
           `stop_s`.
 
         Raises `UnfinishedError` when a started record had no outcome in time, when the last commit failed,
-        and when
-        finished records could not be saved. A stopped or never started app stays as it is. Called from code
-        that the
-        app runs (handlers, hooks, callables, functions for dead letters; in worker processes, too), it asks
-        for the
-        stop and returns at once.
+        and when finished records could not be saved. A stopped or never started app stays as it is. Called
+        from code that the app runs (handlers, hooks, callables, functions for dead letters; in worker
+        processes, too), it asks for the stop and returns at once.
         """
         check_timeout(timeout_s, "stop")
         self._life.stop(None if drain is None else drain_of(drain), timeout_s)

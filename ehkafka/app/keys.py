@@ -18,10 +18,8 @@ class Keys:
     """The keys of a running app: which of them hold a commit, and actions on each. Made by `App.keys`.
 
     All actions raise `ActionRefusedError` for what cannot be done; then nothing has changed. An action that
-    finds
-    all as it is to be changes nothing and says so (`ActionResult.changed`). Each is logged, counted and an
-    event
-    (`ActionTaken`, `ActionRefused`).
+    finds all as it is to be changes nothing and says so (`ActionResult.changed`). Each is logged, counted and
+    an event (`ActionTaken`, `ActionRefused`).
     """
 
     def __init__(self, run: Callable[[], Run]) -> None:

@@ -18,10 +18,11 @@ _IDS, _WITNESSES = "#topics", "#witness"
 class Ends(Mapping[int, int]):
     """By partition, the offset that is to be read next: a mapping that can be kept as text.
 
-    - `topic`: whose partitions these are.
-    - `offsets`: partition → offset; of the mapping itself the same.
-    - `topic_id`: the broker's id of the topic, None where it has none or did not name it.
-    - `witnesses`: where there is no id, the last record read of a partition, as (offset, timestamp in ms).
+    - `topic` (required): whose partitions these are.
+    - `offsets` (required): partition → offset; of the mapping itself the same.
+    - `topic_id` (default `None`): the broker's id of the topic. None: it has none or did not name it.
+    - `witnesses` (default `{}`): where there is no id, the last record read of a partition, as (offset,
+      timestamp in ms).
     """
 
     topic: str
@@ -54,7 +55,10 @@ class Ends(Mapping[int, int]):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return what `to_json` wrote. Raises `ConfigurationError` for anything else."""
+        """Return what `to_json` wrote.
+
+        - `text` (required): one line. Raises `ConfigurationError` for anything else.
+        """
         try:
             value = json.loads(text)
             positions = positions_of({name: of for name, of in value.items() if not name.startswith("#")})

@@ -49,8 +49,8 @@ class Reader:
     connection of a reader that was not read to its end.
 
     - `schema`: of every batch.
-    - `starts`, `stops`: by partition, the first offset that is read, and the one behind the last. A log may
-      have fewer records than offsets.
+    - `starts`: by partition, the first offset that is read.
+    - `stops`: by partition, the offset behind the last one. A log may have fewer records than offsets.
     - `ends`: by partition, the offset behind what the batches so far have covered: at first where reading
       began, at last where it ended. Partitions of an earlier reader's ends that are not read now keep theirs.
       `Ends.to_json` makes text of it for a file.

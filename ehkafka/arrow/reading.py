@@ -46,21 +46,23 @@ def read(
     that must be resumed after a crash without a gap, use an `App`, or keep `Reader.ends` together with the
     result.
 
-    - `endpoint`, `topic`: what to read.
-    - `start`: where to begin. `"earliest"`; `"latest"` or `"now"` (where the logs end when this is called); a
-      time, as an aware datetime or as text with its zone (`"2026-01-01T00:00:00Z"`), for the first record of
-      that time or later; a `timedelta`, to go back from now; an offset, for every partition; a mapping of
-      partitions to offsets, which names each partition that is read; or the `Ends` of an earlier reader:
-      partitions that were added since begin with their logs.
+    - `endpoint` (required): the broker.
+    - `topic` (required): its name.
+    - `start` (required): where to begin. `"earliest"`; `"latest"` or `"now"` (where the logs end when this is
+      called); a time, as an aware datetime or as text with its zone (`"2026-01-01T00:00:00Z"`), for the first
+      record of that time or later; a `timedelta`, to go back from now; an offset, for every partition; a
+      mapping of partitions to offsets, which names each partition that is read; or the `Ends` of an earlier
+      reader: partitions that were added since begin with their logs.
     - `end` (default `"now"`): where to end, in the same forms; the record there is not read. An end in the
       future is the log's end of now: no reader waits for records that do not exist yet.
-    - `columns` (default: all but `headers`): the names of those to read, in any case. Fewer are faster.
-    - `partitions` (default: all): the numbers of those to read.
+    - `columns` (default `None`): the names of those to read, in any case. Fewer are faster. None: all but
+      `headers`.
+    - `partitions` (default `None`): the numbers of those to read. None: all.
     - `header_values` (default `"raw"`): bytes as they are, or `"amqp"` or `"auto"` to decode them into text,
       as `ehkafka.headers.modes` explains.
     - `on_loss` (default `"raise"`): what becomes of records that are gone (retention, a log that was cut, a
       topic that was recreated): `"raise"`, or `"warn"` to log them once and continue behind them.
-    - `timeout_s` (seconds, default 120): how long the reader waits for records that must be there. One
+    - `timeout_s` (seconds, default `120.0`): how long the reader waits for records that must be there. One
       question to the broker takes 30 s at most.
 
     Raises `ConfigurationError` for arguments that are wrong, `MissingExtraError` without pyarrow,

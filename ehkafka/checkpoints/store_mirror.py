@@ -35,7 +35,15 @@ class MirrorChoice(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreMirror:
-    """A mirror in any store: a folder (`FileStore`), memory (`MemoryStore`), or one of your own."""
+    """A mirror in any store. Raises `ConfigurationError`.
+
+    - `store` (required): a `FileStore`, a `MemoryStore`, or one of your own with the methods of
+      `CheckpointStore`.
+    - `interval_s` (seconds, default `10.0`): the time between two writes of a partition that moves, 0.1 s to
+      a day.
+    - `namespace` (default `None`): what stands for the broker in the blobs' names. None: the endpoint's host
+      name.
+    """
 
     store: CheckpointStore
     interval_s: float = INTERVAL_S

@@ -46,9 +46,9 @@ class Target:
     """An endpoint with a group and topics, either of which may be left open.
 
     - `endpoint` (required): where the broker is.
-    - `group` (default `None`): the consumer group.
-    - `topics` (default `()`): the topics.
-    - `consumer` (default `{}`): librdkafka's properties.
+    - `group` (default `None`): the consumer group. None: it is left open.
+    - `topics` (default `()`): their names. Empty: they are left open.
+    - `consumer` (default `{}`): librdkafka's properties, by name.
     - `assignor` (default `"default"`): as in `ehkafka.settings.Settings`.
     - `instance_id` (default `None`): likewise.
     - `mirror` (default `None`): the copy of the commits, such as `BlobMirror`.
@@ -71,7 +71,12 @@ class Target:
 
     @classmethod
     def of_app(cls, app: AnApp, *, group: str | None = None, topics: tuple[str, ...] = ()) -> Self:
-        """Return what the app would use; a group or topics given here take the place of its own."""
+        """Return what the app would use.
+
+        - `app` (required): an `ehkafka.App`.
+        - `group` (default `None`): in place of its own.
+        - `topics` (default `()`): in place of those of its handlers.
+        """
         settings = app.settings
         return cls(
             endpoint=app.endpoint,

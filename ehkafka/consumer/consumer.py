@@ -70,7 +70,10 @@ class Consumer(PollingConsumer):
     Raises `ConfigurationError` for what Event Hubs does not take and for arguments of its own, else what
     confluent-kafka raises.
 
-    In addition to confluent-kafka's arguments (`*config`, `**properties`) it takes
+    - `*config`: one dict of librdkafka's properties, as confluent-kafka takes it.
+    - `**properties`: more of them, as confluent-kafka takes them.
+
+    Its own arguments:
 
     """
 
@@ -300,7 +303,7 @@ class Consumer(PollingConsumer):
                 self._is_open = False
 
     def at_exit(self) -> None:
-        """Wait for the commits that were asked for, as confluent-kafka's destructor does; leave no group."""
+        """Inner: wait for the commits that were asked for, as confluent-kafka's destructor does."""
         internals = self._internals
         if not self._is_open or internals.access.closing is not None:
             return
@@ -311,7 +314,7 @@ class Consumer(PollingConsumer):
         internals.log_lines.close()
 
     def forked(self) -> None:
-        """Refuse every call in the child of a fork: librdkafka would wait for threads that are not there."""
+        """Inner: refuse every call in the child of a fork: librdkafka would wait for missing threads."""
         self._is_open = False
         for name in dir(KafkaConsumer):
             if not name.startswith("_"):

@@ -30,7 +30,11 @@ class _Chosen(Consumer):
 
 
 class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
-    """A drop-in for `confluent_kafka.DeserializingConsumer`; takes what `ehkafka.Consumer` adds."""
+    """A drop-in for `confluent_kafka.DeserializingConsumer`.
+
+    - `conf` (required): its properties, as confluent-kafka takes them.
+    - `**program_settings`: what `ehkafka.Consumer` adds.
+    """
 
     def __init__(self, conf: dict[str, Any], **program_settings: Unpack[ConsumerOptions]) -> None:
         self._program_settings = program_settings

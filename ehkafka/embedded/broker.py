@@ -54,7 +54,7 @@ _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class EmbeddedBroker:
-    """A local Kafka cluster for tests.
+    """A local Kafka cluster for tests. Raises `ConfigurationError`.
 
     ```python
     with EmbeddedBroker({"orders": 4}) as broker:
@@ -62,8 +62,9 @@ class EmbeddedBroker:
         broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.COORDINATOR_NOT_AVAILABLE)
     ```
 
-    `topics` maps names to partition counts. Broker ids run from 1 to `brokers`. A topic that
-    a client makes by producing to it gets librdkafka's 4 partitions; create it here instead.
+    - `topics` (default `None`): numbers of partitions by name, for topics that are made at the start. A topic
+      that a client makes by producing to it gets librdkafka's 4 partitions.
+    - `brokers` (default `1`): how many. Their ids run from 1 on.
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
@@ -136,27 +137,43 @@ class EmbeddedBroker:
     # Topics
 
     def create_topic(self, name: str, partitions: int = DEFAULT_PARTITIONS) -> None:
-        """Create a topic; raise if it exists already."""
+        """Create a topic; raise if it exists already.
+
+        - `name` (required): letters, digits, `.`, `_` and `-`, 249 at most.
+        - `partitions` (default `16`): how many.
+        """
         check_topic(name, partitions)
         replicas = min(_REPLICAS_MAX, self._brokers)
         self._call("rd_kafka_mock_topic_create", name.encode(), partitions, replicas)
         self._topics[name] = partitions
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with its records and its groups' commits."""
+        """Delete a topic with its records and its groups' commits.
+
+        - `name` (required): of a topic that exists.
+        """
         self._check_partition(name, 0)
         self._call("rd_kafka_mock_topic_delete", name.encode())
         del self._topics[name]
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
-        """Let the partition's log begin at `before_offset`, as retention would."""
+        """Let a partition's log begin later, as retention would.
+
+        - `topic` (required): its name.
+        - `partition` (required): its number.
+        - `before_offset` (required): the first offset that is left.
+        """
         self._check_partition(topic, partition)
         if not is_whole(before_offset, 0, INT64_MAX):
             raise ConfigurationError(f"before_offset is {before_offset!r:.80}; offsets begin at 0.")
         self._call("rd_kafka_mock_partition_delete_records", topic.encode(), partition, before_offset)
 
     def set_topic_error(self, topic: str, code: int) -> None:
-        """Report error `code` for the topic in metadata from now on; 0 ends it."""
+        """Report an error for a topic in metadata from now on.
+
+        - `topic` (required): its name.
+        - `code` (required): a code of `confluent_kafka.KafkaError`. 0 ends it.
+        """
         self._check_partition(topic, 0)
         self._call("rd_kafka_mock_topic_set_error", topic.encode(), check_code(code))
 
@@ -168,9 +185,12 @@ class EmbeddedBroker:
         partition: int | None = None,
         headers: Headers | None = None,
     ) -> int:
-        """Produce the records and wait for their acknowledgements; return how many.
+        """Produce records and wait for their acknowledgements; return how many.
 
-        The topic is made with 16 partitions if this broker has none of that name.
+        - `topic` (required): its name. It is made with 16 partitions if this broker has none of that name.
+        - `records` (required): pairs of key and value, each bytes, text or None.
+        - `partition` (default `None`): its number, for all of them. None: the key decides.
+        - `headers` (default `None`): a dict, or a list of (name, value), for each of them.
         """
         if topic not in self._topics:
             try:
@@ -182,16 +202,22 @@ class EmbeddedBroker:
         return topic_io.produce(self.bootstrap, topic, records, partition=partition, headers=headers)
 
     def committed(self, group: str, topic: str) -> dict[int, int | None]:
-        """Return the group's committed next_offset of each partition, `None` where it has none."""
+        """Return a group's committed next offset of each partition, None where it has none.
+
+        - `group` (required): its name.
+        - `topic` (required): its name.
+        """
         return topic_io.committed(self.bootstrap, group, topic)
 
     # Faults in answers
 
     def fail_next(self, api_key: ApiKey, *codes: int, broker_id: int | None = None) -> None:
-        """Answer the next requests of this type with these errors, one each; 0 lets one pass.
+        """Answer the next requests of one type with errors.
 
-        Counted over the whole cluster, or on broker `broker_id`. `KafkaError._TRANSPORT`
-        closes the connection instead of answering.
+        - `api_key` (required): the type of request, such as `ApiKey.FETCH`.
+        - `*codes`: codes of `confluent_kafka.KafkaError`, one for each request; 0 lets one pass, `_TRANSPORT`
+          closes the connection instead of answering.
+        - `broker_id` (default `None`): the broker, from 1, that counts them. None: the whole cluster.
         """
         self._one_or_all(broker_id)
         self._prepared().fail(api_key, codes, broker_id)
@@ -199,42 +225,65 @@ class EmbeddedBroker:
     def delay_next(
         self, api_key: ApiKey, delay_s: float, *, times: int = 1, code: int = 0, broker_id: int | None = None
     ) -> None:
-        """Hold back the next `times` answers of this type by `delay_s` each, with error `code` if not 0.
+        """Hold back the next answers of one type.
 
-        Without an error the request takes effect at once; only the client learns of it late.
-        Later answers on the connection wait too: a commit held back beyond the session
-        time-out (1.5 s with `consumer_properties`) costs the member its heartbeats.
-        Counted on each broker, or on `broker_id` alone.
+        Without an error the request takes effect at once; only the client learns of it late. Later answers on
+        the connection wait too: a commit held back beyond the session time-out (1.5 s with
+        `consumer_properties`) costs the member its heartbeats.
+
+        - `api_key` (required): the type of request, such as `ApiKey.FETCH`.
+        - `delay_s` (seconds, required): for how long, each of them.
+        - `times` (default `1`): how many.
+        - `code` (default `0`): of `confluent_kafka.KafkaError`, that they have. 0: none.
+        - `broker_id` (default `None`): one broker, from 1. None: each broker counts for itself.
         """
         self._one_or_all(broker_id)
         self._prepared().delay(api_key, _milliseconds(delay_s), times, code, broker_id)
 
     def clear_failures(self, api_key: ApiKey) -> None:
-        """Withdraw what `fail_next` has left; raise if a broker's own queue holds answers, which stay."""
+        """Withdraw what `fail_next` has left; raise if a broker's own queue holds answers, which stay.
+
+        - `api_key` (required): the type of request, such as `ApiKey.FETCH`.
+        """
         self._prepared().clear(api_key)
 
     def disable(self, api_key: ApiKey) -> None:
-        """Have this type of request no more, as brokers of older versions: for clients that connect now."""
+        """Have a type of request no more, as brokers of older versions: for clients that connect now.
+
+        - `api_key` (required): the type of request, such as `ApiKey.FETCH`.
+        """
         self._call("rd_kafka_mock_set_apiversion", check_api_key(api_key), -1, -1)
 
     # Faults of brokers
 
     def take_down(self, broker_id: int | None = None) -> None:
-        """Cut every connection of one broker, or of all, and refuse new ones. Leaders stay where they are."""
+        """Cut every connection and refuse new ones. Leaders stay where they are.
+
+        - `broker_id` (default `None`): one broker, from 1. None: all of them.
+        """
         self._call("rd_kafka_mock_broker_set_down", self._one_or_all(broker_id))
         self._down.update(self._ids(broker_id))
 
     def bring_up(self, broker_id: int | None = None) -> None:
-        """Accept connections again."""
+        """Accept connections again. Arguments are those of `take_down`."""
         self._call("rd_kafka_mock_broker_set_up", self._one_or_all(broker_id))
         self._down.difference_update(self._ids(broker_id))
 
     def set_rtt(self, rtt_s: float, broker_id: int | None = None) -> None:
-        """Hold back every answer of one broker, or of all, by `rtt_s`; 0 ends it."""
+        """Hold back every answer.
+
+        - `rtt_s` (seconds, required): for how long. 0 ends it.
+        - `broker_id` (default `None`): one broker, from 1. None: all of them.
+        """
         self._call("rd_kafka_mock_broker_set_rtt", self._one_or_all(broker_id), _milliseconds(rtt_s))
 
     def advertise(self, host: str, port: int, broker_id: int = 1) -> None:
-        """Name another address for a broker in metadata, such as a proxy's before it."""
+        """Name another address for a broker in metadata, such as a proxy's before it.
+
+        - `host` (required): a name or an address.
+        - `port` (required): its number.
+        - `broker_id` (default `1`): the broker.
+        """
         self._check_broker(broker_id)
         if (
             not isinstance(host, str)
@@ -245,10 +294,13 @@ class EmbeddedBroker:
         self._call("rd_kafka_mock_broker_set_host_port", broker_id, host.encode(), port)
 
     def move_leader(self, topic: str, partition: int, broker_id: int | None) -> None:
-        """Make `broker_id` the partition's leader; `None` leaves it without one.
+        """Make a broker the leader of a partition.
 
-        The first `None` cuts all connections: clients learn from then on that requests which name the leader
-        in their answers are not supported.
+        - `topic` (required): its name.
+        - `partition` (required): its number.
+        - `broker_id` (required): the broker, from 1. None: the partition has no leader. The first None cuts
+          all connections: clients learn from then on that requests which name the leader in their answers are
+          not supported.
         """
         self._check_partition(topic, partition)
         leader = _NO_LEADER if broker_id is None else self._check_broker(broker_id)
@@ -262,7 +314,11 @@ class EmbeddedBroker:
         self._call("rd_kafka_mock_partition_set_leader", topic.encode(), partition, leader)
 
     def set_coordinator(self, group: str, broker_id: int) -> None:
-        """Make `broker_id` the group's coordinator."""
+        """Make a broker the coordinator of a group.
+
+        - `group` (required): its name.
+        - `broker_id` (required): the broker, from 1.
+        """
         self._check_broker(broker_id)
         topic_io.check_group(group)
         self._call("rd_kafka_mock_coordinator_set", b"group", group.encode(), broker_id)
@@ -275,7 +331,10 @@ class EmbeddedBroker:
         self._tracking = True
 
     def requests(self, api_key: ApiKey | None = None) -> list[TrackedRequest]:
-        """Return the requests noted since `track_requests`, oldest first; of one type, or all."""
+        """Return the requests noted since `track_requests`, oldest first.
+
+        - `api_key` (default `None`): the type of request. None: all.
+        """
         noted = self._running().requests()
         if not self._tracking:
             raise EmbeddedBrokerError("No request was noted. Call track_requests() before the part to watch.")

@@ -34,7 +34,11 @@ _DESCRIPTORS_OF_A_CLUSTER = 10
 
 
 class EmbeddedBrokerError(EhkafkaError):
-    """The embedded broker is closed, or its native part refused a call; `code` is Kafka's, 0 if none."""
+    """The embedded broker is closed, or its native part refused a call.
+
+    - `message` (required): what was refused.
+    - `code` (default `0`): Kafka's error code. 0: there is none.
+    """
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)

@@ -56,18 +56,17 @@ def check_code(code: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TrackedRequest:
-    """One request that reached an embedded broker while tracking was on.
+    """One request that reached an embedded broker. Made by `EmbeddedBroker.requests`."""
 
-    `api_key` is a plain number where `ApiKey` has no name for it. `received_at_s` is on the
-    clock of `time.monotonic()`.
-    """
-
+    # Its type; a plain number where `ApiKey` has no name for it.
     api_key: ApiKey | int
+    # The broker that it reached, from 1.
     broker_id: int
+    # On the clock of `time.monotonic()`.
     received_at_s: float
 
     @classmethod
     def from_wire(cls, api_key: int, broker_id: int, received_us: int) -> Self:
-        """Build one from librdkafka's numbers."""
+        """Inner: build one from librdkafka's numbers."""
         known = api_key in ApiKey._value2member_map_
         return cls(ApiKey(api_key) if known else api_key, broker_id, received_us / 1e6)

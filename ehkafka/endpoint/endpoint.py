@@ -50,8 +50,7 @@ class Endpoint(NeverPickled):
     """How to reach a broker. Made by its class methods, never directly.
 
     Two endpoints are equal only if they are the same object. An endpoint is not pickled, because a pickle
-    would
-    carry its key: make it where it is used.
+    would carry its key: make it where it is used.
     """
 
     _never_pickled = (
@@ -154,8 +153,7 @@ class Endpoint(NeverPickled):
         """Describe an Event Hubs namespace that is entered with an Entra ID identity instead of a key.
 
         The identity needs the role Azure Event Hubs Data Receiver, to produce Data Sender. The token is
-        always for
-        the namespace. Nothing is asked for before the first client is opened.
+        always for the namespace. Nothing is asked for before the first client is opened.
 
         - `namespace` (required): its name (`home`) or host name, in any cloud of Azure.
         - `credential` (default `None`): an object of azure-identity, anything with `get_token(scope)`, or one
@@ -195,9 +193,9 @@ class Endpoint(NeverPickled):
         """Describe the broker that the environment names, by exactly one of four variables.
 
         `EHKAFKA_CONNECTION_STRING`, `EHKAFKA_CONNECTION_STRING_FILE` (a path; a rotated key is taken up),
-        `EHKAFKA_NAMESPACE` (Entra ID; with `EHKAFKA_CREDENTIAL`, `EHKAFKA_CLIENT_ID`) or
-        `EHKAFKA_BOOTSTRAP`. `EHKAFKA_PROPERTY_SSL_CA_LOCATION` sets librdkafka's `ssl.ca.location`, and
-        so on. An empty variable counts as not set.
+        `EHKAFKA_NAMESPACE` (Entra ID; with `EHKAFKA_CREDENTIAL`, `EHKAFKA_CLIENT_ID`) or `EHKAFKA_BOOTSTRAP`.
+        `EHKAFKA_PROPERTY_SSL_CA_LOCATION` sets librdkafka's `ssl.ca.location`, and so on. An empty variable
+        counts as not set.
 
         - `environ` (default `None`): the variables. None: `os.environ`.
         - `prefix` (default `"EHKAFKA_"`): how the variables' names begin.

@@ -115,7 +115,10 @@ class Hook(Protocol):
     """
 
     def on_event(self, event: Event, /) -> None:
-        """Take one event."""
+        """Take one event.
+
+        - `event` (required): of a class of the catalogue; `str(event)` is its sentence.
+        """
 
 
 # In addition to the one that each kind of event has under its class name.

@@ -62,11 +62,11 @@ _Read: TypeAlias = "Callable[[_Walk, int], tuple[Value, int]]"
 def decode(buffer: bytes) -> Value:
     """Return the value that the whole buffer encodes, or the buffer itself if it is not exactly one.
 
-    Integers become int; float and double float; strings and symbols str; binary bytes; timestamps and
-    .NET's DateTimeOffset aware datetimes in UTC; .NET's TimeSpan timedelta; a URI str; uuid `uuid.UUID`;
-    decimal128 `decimal.Decimal`; a char a str of one character; lists and arrays list; maps dict.
-    What Python's types cannot hold (a timestamp after the year 9999, a surrogate as a char, text that is
-    no UTF-8) and unknown descriptors are left as bytes, too.
+    Integers become int; float and double float; strings and symbols str; binary bytes; timestamps and .NET's
+    DateTimeOffset aware datetimes in UTC; .NET's TimeSpan timedelta; a URI str; uuid `uuid.UUID`; decimal128
+    `decimal.Decimal`; a char a str of one character; lists and arrays list; maps dict. What Python's types
+    cannot hold (a timestamp after the year 9999, a surrogate as a char, text that is no UTF-8) and unknown
+    descriptors are left as bytes, too.
 
     - `buffer` (required): a header's value, as AMQP 1.0 encodes it.
     """

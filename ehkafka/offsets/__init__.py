@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ehkafka.offsets.group import GroupOffsets
 from ehkafka.offsets.moving import move
-from ehkafka.offsets.plan import Move, Plan
+from ehkafka.offsets.plan import Move, Plan, planned
 from ehkafka.offsets.view import LagReport, PartitionView
 
-__all__ = ["GroupOffsets", "LagReport", "Move", "PartitionView", "Plan", "move"]
+__all__ = ["GroupOffsets", "LagReport", "Move", "PartitionView", "Plan", "move", "planned"]

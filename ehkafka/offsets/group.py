@@ -65,6 +65,10 @@ LIVE = {
 class GroupOffsets:
     """A group's offsets on one topic; opened and closed as a context manager.
 
+    - `target` (required): the endpoint and the group, as `ehkafka.checks.target.Target`.
+    - `topic` (required): its name.
+    - `timeout_s` (seconds, default `10.0`): how long each question to the broker may take.
+
     Entering raises `ConfigurationError`, `EndpointError` or `TopicNotFoundError`, every method
     `EndpointError`.
     """
@@ -86,7 +90,7 @@ class GroupOffsets:
 
     @property
     def text_bytes_max(self) -> int:
-        """How long a commit's text may be."""
+        """Inner: how long a commit's text may be."""
         is_event_hubs = self.target.endpoint.is_event_hubs
         return EVENT_HUBS_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
 
@@ -118,20 +122,23 @@ class GroupOffsets:
 
     @cached_property
     def without_commits(self) -> str:
-        """What to tell where the group has no commit in any partition. Asks the broker for names, once."""
+        """Inner: what to tell where the group has no commit in any partition. Asks the broker, once."""
         similar = similar_groups(self.target, self.group, min(LISTING_S, self.timeout_s))
         hint = f" Groups of a similar name: {names(similar)}." if similar else ""
         return f"No group {plain(self.group)} commits on {plain(self.topic)} here: check the name.{hint}"
 
     def blocking(self, views: Mapping[int, PartitionView]) -> dict[int, Blocking]:
-        """Return the record that each commit waits for, of partitions with something left to handle."""
+        """Return the record that each commit waits for, of partitions with something left to handle.
+
+        - `views` (required): what `views()` returned.
+        """
         waits = {number: view.next_offset for number, view in views.items()}
         return self.records_at({number: at for number, at in waits.items() if at is not None})
 
     def records_at(
         self, offsets: Mapping[int, int], properties: Properties = reading_properties
     ) -> dict[int, Blocking]:
-        """Return the first record at or above an offset of each partition; without those that have none.
+        """Inner: return the first record at or above an offset of each partition, where there is one.
 
         `properties` are those of the consumer that reads them.
         """
@@ -143,7 +150,7 @@ class GroupOffsets:
         return {partition.partition: one for partition, one in found.items()}
 
     def next_readable(self, partition: int, offset: int) -> NextReadable | None:
-        """Return where the log can be read again from an offset on; None where that was not found in time."""
+        """Inner: return where the log can be read again from an offset on; None if not found in time."""
         with self._asking("what can be read there"):
             properties = reading_properties(self._inspection.properties)
             return next_readable_apart(properties, TopicPartition(self.topic, partition), offset)
@@ -153,7 +160,11 @@ class GroupOffsets:
         return {number: (_offset(one), one.metadata or "") for number, one in self._commits().items()}
 
     def offsets_at(self, start: Start, partitions: Iterable[int]) -> dict[int, int]:
-        """Return the offsets of a start position: a word, an offset, a moment or a time ago."""
+        """Return the offsets of a start position, by partition.
+
+        - `start` (required): `"earliest"`, `"latest"`, an offset, an aware datetime, or a timedelta back.
+        - `partitions` (required): the numbers of those to look at.
+        """
         asked = [TopicPartition(self.topic, number) for number in partitions]
         with self._asking("where that is"):
             found = start_offsets(self._consumer, start, asked, self.timeout_s)
@@ -163,7 +174,7 @@ class GroupOffsets:
         return {one.partition: offset for one, offset in found.items()}
 
     def other_logs(self, checkpoints: Mapping[int, Checkpoint]) -> dict[int, str]:
-        """Return which logs are not those that our mirror's checkpoints were written for, and why."""
+        """Inner: return which logs are not those that our mirror's checkpoints were written for, and why."""
         if not checkpoints:
             return {}
         named = {TopicPartition(self.topic, n): one for n, one in checkpoints.items()}
@@ -178,9 +189,12 @@ class GroupOffsets:
     def commit(self, positions: Mapping[int, int], texts: Mapping[int, str] | None = None) -> None:
         """Commit from outside of the group, all partitions in one request, and wait for the answer.
 
-        The commit says that it was moved, so nothing that was finished above it before is passed over, and
-        carries on what the commits before said of the group; or it says `texts`. What they said of the log it
-        does not: a move of a group means the log of now.
+        What the commits before said of the log is not carried on: a move of a group means the log of now.
+
+        - `positions` (required): by partition, the offset of the next record to be read.
+        - `texts` (default `None`): by partition, the commit's metadata. None: that it was moved, so nothing
+          that was finished above it before is passed over, and what the commits before said of the group.
+
         Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
         other refusal. What was not refused is committed.
         """

@@ -54,8 +54,14 @@ def move(
 ) -> dict[int, PartitionView]:
     """Move a group's offsets and return where it stands then, as read back.
 
-    `before` are the commits that the plan was made of, where it goes by what they say. Without `watch_s`
-    commits are watched for as long as it takes to see any known client's; `report` gets how long that is.
+    - `group` (required): the one that the plan was made of, entered.
+    - `plan` (required): of `planned`.
+    - `before` (default `None`): what `commits()` returned when the plan was made: if one has moved since,
+      nothing is moved. None: those of now.
+    - `watch_s` (seconds, default `None`): how long commits are watched for a sign of members. None: as long
+      as it takes to see any known client's, 7 s or 65 s.
+    - `report` (default: does nothing): called with a sentence on how long that is.
+
     Raises `OffsetGapError` for a plan with refused moves, `GroupInUseError` for a live group, and
     `EndpointError`. Up to the commit nothing has moved.
     """

@@ -25,22 +25,31 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition: from where to where. `after` is None where it is left alone or cannot be moved."""
+    """One partition: from where to where. Made by `planned`."""
 
+    # Its number.
     partition: int
+    # The offsets of its first record (`start`) and behind its last one (`end`); None: there is no such
+    # partition.
     log: LogBounds | None
+    # The group's commit; None: it has none.
     before: int | None
+    # The commit to be; None where it is left alone or cannot be moved.
     after: int | None
+    # Why it is kept, refused or clamped; empty for a plain move.
     note: str = ""
+    # It stands in the way of the whole plan.
     is_refused: bool = False
-    # Of the records that it passes over, those that are finished already.
+    # Of the records that it passes over, how many are finished already.
     passed_finished: int = 0
-    # Records that the commit says to be finished and that are handled again nevertheless; more may be, unless
-    # the commit `says_all`.
+    # How many records the commit says to be finished that are handled again nevertheless; more may be, unless
+    # `says_all`.
     finished_again: int = 0
+    # False: the commit had no room for all that is finished above it.
     says_all: bool = True
-    # What the new commit says, and what it says to be finished above it; None: that it was moved.
+    # The metadata of the new commit; None: that it was moved.
     text: str | None = None
+    # What the new commit says to be finished above it; None: nothing.
     kept: Ranges | None = None
 
     @property
@@ -63,8 +72,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All partitions of a topic."""
+    """What a move would do to all partitions of a topic. Made by `planned`."""
 
+    # One for each partition.
     moves: tuple[Move, ...]
 
     @property
@@ -94,10 +104,16 @@ def planned(
     refused: Mapping[int, str] | None = None,
     anew: bool = False,
 ) -> Plan:
-    """Return the plan of moving to what is wanted; partitions that are not wanted are kept.
+    """Return the plan of moving a group; partitions that are not wanted are kept.
 
-    `notes` say why a partition is kept, `refused` why one cannot be moved. `anew`: all from the position on
-    is to be handled, what was finished above a commit that stays where it is, too.
+    - `views` (required): what `GroupOffsets.views()` returned.
+    - `wanted` (required): by partition, the offset of the next record to be read.
+    - `clamp` (default `False`): whether an offset outside of its log becomes the nearest end. Else it is
+      refused.
+    - `notes` (default `None`): by partition, why it is kept.
+    - `refused` (default `None`): by partition, why it cannot be moved.
+    - `anew` (default `False`): whether all from the position on is to be handled, what was finished above a
+      commit that stays where it is, too.
     """
     notes, refused = notes or {}, refused or {}
     numbers = sorted({*views, *wanted, *refused})

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """The log of a partition, and the group's commit in it, None without one.
+    """The log of a partition, and the group's commit in it. Made by `GroupOffsets.views`."""
 
-    `finished` are the records above it that the commit says to be finished, as half-open ranges. Without
-    `says_finished` it is no commit of ehkafka's, which says nothing of that; without `says_all` more may be
-    finished.
-    """
-
+    # Its number.
     partition: int
+    # The offsets of its first record (`start`) and behind its last one (`end`).
     log: LogBounds
+    # The offset of the group's commit; None: it has none.
     committed: int | None
+    # The records above the commit that it says to be finished, as half-open ranges of offsets.
     finished: Ranges = ()
+    # False: it is no commit of ehkafka's, which says nothing of that.
     says_finished: bool = False
+    # False: more may be finished than a commit had room for.
     says_all: bool = True
 
     @property
@@ -36,7 +37,11 @@ class PartitionView:
         return count_offsets(self.finished)
 
     def finished_within(self, start: int, end: int) -> int:
-        """Return how many of them lie at or above `start`, and below `end`."""
+        """Return how many records above the commit are finished, between two offsets.
+
+        - `start` (required): the first offset that counts.
+        - `end` (required): the offset behind the last one.
+        """
         return sum(max(0, min(last, end) - max(first, start)) for first, last in self.finished)
 
     @property
@@ -76,13 +81,17 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """All partitions of a topic at one look."""
+    """All partitions of a topic at one look. Made by `LagReport.of`."""
 
+    # In the order of the partitions.
     views: tuple[PartitionView, ...]
 
     @classmethod
     def of(cls, views: Mapping[int, PartitionView]) -> LagReport:
-        """Return the report in the order of the partitions."""
+        """Return the report in the order of the partitions.
+
+        - `views` (required): what `GroupOffsets.views()` returned.
+        """
         return cls(tuple(views[number] for number in sorted(views)))
 
     @property
@@ -111,7 +120,10 @@ class LagReport:
         return any(view.unfinished and not view.says_all for view in self.views)
 
     def fails(self, over: int) -> bool:
-        """Return whether the lag is above `over`, or unknown because a commit is outside of its log."""
+        """Return whether the lag is too large, or unknown because a commit is outside of its log.
+
+        - `over` (required): the largest lag that is not, in records of all partitions.
+        """
         return self.total > over or any(view.is_outside for view in self.views)
 
 

@@ -22,10 +22,9 @@ class AppProducer:
 
     Made by `App.producer`. A message belongs to no record: no commit waits for it. To send the result of a
     record, use an output (`to=`, `record.send`). Messages of one key go to one partition in the order in
-    which
-    they were sent, unless one of them fails. A message fails if the broker refuses it, or has not written it
-    within `message.timeout.ms` (two minutes, `App(producer={…})`): then its future raises, and the failure is
-    logged and counted.
+    which they were sent, unless one of them fails. A message fails if the broker refuses it, or has not
+    written it within `message.timeout.ms` (two minutes, `App(producer={…})`): then its future raises, and the
+    failure is logged and counted.
     """
 
     def __init__(self, of_run: Callable[[], OwnProducer]) -> None:

@@ -116,8 +116,7 @@ class Batch(Sequence["Record"], Generic[Payload]):
           when they are raised.
 
         Raises `TypeError` or `ValueError` for what cannot be a result here, and `RuntimeError` once the
-        handler has
-        returned.
+        handler has returned.
         """
         if not isinstance(error, Exception):
             raise TypeError(f"fail(record, {error!r}): give the exception that the record failed with")

@@ -52,8 +52,8 @@ class Keeper(Protocol):
 class Deferred:
     """The right to say once, from any thread or task, how a record's attempt ended. Made by `defer`.
 
-    The first answer counts and each later one is ignored; both methods return whether theirs counted, so
-    that an answer which meets the deadline, or another answer, raises nothing.
+    The first answer counts and each later one is ignored; both methods return whether theirs counted, so that
+    an answer which meets the deadline, or another answer, raises nothing.
     """
 
     __slots__ = (
@@ -155,8 +155,8 @@ _refusal: str | None = None
 def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
     """Leave a record in flight when its handler returns, until the returned token is answered.
 
-    For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is held and no
-    commit passes it. When the handler raises after all, that counts and the token is void.
+    For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is held and no commit
+    passes it. When the handler raises after all, that counts and the token is void.
 
     - `message` (required): the one that the handler was given.
     - `deadline_s` (seconds, default `300.0`): without an answer within it the attempt fails with a

@@ -33,9 +33,9 @@ _TIMESTAMP_MS_MAX = 253_402_300_799_000
 class Record:
     """One Kafka record as handed to a handler. Made by the app; in tests by `ehkafka.testing.make_record`.
 
-    Has every reading method of `confluent_kafka.Message` with the same meaning, so a handler written
-    for a `Message` takes a `Record` unchanged, and a few conveniences. `attempt` counts the calls of
-    the handler for this record, from 1.
+    Has every reading method of `confluent_kafka.Message` with the same meaning, so a handler written for a
+    `Message` takes a `Record` unchanged, and a few conveniences. `attempt` counts the calls of the handler
+    for this record, from 1.
 
     What is read of the headers (`properties`, `partition_key`, `content_type`, …) is decoded at each access:
     keep it in a variable if you need it twice.

@@ -56,7 +56,7 @@ GO_ON = "All before it are written; start the redrive again to continue with it.
 class Redrive:
     """One redrive of a dead-letter topic: its letters go back to where they came from.
 
-    - `target` (required): the endpoint, as `ehkafka.checks.Target`.
+    - `target` (required): the endpoint, as `ehkafka.checks.target.Target`.
     - `topic` (required): the dead-letter topic.
     - `choose` (default `LetterFilter()`): which letters; all by default.
     - `to` (default `None`): another topic to bring them to. `None`: each letter's own.

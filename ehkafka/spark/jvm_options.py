@@ -60,16 +60,20 @@ _PRINCIPAL = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 def kafka_options(endpoint: Endpoint, *, shaded_prefix: str = "", fast: bool = True) -> Mapping[str, str]:
     """Return what `spark.readStream.format("kafka").options(**…)` needs to reach the endpoint.
 
-    Add `subscribe` and `startingOffsets` to it. A connection string, a plain broker with a user's password
-    or a certificate authority's file, and an Entra ID service principal with a secret
-    (`credential="service_principal"`, from `AZURE_TENANT_ID`, `AZURE_CLIENT_ID`, `AZURE_CLIENT_SECRET`) go;
-    other identities need a Java class and are refused. `shaded_prefix` is what a managed platform puts before
-    the names of Kafka's classes (`kafkashaded.` on Databricks). `fast` adds the settings that make short
-    batches two to three times as fast. With Kafka clients 4 a service principal needs
-    `-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=<token URL>` among the Java options of driver and
-    executors. A key that is rotated needs new options, and so a restart of the query.
+    Add `subscribe` and `startingOffsets` to it. What is returned is a mapping that does not show its values.
+    A key that is rotated needs new options, and so a restart of the query. With Kafka clients 4 a service
+    principal needs `-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=<token URL>` among the Java options of
+    driver and executors.
 
-    What is returned is a mapping that does not show its values. Raises `ConfigurationError`.
+    - `endpoint` (required): of a connection string, a plain broker with a user's password or a certificate
+      authority's file, or an Entra ID service principal with a secret (`credential="service_principal"`, from
+      `AZURE_TENANT_ID`, `AZURE_CLIENT_ID`, `AZURE_CLIENT_SECRET`). Other identities need a Java class and are
+      refused.
+    - `shaded_prefix` (default `""`): what a managed platform puts before the names of Kafka's classes
+      (`kafkashaded.` on Databricks).
+    - `fast` (default `True`): whether settings are added that make short batches two to three times as fast.
+
+    Raises `ConfigurationError`.
     """
     if shaded_prefix and not shaded_prefix.replace(".", "").isidentifier():
         raise ConfigurationError(

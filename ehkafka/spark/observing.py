@@ -30,9 +30,14 @@ ASK_S = 5.0
 def observe(query: Any, options: Mapping[str, str] | None = None) -> ObservedQuery:
     """Return a streaming query as metrics read it; also of a Spark Connect session.
 
-    Series have the query's name as their `group`, its id where it has none. With `options`, those of the
-    stream, the broker is asked where logs end; else the lag is that of the moment when the last batch was
-    planned. Raises `ConfigurationError` for wrong options; nothing is opened before the first snapshot.
+    Series have the query's name as their `group`, its id where it has none. Nothing is opened before the
+    first snapshot.
+
+    - `query` (required): a `StreamingQuery` that runs.
+    - `options` (default `None`): those of the stream: the broker is asked where logs end. None: the lag is
+      that of the moment when the last batch was planned.
+
+    Raises `ConfigurationError` for wrong options.
     """
     return ObservedQuery(query, options)
 

@@ -24,7 +24,9 @@ VARIABLE = "PYTHONPATH"
 
 
 def register_formats(spark: SparkSession) -> None:
-    """Let this session read `format("ehkafka")` and write `format("ehkafka-blob")`; twice does no harm.
+    """Let a session read `format("ehkafka")` and write `format("ehkafka-blob")`; twice does no harm.
+
+    - `spark` (required): the `SparkSession`.
 
     Raises `ConfigurationError` for a PySpark that has no data sources in Python.
     """

@@ -41,11 +41,15 @@ def start(writer: DataStreamWriter, path: str | None = None, *, tries: int = STA
     """Start a query and return it once its first batch is planned; with AvailableNow, once it has ended.
 
     What ehkafka refuses is raised here, as its `EhkafkaError`. A query that Spark ends because its planning
-    process took more than ten seconds to start is started again, up to `tries` times, then `EngineError`.
+    process took more than ten seconds to start is started again; after the last try `EngineError` is raised.
 
     With Trigger.AvailableNow it waits until the query has read up to where the logs ended at its start.
     Before Spark 4.2 that trigger is one batch, so the query is started again, with the same checkpoint, until
     it has: listeners see several runs. A failed run is returned; its `awaitTermination()` raises what failed.
+
+    - `writer` (required): `df.writeStream…`, before its `start()`.
+    - `path` (default `None`): what `writer.start(path)` takes, for sinks that write to a folder.
+    - `tries` (default `6`): how often a query is started whose planning process was too slow, 1 or more.
     """
     query = _begun(writer, path, tries)
     log_unread_columns(writer)

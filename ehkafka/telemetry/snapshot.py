@@ -25,13 +25,16 @@ else:
 class Unfinished:
     """The oldest record of a partition that has no outcome, or whose outputs are not acknowledged.
 
-    It is what holds the commit back.
+    It is what holds the commit back. Made by `App.snapshot`.
     """
 
+    # Its position in the partition.
     offset: int
+    # Its key as text, as `Keys` names it.
     key: str
     # Seconds since it was received.
     age_s: float
+    # How often its handler was called.
     attempts: int
     # `queued`, `running`, or what its key waits for.
     state: str
@@ -39,14 +42,15 @@ class Unfinished:
     last_error: str = ""
     # It waits for a command, a restart or a rebalance: no time and no answer will end that.
     is_on_hold: bool = False
-    # How long its handler may take for it, where it runs and has a deadline.
+    # How many seconds its handler may take for it, where it runs and has a deadline; else 0.
     deadline_s: float = 0.0
     # It is older than `stuck_s` and that deadline together: health is red.
     is_stuck: bool = False
-    # `queued`, `running`, or `waiting: ` and for what: `retry` (its next attempt), `on hold`, `paused`, `your
-    # answer`, `broker` (to acknowledge its dead letter or outputs) or `earlier call` (of an assignment that
-    # has ended); and its handler's name.
+    # `queued`, `running`, or `waiting: …` and for what: `retry` (its next attempt), `on hold`, `paused`,
+    # `your answer`, `broker` (to acknowledge its dead letter or outputs) or `earlier call` (of an assignment
+    # that has ended).
     status: str = "queued"
+    # The name of its handler; empty: unknown.
     handler: str = ""
     # How many records its key has here, itself included; one that waits for its outputs alone is none of them
     # any more.
@@ -89,9 +93,11 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
-    """One partition of ours."""
+    """One partition of ours. Made by `App.snapshot`."""
 
+    # Its topic and number.
     partition: TopicPartition
+    # The number of its assignment to this process: a new one at each.
     epoch: int
     # Records behind the end of the log that are not finished, as of `log_age_s` ago; None until the end is
     # known, once that is older than `unreachable_s`, and while throttling keeps a newer end away and all up
@@ -99,63 +105,76 @@ class PartitionSnapshot:
     # for up to 0.5 s after they were read. A record is finished when the broker has acknowledged its outputs,
     # too.
     lag_records: int | None
+    # Received records without an outcome that do not wait behind a failed one.
     backlog_records: int
+    # Their values, keys and headers.
     backlog_bytes: int
     # They wait, or are behind a first record of their key that waits or is being retried; not in the backlog.
     parked_records: int
+    # Their values, keys and headers.
     parked_bytes: int
     # The key that has most of what is parked, while this partition's share of the parked budget is full.
     parked_full_key: str | None
     # Keys with unfinished records.
     lanes: int
-    # Next_offset up to which all received records have an outcome, and their outputs are safe; None before
-    # the first record.
+    # The next offset up to which all received records have an outcome, and their outputs are safe; None
+    # before the first record.
     watermark: int | None
-    # Next_offset the broker has acknowledged; None when the group has none.
+    # The next offset that the broker has acknowledged; None when the group has none.
     committed: int | None
+    # Since the assignment began.
     received_records: int
+    # Of these, how many have an outcome.
     finished_records: int
+    # Of these, how many were skipped.
     skipped_records: int
+    # Of these, how many are dead letters.
     dead_lettered_records: int
+    # The client fetches nothing of it at the moment.
     paused: bool
+    # Its oldest record that is not finished; None: there is none.
     oldest: Unfinished | None
-    # Since when the log goes on and nothing of it arrives, though the partition is not paused.
+    # For how many seconds the log has gone on and nothing of it arrived, though the partition is not paused.
     standstill_s: float = 0.0
     # Offsets left up to where its log ended at the start, in a run that ends when all are there; None in any
     # other run, and until that end is known.
     catch_up_records: int | None = None
     # Of the backlog: with its handler, or waiting for an answer (deferred, or its dead letter was sent).
     in_flight_records: int = 0
-    # Keys whose first record waits: for its next attempt, for a command, or because its key is paused. Of
-    # these, the ones that no time ends.
+    # Keys whose first record waits: for its next attempt, for a command, or because its key is paused.
     blocked_lanes: int = 0
     # A person has paused it, or stopped its handler.
     is_paused_by_hand: bool = False
+    # Of these, the ones that no time ends.
     held_lanes: int = 0
-    # Since a broker said last where the log ends, by a fetch or asked for it; before it ever did None, and
-    # from `unreachable_s` on since the partition is ours. After 8 s (or `unreachable_s`) without an answer
-    # only the seconds in which this process looked for one, None while these are fewer. And the broker that
-    # leads it, as of the last statistics; empty before these.
+    # Seconds since a broker said last where the log ends, by a fetch or asked for it; before it ever did
+    # None, and from `unreachable_s` on since the partition is ours. After 8 s (or `unreachable_s`) without an
+    # answer only the seconds in which this process looked for one, None while these are fewer.
     log_age_s: float | None = None
+    # The broker that leads it, as of the last statistics; empty before these.
     leader: str = ""
     # Records that retention has deleted before they were read, while the partition is paused.
     deleted_records: int = 0
-    # None where the partition can be read.
+    # Why nothing can be read of it; None where it can be read.
     unreadable: Unreadable | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerSnapshot:
-    """One handler of ours, over all partitions since the start."""
+    """One handler of ours, over all partitions since the start. Made by `App.snapshot`."""
 
+    # The name of its function or class.
     handler: str
+    # The names of those that it handles.
     topics: tuple[str, ...]
+    # How many there are.
     workers: int = joins(sum, 0)
-    # How attempts ended: `finished`, or one of `recovery.failures.FAILED_OUTCOMES`.
+    # How many attempts ended so: `finished`, or one of `recovery.failures.FAILED_OUTCOMES`.
     attempts: Mapping[str, int] = joins(counts, dict)
     # How many calls took how long: one count for each of `workers.call_times.BOUNDS_S` and one for what took
-    # longer, and their sum. A call of a batch handler is a batch. Empty unless `App.measure` was called.
+    # longer. A call of a batch handler is a batch. Empty unless `App.measure` was called.
     call_counts: tuple[int, ...] = joins(side_by_side, ())
+    # Seconds that these calls took together.
     calls_s: float = joins(sum, 0.0)
     # A person has stopped it: nothing starts, and nothing is received for it. Of members: of all.
     is_stopped: bool = joins(all, default=False)
@@ -165,22 +184,21 @@ class HandlerSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class MemberSnapshot:
-    """One member of a supervisor, as it sees it.
+    """One member of a supervisor, as it sees it. Made by `App.snapshot`."""
 
-    `state`: `starting`, `running`, `stopping`, or `waiting` for its next start.
-    """
-
+    # Its place among them, from 1.
     number: int
-    # None while it waits.
+    # Its process; None while it waits.
     pid: int | None
+    # `starting`, `running`, `stopping`, or `waiting` for its next start.
     state: str
-    # How often it was started again, whyever.
+    # How often it was started again, for any reason.
     restarts: int
     # Its process answers, and nothing is wrong with it that a restart would cure.
     is_live: bool
     # It has joined the group, and is not stopping.
     is_ready: bool
-    # Since it answered last; None before its first answer.
+    # Seconds since it answered last; None before its first answer.
     silence_s: float | None
     # How its last process ended, as a sentence; empty before it ever did.
     last_end: str
@@ -190,24 +208,38 @@ class MemberSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole app. `state`: `new`, `starting`, `running`, `stopping` or `stopped`."""
+    """The whole app. Made by `App.snapshot`.
 
+    Counts are over all partitions that are or were ours since the start.
+    """
+
+    # The consumer group.
     group: str
+    # The endpoint's name.
     endpoint: str
+    # `new`, `starting`, `running`, `stopping` or `stopped`.
     state: str
+    # When it was taken, in seconds since 1970.
     taken_at_s: float
+    # Seconds since the app started.
     uptime_s: float
+    # Those that are ours now.
     partitions: tuple[PartitionSnapshot, ...] = joins(by_partition, ())
-    # Over all partitions that are or were ours since the start.
+    # Handed over by the client.
     received_records: int = joins(sum, 0, counts_on=True)
+    # Have an outcome.
     finished_records: int = joins(sum, 0, counts_on=True)
+    # Of these, skipped.
     skipped_records: int = joins(sum, 0, counts_on=True)
+    # Of these, dead letters.
     dead_lettered_records: int = joins(sum, 0, counts_on=True)
+    # Left for the next owner.
     returned_records: int = joins(sum, 0, counts_on=True)
+    # Their results came after their assignment had ended, and counted for nothing.
     stale_records: int = joins(sum, 0, counts_on=True)
     # One count for each kind of event, by class name, and the plain counters (see `events.event.COUNTERS`).
     counters: Mapping[str, int] = joins(counts, dict)
-    # What brokers held their answers back because of quotas, over all brokers since the start.
+    # For how many seconds brokers held their answers back because of quotas.
     throttled_s: float = joins(sum, 0.0)
     # One did so just now: empty fetches prove nothing.
     is_throttled: bool = joins(any, default=False)
@@ -215,39 +247,43 @@ class Snapshot:
     overdue: tuple[OverdueAttempt, ...] = joins(in_line, ())
     # Calls that still run for assignments that have ended, and keep their keys.
     outliving: tuple[OutlivingCall, ...] = joins(in_line, ())
-    # Since any broker answered last, heartbeats included; up to 5 s too much where little goes on. The time
-    # in which this process did not look is not counted.
+    # Seconds since any broker answered last, heartbeats included; up to 5 s too much where little goes on.
+    # The time in which this process did not look is not counted.
     broker_silence_s: float = joins(max, 0.0, of_running=True)
     # No broker can be asked, so the ends of the logs are unknown: all lags are None.
     is_cut_off: bool = joins(any, default=False, of_running=True)
     # A member of a settled group that gave it no partition: it takes over when another one leaves.
     is_standby: bool = joins(all, default=False, of_running=True)
-    # Since when all partitions are lost and none came back, and how many they were.
+    # For how many seconds all partitions have been lost and none came back; None: they are not.
     lost_s: float | None = joins(max, None, of_running=True)
+    # How many they were.
     lost_partitions: int = joins(sum, 0, of_running=True)
     # What the consumer received on its connections, as of up to 5 s ago; None before the first statistics.
     socket_bytes: int | None = joins(sum, None)
     # Of values, keys and headers of the records that have an outcome.
     handled_bytes: int = joins(sum, 0)
-    # None without a mirror.
+    # What the copy of the commits has; None without a mirror.
     mirror: MirrorState | None = joins(worst, None)
     # Of a supervisor each of its members; all else is then what these have together.
     members: tuple[MemberSnapshot, ...] = ()
+    # One for each handler.
     handlers: tuple[HandlerSnapshot, ...] = joins(by_handler, ())
-    # The longest time between two turns of the poll loop, of the last one to two minutes.
+    # The longest time in seconds between two turns of the poll loop, of the last one to two minutes.
     poll_gap_s: float = joins(max, 0.0, of_running=True)
-    # How long the Entra ID token in use is still valid, 0: none is; None where the endpoint has no tokens.
+    # For how many seconds the Entra ID token in use is still valid, 0: none is; None where the endpoint has
+    # no tokens.
     token_valid_s: float | None = joins(min, None)
-    # What handlers have sent and the broker has not acknowledged; None where no handler sends anything.
+    # Messages that handlers have sent and the broker has not acknowledged; None where no handler sends
+    # anything.
     unacknowledged_outputs: int | None = joins(sum, None)
-    # What `app.producer` was given and has no answer; None where it was given nothing yet.
+    # Messages of `app.producer` that have no answer; None where it was given nothing yet.
     unacknowledged_messages: int | None = joins(sum, None)
-    # How long the last batch took on Spark; None elsewhere.
+    # How many seconds the last batch took on Spark; None elsewhere.
     batch_s: float | None = joins(max, None)
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:
-        """Return the picture of an app that was never started."""
+        """Inner: return the picture of an app that was never started."""
         return cls(group, endpoint, state, taken_at_s, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
@@ -308,12 +344,11 @@ COUNTED = tuple(one.name for one in fields(Snapshot) if one.metadata.get("counts
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`ok`, or the reasons why not: each a sentence that names where and what to do.
+    """Whether all is well. Made by `App.health`. True where `ok` is."""
 
-    `notes` say what is no problem and yet worth knowing, such as standby.
-    """
-
+    # Why it is not: each a sentence that names where and what to do.
     reasons: tuple[str, ...] = ()
+    # What is no problem and yet worth knowing, such as standby.
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:

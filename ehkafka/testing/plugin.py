@@ -32,7 +32,10 @@ def run_app() -> Iterator[Callable[..., AppTest]]:
 
 @pytest.fixture
 def embedded_broker(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> EmbeddedBroker:
-    """Run a local Kafka broker, without topics, until the test ends."""
+    """Run a local Kafka broker, without topics, until the test ends.
+
+    - `embedded_broker_factory` (required): given by pytest.
+    """
     return embedded_broker_factory()
 
 

@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import enum
 import inspect
+import logging
 import re
 import sys
 import textwrap
@@ -26,11 +27,8 @@ from tests.kit.api_pages import drawn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Pages whose lines are still to be written.
-NOT_YET = frozenset({"arrow", "checkpoints", "consumer", "events", "observing", "spark", "testing"})
-DRAWN = {one.name: one.thing for one in drawn() if one.page.stem not in NOT_YET}
-# On no page, and yet called by programs.
-CALLABLES = {**DRAWN, "TopicReader": TopicReader}
+# The last one is on no page, and yet called by programs.
+CALLABLES = {**{one.name: one.thing for one in drawn()}, "TopicReader": TopicReader}
 
 LINE = re.compile(
     r"(?P<indent> *)- `(?P<name>\*{0,2}\w+)`(?: \((?P<facts>[^)]*(?:\([^)]*\)[^)]*)*)\))?: *(?P<words>.*)"
@@ -45,7 +43,11 @@ UNITS = {
     "_bytes": "bytes",
 }
 # What defaults are written with.
-NAMES = {**{name: getattr(ehkafka, name) for name in ehkafka.__all__}, "LetterFilter": LetterFilter}
+NAMES = {
+    "logging": logging,
+    **{name: getattr(ehkafka, name) for name in ehkafka.__all__},
+    "LetterFilter": LetterFilter,
+}
 
 
 class Line(NamedTuple):

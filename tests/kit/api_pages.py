@@ -38,6 +38,8 @@ def shown() -> frozenset[str]:
 def drawn() -> Iterator[Drawn]:
     """Yield what pages of the API draw with a signature: functions, classes, and methods of these."""
     for page, found in _directives():
+        if page.parent.name != "api":  # events, each of which is a class of plain fields
+            continue
         thing = _thing(found["name"])
         if not inspect.isroutine(thing) and not inspect.isclass(thing):
             continue

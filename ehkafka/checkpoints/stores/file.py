@@ -48,7 +48,10 @@ _LOCK_PAUSE_S = 0.01
 
 
 class FileStore:
-    """Keeps blobs below an existing folder."""
+    """Keeps blobs below a folder.
+
+    - `folder` (required): its path. It must exist (else `StoreMissingError`), and all replicas share it.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         path = os.fspath(folder) if isinstance(folder, str | os.PathLike) else None

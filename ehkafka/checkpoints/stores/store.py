@@ -20,7 +20,15 @@ Version = str
 
 @dataclass(frozen=True, slots=True)
 class StoredBlob:
-    """What a store has under a name. Listings bring no `body`."""
+    """What a store has under a name.
+
+    - `name` (required): its path in the store, with `/` between the parts.
+    - `version` (required): stands for this content alone; the store compares it, ehkafka hands it back.
+    - `metadata` (default `{}`): names in lower case, values ASCII.
+    - `body` (bytes, default `b""`): the content. Listings bring none.
+    - `modified_at_ms` (milliseconds since 1970, default `None`): when it was written. None: the store does
+      not know.
+    """
 
     name: str
     version: Version
@@ -63,18 +71,27 @@ class CheckpointStore(Protocol):
         """Where it is, for people; without a secret."""
 
     def list_blobs(self, prefix: str) -> Iterator[StoredBlob]:
-        """Yield the blobs whose names begin with `prefix`, with metadata and version, without bodies."""
+        """Yield the blobs below a prefix by name, with metadata and version, without bodies.
+
+        - `prefix` (required): how the names begin; it need not end at a `/`.
+        """
 
     def read(self, name: str) -> StoredBlob | None:
-        """Return a blob, None when there is none of that name."""
+        """Return a blob with its body, None when there is none of that name.
+
+        - `name` (required): its path, as `write` was given it.
+        """
 
     def write(
         self, name: str, *, metadata: Mapping[str, str], body: bytes, expected: Version | None
     ) -> Version:
-        """Write a blob whole if it still has the `expected` version; None: if there is none yet.
+        """Write a blob whole, and return its new version.
 
-        Names of metadata are in lower case, their values ASCII. Returns the new version. Raises
-        `StoreConflictError` when it is another one.
+        - `name` (required): its path, with `/` between the parts.
+        - `metadata` (required): names in lower case, values ASCII. They replace those that it had.
+        - `body` (required): the content, some KB at most.
+        - `expected` (required): the version that the blob must have still, None: that there is none yet.
+          Raise `StoreConflictError` when it is another one.
         """
 
     def close(self) -> None:

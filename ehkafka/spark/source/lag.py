@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -> dict[TopicPartition, int]:
     """Return how many offsets each partition is behind its log's end.
 
-    `progress` is a listener's or `query.lastProgress`. What the batch itself read counts as done. The end is
-    that of now, asked of the broker, where `options` are given: those of the stream. Without them it is that
-    of the moment when the batch was planned. Raises `ConfigurationError` for a progress without a position,
-    or without these ends. Sources of other kinds are left out, except the JVM Kafka connector, whose offsets
-    look the same. A log with holes has fewer records than offsets.
+    What the batch itself read counts as done. Sources of other kinds are left out, except the JVM Kafka
+    connector, whose offsets look the same. A log with holes has fewer records than offsets.
+
+    - `progress` (required): a listener's, or `query.lastProgress`.
+    - `options` (default `None`): those of the stream: the broker is asked for the logs' ends of now. None:
+      the ends are those of the moment when the batch was planned.
+
+    Raises `ConfigurationError` for a progress without a position, or without these ends.
     """
     found: dict[TopicPartition, int] = {}
     ends = None if options is None else _ends(options)

@@ -45,7 +45,8 @@ class Metrics:
 
     The same as `ehkafka.metrics.Collector` shows; `docs/reference/metrics.md` says how each is called here.
 
-    - `app`, `apps` (required): may start later. With members it is the supervisor that shows all of them.
+    - `app` (required): it may start later. With members it is the supervisor that shows all of them.
+    - `*apps`: more of them, with other groups.
     - `meter_provider` (default `None`): whose instruments they are. `None`: OpenTelemetry's global one, which
       may be set later.
 

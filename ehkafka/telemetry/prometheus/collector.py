@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 class Collector:
     """The metrics of an app, or of several with different groups, for a registry of prometheus-client.
 
-    `prometheus_client.REGISTRY.register(Collector(app))`; the app may start later. Raises `MissingExtraError`
-    without prometheus-client, `ConfigurationError` for two apps of one group.
+    `prometheus_client.REGISTRY.register(Collector(app))`.
+
+    - `app` (required): it may start later. With members it is the supervisor that shows all of them.
+    - `*apps`: more of them, with other groups.
+
+    Raises `MissingExtraError` without prometheus-client, `ConfigurationError` for two apps of one group.
     """
 
     def __init__(self, app: Measured, *apps: Measured) -> None:
@@ -57,7 +61,8 @@ class Collector:
 def exposition(collector: Collector, accept: str = "") -> tuple[bytes, str]:
     """Return what an HTTP server answers a scrape with: the text, and its content type.
 
-    `accept` is the request's header: a client that asks for OpenMetrics gets that.
+    - `collector` (required): it is asked for the metrics of now.
+    - `accept` (default `""`): the request's header: a client that asks for OpenMetrics gets that.
     """
     encode, content_type = _prometheus().exposition.choose_encoder(accept)
     return encode(collector), content_type

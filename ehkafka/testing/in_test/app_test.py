@@ -145,15 +145,24 @@ class TestedApp:
         """Return all records of a topic, from all senders. Raises `TopicNotFoundError`.
 
         What `app.producer` was given by now is waited for.
+
+        - `topic` (required): any of this broker's.
+
+        - `topic` (required): any of this broker's.
         """
         return [topic_record(record) for record in self._read(topic)]
 
     def letters(self, topic: str) -> list[DeadLetterRecord]:
-        """Return the dead letters of a topic, each with its `reason`. Raises `TopicNotFoundError`."""
+        """Return the dead letters of a topic, each with its `reason`. Raises `TopicNotFoundError`.
+
+        - `topic` (required): the one that `DeadLetter(to=…)` names.
+
+        - `topic` (required): the one that `DeadLetter(to=…)` names.
+        """
         return [dead_letter_of(record) for record in self._read(topic)]
 
     def close(self, *, keep: bool) -> None:
-        """Let go of the broker; with `keep`, read all topics of this test first, for looks after its end."""
+        """Inner: let go of the broker; with `keep`, read all topics first, for looks after its end."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -257,15 +266,18 @@ class TestedApp:
 
 
 class AppTest(TestedApp):
-    """An app that runs in a test; `ehkafka.testing.run` makes it. For the thread that runs the test."""
+    """An app that runs in a test, for the thread that runs the test. Made by `ehkafka.testing.run`."""
 
     def wait(self, timeout_s: float = WAIT_S) -> None:
         """Wait until all records of the handlers' topics are handled and committed.
 
-        Those that handlers have sent to each other's topics are among them. Raises what ended the app, such
-        as a `HandlerFailedError` with the handler's own error as its cause; `UnfinishedError` where it ended
-        before all was handled; and `TimeoutError`, which names each key that is not done and what it waits
-        for.
+        Those that handlers have sent to each other's topics are among them.
+
+        - `timeout_s` (seconds, default `10.0`): the longest wait, 0 or more.
+
+        Raises what ended the app, such as a `HandlerFailedError` with the handler's own error as its cause;
+        `UnfinishedError` where it ended before all was handled; and `TimeoutError`, which names each key that
+        is not done and what it waits for.
         """
         for ends in self._waits(timeout_s):
             self._noted.wait_for_commit(ends, min(_CHECK_S, timeout_s))
@@ -278,24 +290,33 @@ class AppTest(TestedApp):
         second of real time continues in real time, which counts as well. After ten seconds of it, what is
         left passes in one step. Timers of the client library (sessions, connections) stay real, and so does
         `time.sleep` in a handler; `asyncio.sleep` goes by this clock.
-        Raises `ConfigurationError` for less than 0 or more than 100 years, and what ended the app.
+
+        - `seconds` (seconds, required): by how much, 0 to 100 years. Raises `ConfigurationError` for others.
+
+        Raises also what ended the app.
         """
         self._advance(seconds)
 
 
 class AsyncAppTest(TestedApp):
-    """The same for a test on an event loop; `ehkafka.testing.arun` makes it.
+    """The same for a test on an event loop. Made by `ehkafka.testing.arun`.
 
     `wait` and `advance` are awaited; all else takes milliseconds, as in the plain one.
     """
 
     async def wait(self, timeout_s: float = WAIT_S) -> None:
-        """Wait as `AppTest.wait` does, and raise what it raises; the loop goes on."""
+        """Wait as `AppTest.wait` does, and raise what it raises; the loop goes on.
+
+        Arguments are those of `AppTest.wait`.
+        """
         for _ in self._waits(timeout_s):
             await asyncio.sleep(_ASYNC_CHECK_S)
 
     async def advance(self, seconds: float) -> None:
-        """Move the app's clock as `AppTest.advance` does. The test's own loop keeps its time."""
+        """Move the app's clock as `AppTest.advance` does. The test's own loop keeps its time.
+
+        Arguments are those of `AppTest.advance`.
+        """
         await asyncio.to_thread(self._advance, seconds)
 
 

@@ -20,18 +20,23 @@ Text = str | bytes | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """A record of a topic. `key`, `value` and the headers' values are text, or bytes that are no UTF-8.
+    """A record of a topic. Made by `AppTest.outputs`. Texts are `str`, or `bytes` that are no UTF-8."""
 
-    Of several headers of one name the last one counts; `record` has all of them, as bytes.
-    """
-
+    # The topic's name.
     topic: str
+    # The partition's number.
     partition: int
+    # The record's position there.
     offset: int
+    # None: it has none.
     key: Text
+    # None: a tombstone.
     value: Text
+    # Of several of one name the last one; `record` has all of them, as bytes.
     headers: Mapping[str, Text]
+    # Milliseconds since 1970.
     timestamp_ms: int
+    # The same as a handler gets it.
     record: Record = field(repr=False, compare=False)
 
     def json(self) -> Any:
@@ -41,34 +46,45 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterRecord(TopicRecord):
-    """A dead letter: the record as it came, its own headers alone, and why it is here.
+    """A dead letter: a `TopicRecord` as it came, its own headers only. Made by `AppTest.letters`."""
 
-    `reason` is the error's type and text, or what else the letter says; `origin` has all that it says.
-    """
-
+    # The error's type and text, or what else the letter says of it.
     reason: str
+    # How often the handler was called; None: the letter does not say.
     attempts: int | None
+    # The name of its function or class; empty: the letter does not say.
     handler: str
+    # All that the letter says of it; None: no app wrote it.
     origin: LetterOrigin | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handled(TopicRecord):
-    """A record that a handler has finished, with the handler's name and the number of the attempt."""
+    """A `TopicRecord` that a handler has finished. Made by `AppTest.handled`."""
 
+    # The name of its function or class.
     handler: str
+    # The number of the attempt that finished it, from 1.
     attempt: int
 
 
 class HandledRecords(UserList[Handled]):
-    """Records in the order in which their handlers finished them."""
+    """Records in the order in which their handlers finished them. Made by `AppTest.handled`."""
 
     def of(self, topic: str) -> list[Handled]:
-        """Return those of one topic."""
+        """Return those of one topic.
+
+        - `topic` (required): its name.
+
+        - `topic` (required): its name.
+        """
         return [one for one in self.data if one.topic == topic]
 
     def by(self, handler: str) -> list[Handled]:
-        """Return those of one handler, named as its function or class is."""
+        """Return those of one handler.
+
+        - `handler` (required): the name of its function or class.
+        """
         return [one for one in self.data if one.handler == handler]
 
 
