@@ -62,8 +62,8 @@ def log_attempts(target: logging.Logger | str | None = None, level: int = loggin
 def time_attempts(observe: Observe) -> TimeAttempts:
     """Call a function after each attempt with the time that it took.
 
-    - `observe` (required): takes `(record, seconds, ok)`; `ok` is False when the attempt raised, also to say
-      what is to become of its record (`RetryLater`, …).
+    - `observe` (required): takes `(record, seconds, ok)`; `ok` is False when the attempt raised, a
+      `RetryLater` or another signal too.
 
     Raises `ConfigurationError`.
     """

@@ -199,19 +199,19 @@ class App(Registration, Configurable):
         """Stop and wait for the end; raise what ended the app, if it was an error.
 
         Nothing more is received. Records never started, and keys that wait for a retry or by `Hold`, are
-        left, and one line says so (`RecordsLeft`).
+        left, and one line reports them (`RecordsLeft`).
 
         - `drain` (default `None`): what is finished first. `"started"`: what is started, and what lies below
           it in its partition if time allows, so that the next owner repeats nothing (else the commits'
-          metadata name what was finished above them); `"all"`, or True: all received records; `"running"`, or
-          False: what runs now. None: the setting `drain`.
+          metadata name what was finished out of order); `"all"`, or True: all received records; `"running"`,
+          or False: what runs now. None: the setting `drain`.
         - `timeout_s` (seconds, default `None`): the longest wait for that, above 0. None: the setting
           `stop_s`.
 
-        Raises `UnfinishedError` when a started record had no outcome in time, when the last commit failed,
-        and when finished records could not be saved. A stopped or never started app stays as it is. Called
-        from code that the app runs (handlers, hooks, callables, functions for dead letters; in worker
-        processes, too), it asks for the stop and returns at once.
+        Raises `UnfinishedError` when a started record had no result in time, when the last commit failed, and
+        when finished records could not be saved. A stopped or never started app stays as it is. Called from
+        code that the app runs (handlers, hooks, callables, functions for dead letters; in worker processes,
+        too), it asks for the stop and returns at once.
         """
         check_timeout(timeout_s, "stop")
         self._life.stop(None if drain is None else drain_of(drain), timeout_s)
@@ -304,7 +304,7 @@ class App(Registration, Configurable):
 
     @property
     def http(self) -> Http | None:
-        """Inner: where it serves, as `App(http=…)` or `run(http=…)` said; None without either."""
+        """Inner: where it serves, of `App(http=…)` or `run(http=…)`; None without either."""
         return self._life.web.options
 
     @property

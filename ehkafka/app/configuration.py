@@ -228,8 +228,8 @@ class Configurable:
         """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
 
         - `endpoint` (default `None`): taken only by an app that was made without one. None: no change.
-        - `handlers` (default `None`): options of registered handlers, such as `{"readings": {"workers":
-          32}}`: those that `tunable_handlers` names.
+        - `handlers` (default `None`): options of registered handlers, such as
+          `{"readings": {"workers": 32}}`: those that `tunable_handlers` names.
         - `origins` (default `None`): by a setting's name, where its value comes from, for `configuration()`.
         - `**settings`: fields of `ehkafka.settings.Settings`; `consumer` and `producer` add to the properties
           given before.

@@ -18,7 +18,7 @@ class Keys:
     """The keys of a running app: which of them hold a commit, and actions on each. Made by `App.keys`.
 
     All actions raise `ActionRefusedError` for what cannot be done; then nothing has changed. An action that
-    finds all as it is to be changes nothing and says so (`ActionResult.changed`). Each is logged, counted and
+    finds all as it is to be changes nothing, and `ActionResult.changed` is False. Each is logged, counted and
     an event (`ActionTaken`, `ActionRefused`).
     """
 
@@ -44,8 +44,8 @@ class Keys:
     ) -> ActionResult:
         """Start nothing more of a key; what runs ends first. `resume` ends the pause.
 
-        - `name` (required): the record at the key's head, `TOPIC/PARTITION@OFFSET` as `blocking()` has it, or
-          the key's text: UTF-8, else `base64:…`, and JSON for keys that are no bytes.
+        - `name` (required): the key's oldest unfinished record, `TOPIC/PARTITION@OFFSET` as `blocking()` has
+          it, or the key's text: UTF-8, else `base64:…`, and JSON for keys that are no bytes.
         - `for_s` (seconds, default `None`): the pause ends by itself after so long, a year at most. None: it
           does not.
         - `keep` (default `False`): whether the partition's next assignment in this process takes the pause
@@ -55,11 +55,11 @@ class Keys:
         return self._do("pause", name, for_s=for_s, keep=keep, by=by)
 
     def resume(self, name: str, *, by: str | None = None) -> ActionResult:
-        """Let a paused key go on. Arguments are those of `pause`."""
+        """Let a paused key continue. Arguments are those of `pause`."""
         return self._do("resume", name, by=by)
 
     def retry(self, name: str, *, offset: int | None = None, by: str | None = None) -> ActionResult:
-        """Call the handler again now for a head that is held, or waits for its next attempt.
+        """Call the handler again now for a key whose first record is on hold, or waits for its next attempt.
 
         Arguments are those of `skip`.
         """
@@ -74,15 +74,15 @@ class Keys:
         preview: bool = False,
         by: str | None = None,
     ) -> ActionResult:
-        """Give a head that does not run the outcome *skipped*: the commit may pass it, and its key goes on.
+        """Skip a key's first record, which does not run: the commit may pass it, and its key continues.
 
         Where the key waits for a call that outlives its assignment, this ends that wait: its next records may
         start though that call still runs. Of them the very record of that call is skipped, no other one.
 
-        - `offset` (default `None`): refuse if another record is the head by now. None: whichever is.
-        - `all` (default `False`): whether every record of the key that is queued here is meant, or the head
+        - `offset` (default `None`): refuse if another record is the key's first by now. None: whichever is.
+        - `all` (default `False`): whether every record of the key that is queued here is meant, or the first
           only.
-        - `preview` (default `False`): whether nothing is done, and the result says what would be.
+        - `preview` (default `False`): whether nothing is done, and the result tells what would be.
 
         The other arguments are those of `pause`.
         """
@@ -97,13 +97,16 @@ class Keys:
         preview: bool = False,
         by: str | None = None,
     ) -> ActionResult:
-        """Send a head that does not run to the handler's dead letters. Arguments are those of `skip`."""
+        """Send a key's first record, which does not run, to the handler's dead letters.
+
+        Arguments are those of `skip`.
+        """
         return self._do("dead_letter", name, offset=offset, all=all, preview=preview, by=by)
 
     def pause_partition(
         self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
     ) -> ActionResult:
-        """Receive nothing more of a partition; what was received is handled.
+        """Receive nothing more of a partition; received records are handled.
 
         - `name` (required): `TOPIC/PARTITION`.
 

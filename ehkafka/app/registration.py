@@ -93,12 +93,12 @@ class Registration:
     ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
-        A function that returns has finished every record for which it called neither `batch.fail(record,
-        error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has finished nothing: which of
-        several records failed is unknown, so these are passed again in halves, which costs no attempt, until
-        the record that fails is alone. That one is treated as any failed record: `retry`, then
-        `on_failure`. `RetryLater` retries the whole batch later. Middleware gets the batch in place of a
-        record. Raises `ConfigurationError`.
+        A function that returns has finished every record for which it called neither
+        `batch.fail(record, error)` nor `batch.skip(record, reason)`; see `Batch`. One that raises has
+        finished nothing: which of several records failed is unknown, so these are passed again in halves,
+        which costs no attempt, until only the record that fails is left. That one is treated as any failed
+        record: `retry`, then `on_failure`. `RetryLater` retries the whole batch later. Middleware gets the
+        batch in place of a record. Raises `ConfigurationError`.
 
         - `*topics`: the topics to handle. Without any, the endpoint's own (`EntityPath`).
         """
@@ -182,7 +182,7 @@ class Registration:
 
         - `function` (required): takes `(kind, partition, record, error)`. `kind` is `"handler"` (called on
           the worker's thread) or `"connection"` (partition and record are None; called for errors that
-          librdkafka keeps trying to fix). It returns `"continue"` (a failed record is then held: its key
+          librdkafka keeps trying to fix). It returns `"continue"` (a failed record is then on hold: its key
           waits, nothing is committed past it), `"stop"`, or None to leave the decision to `on_failure`.
         """
         return self._take("on_error", function, "kind", "partition", "record", "error")

@@ -41,8 +41,7 @@ class StoreMirror:
       `CheckpointStore`.
     - `interval_s` (seconds, default `10.0`): the time between two writes of a partition that moves, 0.1 s to
       a day.
-    - `namespace` (default `None`): what stands for the broker in the blobs' names. None: the endpoint's host
-      name.
+    - `namespace` (default `None`): the broker's place in the blobs' names. None: the endpoint's host name.
     """
 
     store: CheckpointStore

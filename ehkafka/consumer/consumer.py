@@ -74,7 +74,6 @@ class Consumer(PollingConsumer):
     - `**properties`: more of them, as confluent-kafka takes them.
 
     Its own arguments:
-
     """
 
     @takes_options(OwnOptions, "")

@@ -64,7 +64,7 @@ class EmbeddedBroker:
 
     - `topics` (default `None`): numbers of partitions by name, for topics that are made at the start. A topic
       that a client makes by producing to it gets librdkafka's 4 partitions.
-    - `brokers` (default `1`): how many. Their ids run from 1 on.
+    - `brokers` (default `1`): how many. Their ids are 1, 2 and so on.
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
@@ -139,7 +139,7 @@ class EmbeddedBroker:
     def create_topic(self, name: str, partitions: int = DEFAULT_PARTITIONS) -> None:
         """Create a topic; raise if it exists already.
 
-        - `name` (required): letters, digits, `.`, `_` and `-`, 249 at most.
+        - `name` (required): of `A` to `Z`, `a` to `z`, digits, `.`, `_` and `-`, up to 249.
         - `partitions` (default `16`): how many.
         """
         check_topic(name, partitions)
@@ -228,7 +228,7 @@ class EmbeddedBroker:
         """Hold back the next answers of one type.
 
         Without an error the request takes effect at once; only the client learns of it late. Later answers on
-        the connection wait too: a commit held back beyond the session time-out (1.5 s with
+        the connection wait too: a commit that is late by more than the session time-out (1.5 s with
         `consumer_properties`) costs the member its heartbeats.
 
         - `api_key` (required): the type of request, such as `ApiKey.FETCH`.

@@ -189,11 +189,11 @@ class GroupOffsets:
     def commit(self, positions: Mapping[int, int], texts: Mapping[int, str] | None = None) -> None:
         """Commit from outside of the group, all partitions in one request, and wait for the answer.
 
-        What the commits before said of the log is not carried on: a move of a group means the log of now.
+        Facts about the log in the commits before are dropped: a move of a group means the log of now.
 
         - `positions` (required): by partition, the offset of the next record to be read.
-        - `texts` (default `None`): by partition, the commit's metadata. None: that it was moved, so nothing
-          that was finished above it before is passed over, and what the commits before said of the group.
+        - `texts` (default `None`): by partition, the commit's metadata. None: a mark that it was moved, so
+          that all from there on is handled, and the facts about the group in the commits before.
 
         Raises `GroupInUseError` where the broker says that the group has members, `EndpointError` for any
         other refusal. What was not refused is committed.

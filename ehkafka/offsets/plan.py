@@ -112,8 +112,8 @@ def planned(
       refused.
     - `notes` (default `None`): by partition, why it is kept.
     - `refused` (default `None`): by partition, why it cannot be moved.
-    - `anew` (default `False`): whether all from the position on is to be handled, what was finished above a
-      commit that stays where it is, too.
+    - `anew` (default `False`): whether all from the position on is to be handled, what was finished out of
+      order included, also where the commit stays.
     """
     notes, refused = notes or {}, refused or {}
     numbers = sorted({*views, *wanted, *refused})

@@ -123,7 +123,7 @@ class Batch(Sequence["Record"], Generic[Payload]):
         self._say(record, Failed(error))
 
     def skip(self, record: Record, reason: str) -> None:
-        """Give a record the outcome *skipped*: counted and logged, and the commit may pass it.
+        """Skip a record: it is counted and logged, and the commit may pass it.
 
         - `record` (required): one of this batch that has no result yet.
         - `reason` (required): a text, for the log and the event.

@@ -50,7 +50,7 @@ class Keeper(Protocol):
 
 
 class Deferred:
-    """The right to say once, from any thread or task, how a record's attempt ended. Made by `defer`.
+    """The right to answer once, from any thread or task, how a record's attempt ended. Made by `defer`.
 
     The first answer counts and each later one is ignored; both methods return whether theirs counted, so that
     an answer which meets the deadline, or another answer, raises nothing.
@@ -89,7 +89,7 @@ class Deferred:
         return self._answer(None)
 
     def fail(self, error: BaseException) -> bool:
-        """Say that the attempt failed, as if the handler had raised it: retry, `on_failure`, signals.
+        """Answer that the attempt failed, as if the handler had raised it: retry, `on_failure`, signals.
 
         The retry function and `on_error` run on the calling thread. Returns False when it came too late.
 
@@ -155,8 +155,8 @@ _refusal: str | None = None
 def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
     """Leave a record in flight when its handler returns, until the returned token is answered.
 
-    For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is held and no commit
-    passes it. When the handler raises after all, that counts and the token is void.
+    For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is occupied and no
+    commit passes it. When the handler raises after all, that counts and the token is void.
 
     - `message` (required): the one that the handler was given.
     - `deadline_s` (seconds, default `300.0`): without an answer within it the attempt fails with a

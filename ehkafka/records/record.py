@@ -186,7 +186,7 @@ class Record:
     def header(self, name: str) -> bytes | None:
         """Return the value of the last header of that name, `None` when there is none.
 
-        - `name` (required): in the same case of letters as it was written.
+        - `name` (required): upper and lower case differ.
         """
         return next((value for key, value in reversed(self.headers()) if key == name), None)
 

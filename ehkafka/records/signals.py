@@ -43,7 +43,7 @@ class RetryLater(RecordSignal):
 
 
 class SkipRecord(RecordSignal):
-    """Give this record the outcome *skipped*: counted and logged, and the commit may pass it.
+    """Skip this record: it is counted and logged, and the commit may pass it.
 
     - `reason` (required): a text, for the log and the event.
     """
@@ -56,7 +56,7 @@ class SkipRecord(RecordSignal):
 
 
 class RejectRecord(RecordSignal):
-    """Fail this record for good: no further attempt, straight to `on_failure`.
+    """Fail this record permanently: no further attempt, straight to `on_failure`.
 
     - `reason` (required): a text, for the log, the event and the dead letter.
     """

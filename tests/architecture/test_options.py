@@ -86,6 +86,7 @@ def options_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def flaws(thing: Any) -> Iterator[str]:
     """Say what is missing, stale or wrong in the lines of a docstring."""
+    yield from (f"code breaks behind {line!r}" for line in _prose(thing) if line.count("`") % 2)
     if inspect.isclass(thing) and "Made by " in _doc(thing):
         yield from _flaws_of_fields(thing)
     if is_never_called(thing) or _doc(thing).startswith("See `confluent_kafka."):
@@ -140,13 +141,19 @@ def _flaws_of_fields(kind: type) -> Iterator[str]:
     lines = source.splitlines()
     for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            is_told = lines[node.lineno - 2].strip().startswith("#") or node.target.id in lines_of(kind)
-            if node.target.id[0] != "_" and not is_told:
+            is_explained = lines[node.lineno - 2].strip().startswith("#") or node.target.id in lines_of(kind)
+            if node.target.id[0] != "_" and not is_explained:
                 yield f"{node.target.id} has no comment"
 
 
 def _doc(thing: object) -> str:
     return inspect.getdoc(thing) or ""
+
+
+def _prose(thing: object) -> Iterator[str]:
+    """Yield the lines of a docstring outside of blocks of code."""
+    for place, part in enumerate(_doc(thing).split("```")):
+        yield from part.splitlines() if place % 2 == 0 else ()
 
 
 def _named(name: str, near: Any) -> Any:
@@ -167,7 +174,7 @@ def test_each_parameter_has_its_line_and_its_default(name: str) -> None:
     assert sorted(flaws(CALLABLES[name])) == []
 
 
-def told(name: str, *, timeout_s: float = 1.0, more: int | None = None) -> None:
+def wait_for(name: str, *, timeout_s: float = 1.0, more: int | None = None) -> None:
     """Do it.
 
     - `name` (required): as the broker has it.
@@ -188,15 +195,16 @@ class Shown:
 @pytest.mark.parametrize(
     ("thing", "was", "written", "flaw"),
     [
-        (told, "- `name` (required): as the broker has it.\n", "", "name has no line"),
-        (told, "as the broker has it.", "", "name has no line"),
-        (told, "as the broker has it", "the name", "name has a line that says its name alone"),
-        (told, "name", "nome", "nome has a line, and is no parameter"),
-        (told, "(required)", "(default `None`)", "name is required, the line says 'default `None`'"),
-        (told, "`1.0`", "`2.0`", "timeout_s has the default 1.0, its line 2.0"),
-        (told, "`1.0`", "`1`", "timeout_s has the default 1.0, its line 1"),
-        (told, "(seconds, ", "(", "timeout_s is in seconds, the line says 'default `1.0`'"),
-        (told, " (default `None`)", "", "more has the default None, its line none"),
+        (wait_for, "- `name` (required): as the broker has it.\n", "", "name has no line"),
+        (wait_for, "as the broker has it.", "", "name has no line"),
+        (wait_for, "as the broker has it", "the name", "name has a line that says its name alone"),
+        (wait_for, "name", "nome", "nome has a line, and is no parameter"),
+        (wait_for, "(required)", "(default `None`)", "name is required, the line says 'default `None`'"),
+        (wait_for, "`1.0`", "`2.0`", "timeout_s has the default 1.0, its line 2.0"),
+        (wait_for, "`1.0`", "`1`", "timeout_s has the default 1.0, its line 1"),
+        (wait_for, "(seconds, ", "(", "timeout_s is in seconds, the line says 'default `1.0`'"),
+        (wait_for, "Do it.", "Do `this\nnow`.", "code breaks behind 'Do `this'"),
+        (wait_for, " (default `None`)", "", "more has the default None, its line none"),
         (Shown, "Made by a test.", "A place.", "place has no line"),
     ],
 )

@@ -23,7 +23,8 @@ class StoredBlob:
     """What a store has under a name.
 
     - `name` (required): its path in the store, with `/` between the parts.
-    - `version` (required): stands for this content only; the store compares it, ehkafka hands it back.
+    - `version` (required): the name of this very content, never used again; the store compares it, ehkafka
+      hands it back.
     - `metadata` (default `{}`): names in lower case, values ASCII.
     - `body` (bytes, default `b""`): the content. Listings bring none.
     - `modified_at_ms` (milliseconds since 1970, default `None`): when it was written. None: the store does

@@ -305,7 +305,7 @@ class AsyncAppTest(TestedApp):
     """
 
     async def wait(self, timeout_s: float = WAIT_S) -> None:
-        """Wait as `AppTest.wait` does, and raise what it raises; the loop goes on.
+        """Wait as `AppTest.wait` does, and raise what it raises; the loop continues.
 
         Arguments are those of `AppTest.wait`.
         """

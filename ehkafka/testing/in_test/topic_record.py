@@ -46,7 +46,7 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterRecord(TopicRecord):
-    """A dead letter: a `TopicRecord` as it came, its own headers only. Made by `AppTest.letters`."""
+    """A dead letter: a `TopicRecord` with its own headers only, and the reason. Made by `AppTest.letters`."""
 
     # The error's type and text, or what else the letter says of it.
     reason: str
