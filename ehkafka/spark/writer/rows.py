@@ -65,6 +65,11 @@ def messages(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[Any, ..
     return zip(topics, _listed(values), _listed(keys), numbers, _pairs(headers), strict=False)
 
 
+def topics(batch: pa.RecordBatch, topic: str | None) -> list[str]:
+    """Return the topics of the rows; `topic` as for `messages`."""
+    return _texts(batch.column("topic").unique()) if topic is None else [topic]
+
+
 def wrong_rows(
     batch: pa.RecordBatch, topic: str | None, bytes_max: int, partitions_of: Callable[[str], int]
 ) -> Iterator[WrongRow]:

@@ -26,16 +26,25 @@ from ehkafka.events import ConnectionProblem
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.batch import ONE_BY_ONE, smaller_batches
 from ehkafka.outputs.one_producer import LAST_ANSWERS_S, producer_of
-from ehkafka.outputs.properties import message_properties, output_bytes_max
+from ehkafka.outputs.properties import PARTITIONERS, message_properties, output_bytes_max
 from ehkafka.settings import Settings
 from ehkafka.spark.engine.failures import as_text
 from ehkafka.spark.kept import KeptClients
 from ehkafka.spark.secrets import OWN_GROUP
-from ehkafka.spark.writer.rows import PORTION_BYTES, PORTION_ROWS, messages, of_messages, portions, wrong_rows
+from ehkafka.spark.writer.first_rows import FirstRows
+from ehkafka.spark.writer.rows import (
+    PORTION_BYTES,
+    PORTION_ROWS,
+    messages,
+    of_messages,
+    portions,
+    topics,
+    wrong_rows,
+)
 from ehkafka.wording import counted, ended, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -120,10 +129,8 @@ class RowSender:
         self._window: dict[int, pa.RecordBatch] = {}
         # The first row that the client has not; how many before it have no error and no place in its queue.
         self._row = self._written = 0
-        # Of this client: whether its first portion is written, which goes alone. A broker takes any sequence
-        # number in a producer's first request to a partition, so behind a refused one the next is written;
-        # librdkafka sends a next one while fewer than five messages of a partition are on their way.
-        self._is_known = False
+        partitioner = str(endpoint.chosen("partitioner") or PARTITIONERS[0])
+        self._firsts = FirstRows(partitioner, self._partitions_of)
         # Of this client: how many errors it has reported, and the first portion with one; the error that
         # explains all others, with its message and portion.
         self._errors = 0
@@ -176,7 +183,8 @@ class RowSender:
                 self._partitions = {topic: 0, **{name: len(one.partitions) for name, one in found.items()}}
             except KafkaException as failed:
                 self.producer.serve(POLL_S)
-                self._patience.check("A column names topics, which wait", describe_error(failed.args[0]))
+                what = f"Rows {self._where} wait" if self._topic else "A column names topics, which wait"
+                self._patience.check(what, describe_error(failed.args[0]))
         return self._partitions[topic]
 
     def _send(self, *, waits: bool) -> None:
@@ -184,7 +192,7 @@ class RowSender:
         while self._refusal or self._row in self._window or (waits and len(self.producer.client)):
             if self._refusal:
                 self._begin_again()
-            elif self._row in self._window and (self._is_known or not len(self.producer.client)):
+            elif self._row in self._window:
                 self._hand_over(self._window[self._row])
             else:
                 self._serve(POLL_S)
@@ -192,15 +200,26 @@ class RowSender:
             self._window.clear()
 
     def _hand_over(self, portion: pa.RecordBatch) -> None:
+        firsts, rows = self._firsts.split(messages(portion, self._topic), topics(portion, self._topic))
+        if firsts:
+            self._produce(firsts)
+            while len(self.producer.client) and not self._refusal:
+                self._serve(POLL_S)
+            if self._refusal:
+                return
+            self._firsts.written(firsts)
+        self._produce(rows)
+        if not self._refusal:
+            self._row += portion.num_rows
+            self._serve(0.0)
+
+    def _produce(self, rows: Iterable[tuple[Any, ...]]) -> None:
         produce, report = self.producer.client.produce, partial(self._refuse, self._row)
         try:
-            for topic, value, key, partition, headers in messages(portion, self._topic):
+            for topic, value, key, partition, headers in rows:
                 produce(topic, value, key, partition, report, None, 0, headers)
         except KafkaException as failed:
             report(failed.args[0], None)
-        else:
-            self._row += portion.num_rows
-            self._serve(0.0)
 
     def _refuse(self, first: int, error: KafkaError, message: Any) -> None:
         """Note that a message is not written, of the portion whose first row that is. Called in `poll`."""
@@ -216,8 +235,6 @@ class RowSender:
         self.producer.serve(timeout_s)
         left = len(self.producer.client)
         written = self._row - self._errors - left
-        is_begun = min(self._window, default=self._row) < self._row
-        self._is_known = self._is_known or (is_begun and not left)
         # A client that gets no further than one before it makes no progress.
         if written > self._written:
             self._written = written
@@ -242,7 +259,7 @@ class RowSender:
             self._window = {at: one for at, one in self._window.items() if at >= self._refused_from}
             self._patience.moved()
         self._row, self._errors, self._refused_from, self._refusal = min(self._window), 0, inf, None
-        self._is_known = False
+        self._firsts.forget()
         self.producer.renew(is_fault=is_fault, waits=is_busy)
         while self.producer.client is None:
             self._check(sum(one.num_rows for one in self._window.values()))
