@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,19 +23,23 @@ def row(key: bytes | None = None, partition: int = -1, *, topic: str = "readings
     return topic, b"v", key, partition, None
 
 
+def taken(sent: list[Message], error: object, message: Message) -> None:
+    """Take a delivery report."""
+    assert error is None
+    sent.append(message)
+
+
 def test_a_keys_partition_is_the_clients() -> None:
     """For each partitioner that an option may name; where the client chooses at random, any will do."""
     with EmbeddedBroker({"readings": COUNT}) as broker:
         for partitioner in PARTITIONERS:
-            found: dict[bytes | None, int] = {}
-            client = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": partitioner})
+            sent: list[Message] = []
+            given = {"bootstrap.servers": broker.bootstrap, "partitioner": partitioner}
+            client = Producer({**given, "on_delivery": partial(taken, sent)})
             for key in KEYS:
-                client.produce(
-                    "readings",
-                    key=key,
-                    on_delivery=lambda _, one, key=key, found=found: found.update({key: one.partition()}),
-                )
+                client.produce("readings", key=key)
             assert client.flush(30) == 0
+            found = {one.key(): one.partition() for one in sent}
             first_rows = FirstRows(partitioner, lambda _: COUNT)
             first_rows.split([], ["readings"])
             for key in KEYS:

@@ -109,9 +109,15 @@ def test_what_a_broker_refuses_for_now_is_sent_again_with_all_behind_it(
         assert found[-1] == expected[-1]
 
 
-@pytest.mark.parametrize("code", [THROTTLED, NOT_ENOUGH_REPLICAS])
-@pytest.mark.parametrize("frames", [[[0], [1], [2]], [[0, 1, 2]]], ids=["frames", "one frame"])
-@pytest.mark.parametrize("before", [0, 1], ids=["a client's", "a partition's"])
+@pytest.mark.parametrize(
+    ("before", "frames", "code"),
+    [
+        (0, [[0], [1], [2]], THROTTLED),
+        (1, [[0], [1], [2]], NOT_ENOUGH_REPLICAS),
+        (1, [[0, 1, 2]], THROTTLED),
+        (0, [[0, 1, 2]], NOT_ENOUGH_REPLICAS),
+    ],
+)
 def test_no_row_overtakes_or_replaces_the_first_one_of_a_partition(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, before: int, frames: list[list[int]], code: int
 ) -> None:
