@@ -2,5 +2,5 @@
 
 On the driver `sink` makes the writer and looks at topic and broker; `options` (pure) finds what is wrong with
 a query before anything runs. On executors `sending` has a task's `rows` checked, sends them, and waits until
-the broker has written them all. `first_rows` (pure) finds the row of each partition that goes alone.
+the broker has written them all. `first_rows` (pure) finds the row of each partition that goes first.
 """
