@@ -41,7 +41,7 @@ BUDGETS = {
     "redrive": 400,
     "run": 4890,
     "settings": 640,
-    "spark": 8740,
+    "spark": 8890,
     "telemetry": 2880,
     "testing": 2750,
     "transactions": 1780,
