@@ -24,6 +24,7 @@ from ehkafka.errors import ActionRefusedError
 from tests.contract import contract_handlers
 from tests.contract.batch_store import Store
 from tests.contract.kinds import WORKERS, Stage
+from tests.contract.mirrored import Mirrored
 from tests.kit.checker.checker import Checker, check_history
 from tests.kit.checker.history import MemoryHistory
 from tests.kit.events import Events
@@ -423,6 +424,13 @@ def dead(lab: Any) -> Any:
 
 @pytest.fixture
 def out(lab: Any) -> Any:
-    """Return the lab with a topic to write to."""
-    lab.broker.create_topic("audit", 2)
+    """Return the lab with topics to write to, and one for dead letters."""
+    for topic, partitions in {"audit": 2, "out": 1, "own": 1, "dead": 1}.items():
+        lab.broker.create_topic(topic, partitions)
     return lab
+
+
+@pytest.fixture
+def mirrored(lab: Any) -> Mirrored:
+    """Return an empty store with apps around it."""
+    return Mirrored(lab)

@@ -53,12 +53,20 @@ def _words(record: Any) -> list[str]:
     return (record.value() or b"").decode().split()
 
 
+def _error(kind: str) -> Any:
+    if kind == "CancelledError":
+        import asyncio  # noqa: PLC0415 - worker processes load this module, and asyncio takes them long
+
+        return asyncio.CancelledError
+    return getattr(builtins, kind, None) or getattr(ehkafka, kind)
+
+
 def _fail_if_reported(record: Any) -> None:
     match _words(record):
         case ["fail", "RetryLater", times] if _attempt(record) <= int(times):
             raise ehkafka.RetryLater(0.01, f"no luck with {record.offset()}")
         case ["fail", kind, times] if _attempt(record) <= int(times):
-            raise (getattr(builtins, kind, None) or getattr(ehkafka, kind))(f"no luck with {record.offset()}")
+            raise _error(kind)(f"no luck with {record.offset()}")
 
 
 def handle(record: Any) -> None:

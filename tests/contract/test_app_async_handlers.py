@@ -32,29 +32,6 @@ class Calls:
         self.offsets.append(record.offset())
 
 
-class Process:
-    """A class with an async `process`: one instance per partition."""
-
-    seen: list[Any] = []  # noqa: RUF012 - shared by the instances on purpose
-
-    def open(self, partition: Any) -> None:
-        """Remember it."""
-        self.seen.append(("open", str(partition)))
-
-    async def process(self, record: Any) -> None:
-        """Handle a record."""
-        await asyncio.sleep(0)
-        self.seen.append(record.offset())
-
-    def close(self, reason: str) -> None:
-        """Say goodbye."""
-        self.seen.append(("close", reason))
-
-
-async def nothing(_record: Any) -> None:
-    """Handle a record."""
-
-
 # --- what may be a handler ----------------------------------------------------------------------------
 
 
@@ -84,31 +61,6 @@ def test_a_function_an_object_and_a_partial_may_be_async(lab: Any, raw: bool) ->
 # --- middleware and hooks -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("handler", [nothing, Process], ids=["function", "class"])
-def test_async_middleware_wraps_async_handlers_the_first_one_outermost(lab: Any, handler: Any) -> None:
-    """Order of entries and exits, and each awaits the next."""
-    noted: list[str] = []
-    app: ehkafka.App = lab.app(handler)
-
-    def around(name: str) -> Any:
-        async def middleware(record: Any, call_next: Any) -> Any:
-            noted.append(f"{name} in")
-            await asyncio.sleep(0)
-            result = await call_next(record)
-            noted.append(f"{name} out")
-            return result
-
-        return middleware
-
-    app.use(around("outer"))
-    app.use(around("inner"))
-    lab.produce("a")
-    app.start()
-    wait_until(lambda: lab.committed() == 1)
-    app.stop()
-    assert noted == ["outer in", "inner in", "inner out", "outer out"]
-
-
 def test_worker_hooks_run_once_on_the_loop_and_may_be_async(lab: Any) -> None:
     """What is bound to a loop is opened and closed on the handler's own."""
     noted: list[tuple[str, Any]] = []
@@ -136,40 +88,6 @@ def test_worker_hooks_run_once_on_the_loop_and_may_be_async(lab: Any) -> None:
 
 
 # --- cancelling and deadlines ---------------------------------------------------------------------------
-
-
-def test_at_the_deadline_of_a_stop_what_still_runs_is_cancelled(lab: Any) -> None:
-    """The handler can clean up; the record is not committed, the loop has ended."""
-    noted: list[str] = []
-
-    async def handle(_record: Any) -> None:
-        noted.append("begun")
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            noted.append("cancelled")
-            raise
-
-    lab.produce("a")
-    app = lab.start(handle)
-    wait_until(lambda: noted)
-    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@0 key a"):
-        app.stop(timeout_s=0.3)
-    assert noted == ["begun", "cancelled"]
-    assert lab.committed() in (None, 0)
-    assert not [thread for thread in threading.enumerate() if thread.name == "ehkafka-handle-loop"]
-
-
-def test_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: Any) -> None:
-    """The engine has not cancelled it, so the record's end is unknown: it is not committed."""
-
-    async def handle(_record: Any) -> None:
-        raise asyncio.CancelledError("from a task of its own")
-
-    lab.produce("a")
-    app = lab.start(handle, on_failure=ehkafka.Skip())
-    ends_with(app, ehkafka.errors.HandlerFailedError, "CancelledError: from a task of its own")
-    assert lab.committed() in (None, 0)
 
 
 # --- problem ------------------------------------------------------------------------------------------------

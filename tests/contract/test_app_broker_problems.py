@@ -31,8 +31,13 @@ if TYPE_CHECKING:
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_connection_errors_reach_on_error_and_do_not_stop_the_app(lab: Any, recorder: Any) -> None:
-    """A broker that is down is reported with kind `connection`; when it is back, records flow again."""
+def test_connection_errors_reach_on_error_and_do_not_stop_the_app(
+    lab: Any, recorder: Any, events: Any
+) -> None:
+    """A broker that is down is reported with kind `connection`; when it is back, records flow again.
+
+    The event carries librdkafka's code, its words and what usually causes it.
+    """
     asked: list[Any] = []
     app = lab.app(recorder)
     app.on_error(lambda *arguments: asked.append(arguments))
@@ -42,6 +47,10 @@ def test_connection_errors_reach_on_error_and_do_not_stop_the_app(lab: Any, reco
     (kind, partition, record, error) = wait_until(lambda: asked)[0]
     assert (kind, partition, record) == ("connection", None, None)
     assert error.name() == "_ALL_BROKERS_DOWN"
+    problem = wait_until(lambda: events.of(ConnectionProblem))[0]
+    assert problem.code in {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
+    assert "check" in problem.error
+    assert not problem.fatal
     assert app.state == "running"
     lab.broker.bring_up()
     lab.produce("a")
@@ -76,20 +85,6 @@ def test_partitions_that_are_lost_while_no_broker_answers(lab: Any, recorder: An
     lab.broker.take_down()
     (lost,) = wait_until(lambda: events.of(PartitionLost))
     assert "no broker has answered for" in lost.sentence()
-    lab.broker.bring_up()
-
-
-def test_problem_with_the_connection_is_an_event_with_its_usual_cause(
-    lab: Any, recorder: Any, events: Any
-) -> None:
-    """The event carries librdkafka's code, its words and what usually causes it."""
-    app = lab.start(recorder)
-    wait_until(lambda: app.snapshot().partitions)
-    lab.broker.take_down()
-    problem = wait_until(lambda: events.of(ConnectionProblem))[0]
-    assert problem.code in {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
-    assert "check" in problem.error
-    assert not problem.fatal
     lab.broker.bring_up()
 
 

@@ -226,21 +226,3 @@ def test_a_stop_while_the_loop_is_blocked_ends_in_time_and_loses_nothing(lab: An
         time.sleep(0.02)
     again.stop()
     assert lab.committed() == 2
-
-
-def test_http_is_mounted_beside_it(lab: Any) -> None:
-    """`App.http_app` answers on the loop that the handlers share."""
-    import httpx  # noqa: PLC0415 - for this test
-
-    app = lab.app(nothing, loop="caller")
-    lab.produce("a")
-
-    async def main() -> None:
-        transport = httpx.ASGITransport(app=app.http_app)
-        async with app, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            await until(lambda: app.snapshot().finished_records == 1)
-            for path in ("/live", "/ready", "/metrics"):
-                answer = await client.get(path)
-                assert answer.status_code == 200, (path, answer.text)
-
-    asyncio.run(main())

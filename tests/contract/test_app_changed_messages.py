@@ -120,7 +120,7 @@ def test_a_record_is_tried_again_as_it_was_received_before_the_next_of_its_key(l
     """Whatever its handler had made of it; later records of its key wait behind it."""
     _produce(lab, "a a a b a c " * 20)
     spoiler = Spoiler({0, 4, 7, 60})
-    app = lab.app(history=_Nothing())
+    app = lab.app(history=False)
     _add(app, kind, spoiler, retry=ehkafka.Retry(attempts=3, first_s=0.05, jitter=0.0))
     app.start()
     wait_until(lambda: lab.committed() == 120)
@@ -144,7 +144,7 @@ def test_a_dead_letter_is_what_was_received(lab: Any, kind: str) -> None:
     letters: list[Any] = []
     _produce(lab, "a b a")
     spoiler = Spoiler({0, 1}, attempts=9)
-    app = lab.app(history=_Nothing())
+    app = lab.app(history=False)
     policy = ehkafka.DeadLetter(letters.append, run_max=None, ratio_max=None)
     _add(app, kind, spoiler, on_failure=policy)
     app.start()
@@ -180,7 +180,7 @@ def test_those_who_are_asked_about_a_failure_change_nothing(lab: Any, *, raw: bo
         raise ValueError
 
     _produce(lab, "a")
-    app = lab.app(history=_Nothing())
+    app = lab.app(history=False)
     app.on_error(lambda _kind, _partition, record, _error: ask(record))
     policy = ehkafka.DeadLetter(letters.append, run_max=None, ratio_max=None)
     app.handler("t", raw=raw, retry=retry, order_by=order_by, on_failure=policy)(fail)
@@ -203,7 +203,7 @@ def test_a_deferred_record_that_fails_is_what_was_received(lab: Any, *, raw: boo
         tokens.append(ehkafka.defer(record) if raw else record.defer())
 
     _produce(lab, "a a")
-    app = lab.app(history=_Nothing())
+    app = lab.app(history=False)
     app.handler("t", raw=raw, retry=ehkafka.Retry(attempts=2, first_s=0.01))(handle)
     app.start()
     wait_until(lambda: len(tokens) == 1)
@@ -227,7 +227,7 @@ def test_a_record_of_its_own_message_may_be_deferred(lab: Any) -> None:
         tokens.append(ehkafka.defer(message))
 
     lab.broker.produce("t", [(b"a", b"17")], partition=0)
-    app = lab.app(history=_Nothing())
+    app = lab.app(history=False)
     app.handler("t")(handle)
     app.start()
     wait_until(lambda: tokens)
@@ -239,10 +239,3 @@ def test_a_record_of_its_own_message_may_be_deferred(lab: Any) -> None:
 def _held_bytes(app: Any) -> list[tuple[int, int]]:
     tallies = [route.hub.tally for route in inside(app).routes]
     return [(tally.backlog_bytes, tally.parked_bytes) for tally in tallies]
-
-
-class _Nothing:
-    """A history of no interest: the checker reads keys that these handlers spoil."""
-
-    def __getattr__(self, _name: str) -> Any:
-        return lambda *_arguments: None

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError
 
 import ehkafka
-from ehkafka.events import DeadLetterFailed, HandlerFailed, RecordDeadLettered
+from ehkafka.events import DeadLetterFailed, HandlerFailed, ProducerPlain, RecordDeadLettered
+from ehkafka.recovery.letters import target
 from ehkafka.testing import ApiKey
 from tests.contract.conftest import ends_with
 from tests.contract.letters import TO_DEAD, TWICE, dead_lettered, headers_of, offsets_of, rejecting
 from tests.kit.waiting import must_stay, wait_until
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
@@ -128,6 +128,51 @@ def test_a_function_takes_letters_and_is_called_again_while_it_raises(
     assert [e.error for e in events.of(DeadLetterFailed)] == ["OSError: away", "SystemExit"]
 
 
+@pytest.mark.parametrize("is_function", [False, True])
+def test_letters_without_an_answer_turn_health_red_until_they_are_safe(
+    dead: Any, events: Any, monkeypatch: pytest.MonkeyPatch, *, is_function: bool
+) -> None:
+    """A silent broker, or a function that does not return, is reported like a refusal, with the reason."""
+    monkeypatch.setattr(target, "LATE_S", 0.3)
+    go_on = threading.Event()
+
+    def keep(_letter: Any) -> None:
+        go_on.wait(20.0)
+
+    app = dead.start(rejecting(b"bad"), on_failure=ehkafka.DeadLetter(keep) if is_function else TO_DEAD)
+    leaderless = () if is_function else (0, 1)
+    for partition in leaderless:
+        dead.broker.move_leader("dead", partition, None)
+    dead.produce("bad a")
+    wait_until(lambda: not app.health().ok and events.of(DeadLetterFailed))
+    (reason,) = app.health().reasons
+    to, why = ("keep", "the function has not returned") if is_function else ("dead", "has not answered")
+    assert f"The dead letter of t[0]@0 has not been acknowledged by {to}" in reason
+    assert why in reason
+    (late,) = events.of(DeadLetterFailed)
+    assert (late.offset, late.key, late.retry_s) == (0, "bad", 0.0)
+    assert dead.committed() in (None, 0)
+    go_on.set()
+    for partition in leaderless:
+        dead.broker.move_leader("dead", partition, 1)
+    wait_until(lambda: app.health().ok and dead.committed() == 2)
+
+
+def test_a_broker_without_producer_ids_is_written_to_all_the_same(
+    dead: Any, events: Any, read_topic: Any
+) -> None:
+    """The emulator's old front end may be one: letters are written by a plain producer, and it is said."""
+    dead.broker.disable(ApiKey.INIT_PRODUCER_ID)
+    app = dead.start(rejecting(b"bad"), on_failure=TO_DEAD)
+    dead.produce("bad bad a bad")
+    wait_until(lambda: dead.committed() == 4)
+    assert app.health().ok
+    app.stop()
+    assert offsets_of(read_topic("dead", 3)) == [0, 1, 3]
+    (plain,) = events.of(ProducerPlain)
+    assert "Idempotent producer not supported" in plain.reason
+
+
 # --- order ---
 
 
@@ -182,6 +227,7 @@ def test_divert_key_sends_the_next_records_after_it_without_a_try(
         ("", "0"),
     ]
     assert seen[1]["ehkafka-error-text"] == "an earlier record of its key was dead-lettered"
+    assert ["ehkafka-error-stack" in one for one in seen] == [True, False, False]
     again = dead.recorder()
     dead.start(again, on_failure=policy)
     dead.produce("a")

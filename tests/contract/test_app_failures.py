@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -98,30 +95,6 @@ def test_partition_hooks_that_raise_are_reported_and_stop_nothing(
 # --- retries ---
 
 
-class Failing:
-    """Raises for chosen keys so many times, and keeps the times of all calls."""
-
-    def __init__(self, error: Exception | None = None, **times: int) -> None:
-        self.error = error or ValueError("no luck")
-        self.left = {key.encode(): count for key, count in times.items()}
-        self.calls: dict[bytes, list[tuple[int, int, float]]] = defaultdict(list)
-        self._lock = threading.Lock()
-
-    def __call__(self, record: Any) -> None:
-        """Note offset, attempt and time; raise while the key has failures left."""
-        with self._lock:
-            key = record.key()
-            self.calls[key].append((record.offset(), record.attempt, time.monotonic()))
-            fails = self.left.get(key, 0) > 0
-            self.left[key] = self.left.get(key, 0) - 1
-        if fails:
-            raise self.error
-
-    def attempts(self, key: bytes) -> list[tuple[int, int]]:
-        """Offset and attempt of each call for a key."""
-        return [call[:2] for call in self.calls[key]]
-
-
 def test_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_credit(
     lab: Any, recorder: Any
 ) -> None:
@@ -146,12 +119,12 @@ def test_only_the_failing_key_waits_and_it_holds_neither_worker_nor_intake_credi
 
 @pytest.mark.parametrize("answer", ["soon", -1, True, float("nan")])
 def test_a_retry_function_that_answers_nonsense_is_reported_and_leaves_it_to_the_policy(
-    lab: Any, events: Any, answer: Any
+    lab: Any, recorder: Any, events: Any, answer: Any
 ) -> None:
     """The record does not stay in the air, and the event says what was answered."""
-    handler = Failing(a=1)
+    recorder.fail_at(0)
     lab.produce("a")
-    app = lab.start(handler, retry=lambda *_arguments: answer, on_failure=ehkafka.Skip())
+    app = lab.start(recorder, retry=lambda *_arguments: answer, on_failure=ehkafka.Skip())
     wait_until(lambda: lab.committed() == 1)
     app.stop()
     (reported,) = events.of(UserCodeFailed)
@@ -159,7 +132,7 @@ def test_a_retry_function_that_answers_nonsense_is_reported_and_leaves_it_to_the
     assert repr(answer) in reported.error
 
 
-def test_a_retry_function_decides_by_record_attempt_and_error(lab: Any) -> None:
+def test_a_retry_function_decides_by_record_attempt_and_error(lab: Any, recorder: Any) -> None:
     """It gets what it needs, and None gives the record up."""
     asked: list[Any] = []
 
@@ -167,21 +140,26 @@ def test_a_retry_function_decides_by_record_attempt_and_error(lab: Any) -> None:
         asked.append((record.offset(), record.attempt, attempt, str(error)))
         return 0.01 if attempt < 2 else None
 
-    handler = Failing(a=9)
+    recorder.fail_at(0)
     lab.produce("a")
-    app = lab.start(handler, retry=retry, on_failure=ehkafka.Skip())
+    app = lab.start(recorder, retry=retry, on_failure=ehkafka.Skip())
     wait_until(lambda: lab.committed() == 1)
     app.stop()
-    assert asked == [(0, 1, 1, "no luck"), (0, 2, 2, "no luck")]
+    assert asked == [(0, 1, 1, "no luck with 0"), (0, 2, 2, "no luck with 0")]
 
 
-def test_a_stop_waits_for_retries_that_come_in_time(lab: Any) -> None:
+def test_a_stop_waits_for_retries_that_come_in_time(lab: Any, recorder: Any) -> None:
     """The record is finished and committed before the app leaves."""
-    handler = Failing(a=1)
+
+    def work(record: Any) -> None:
+        if (record.offset(), record.attempt) == (0, 1):
+            raise ValueError("no luck")
+
+    recorder.work = work
     lab.produce("a a")
-    app = lab.start(handler, retry=ehkafka.Retry(first_s=0.4, jitter=0))
+    app = lab.start(recorder, retry=ehkafka.Retry(first_s=0.4, jitter=0))
     # The second one may be received later than the first, and a stop receives nothing more.
-    wait_until(lambda: handler.calls[b"a"] and app.snapshot().received_records == 2)
+    wait_until(lambda: recorder.started and app.snapshot().received_records == 2)
     app.stop(drain="all")
-    assert handler.attempts(b"a") == [(0, 1), (0, 2), (1, 1)]
+    assert [(record.offset(), record.attempt) for record in recorder.records] == [(0, 1), (0, 2), (1, 1)]
     assert lab.committed() == 2

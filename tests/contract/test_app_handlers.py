@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import confluent_kafka
 import pytest
@@ -13,6 +14,9 @@ import ehkafka
 from ehkafka.events import UserCodeFailed
 from tests.contract.conftest import ends_with
 from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_a_handler_gets_a_record_with_the_messages_own_methods(lab: Any, recorder: Any) -> None:
@@ -43,40 +47,55 @@ def test_raw_hands_over_confluents_message_itself(lab: Any, recorder: Any) -> No
     assert all(type(record) is confluent_kafka.Message for record in [*recorder.records, *ordered])
 
 
-def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any) -> None:
-    """Order of entries and exits, once per record, around functions and classes."""
+def handlers(note: Callable[[], None]) -> dict[str, Any]:
+    """Return what may be a handler, by its kind; each notes its records."""
+
+    def function(_record: Any) -> None:
+        note()
+
+    async def coroutine(_record: Any) -> None:
+        note()
+
+    class Class:
+        def process(self, record: Any) -> None:
+            note()
+
+    class AsyncClass:
+        async def process(self, record: Any) -> None:
+            note()
+
+    return {"function": function, "async function": coroutine, "class": Class, "async class": AsyncClass}
+
+
+@pytest.mark.parametrize("kind", handlers(print))
+def test_middleware_wraps_every_handler_the_first_one_outermost(lab: Any, kind: str) -> None:
+    """Order of entries and exits, once per record; around coroutines each awaits the next."""
     seen: list[str] = []
 
-    class Classy:
-        def process(self, record: Any) -> None:
-            seen.append(f"class {record.offset()}")
+    def around(name: str) -> Any:
+        def plain(record: Any, call_next: Any) -> Any:
+            seen.append(f"{name} in")
+            result = call_next(record)
+            seen.append(f"{name} out")
+            return result
 
-    app: ehkafka.App = lab.app()
+        async def awaited(record: Any, call_next: Any) -> Any:
+            seen.append(f"{name} in")
+            await asyncio.sleep(0)
+            result = await call_next(record)
+            seen.append(f"{name} out")
+            return result
 
-    @app.use
-    def outer(record: Any, call_next: Any) -> Any:
-        seen.append("outer in")
-        result = call_next(record)
-        seen.append("outer out")
-        return result
+        return awaited if "async" in kind else plain
 
-    @app.use
-    def inner(record: Any, call_next: Any) -> Any:
-        seen.append("inner in")
-        result = call_next(record)
-        seen.append("inner out")
-        return result
-
-    app.handler("t", workers=1)(lambda record: seen.append(f"function {record.offset()}"))
-    app.handler("u", workers=1)(Classy)
+    app: ehkafka.App = lab.app(handlers(lambda: seen.append("record"))[kind], workers=1)
+    app.use(around("outer"))
+    app.use(around("inner"))
+    lab.produce("a b")
     app.start()
-    lab.produce("a")
-    wait_until(lambda: lab.committed() == 1)
-    lab.produce("a", topic="u")
-    wait_until(lambda: lab.committed(topic="u") == 1)
+    wait_until(lambda: lab.committed() == 2)
     app.stop()
-    around = ["outer in", "inner in", "inner out", "outer out"]
-    assert seen == [*around[:2], "function 0", *around[2:], *around[:2], "class 0", *around[2:]]
+    assert seen == ["outer in", "inner in", "record", "inner out", "outer out"] * 2
 
 
 def test_start_and_stop_hooks_run_once_around_all_records(lab: Any) -> None:

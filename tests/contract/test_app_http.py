@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 import starlette.applications
 import starlette.routing
@@ -19,6 +20,7 @@ from ehkafka.events import AppStarted, HttpServing
 from ehkafka.http import Http
 from ehkafka.intake.contact import Statistics
 from tests.contract.asking import TOKEN, ask
+from tests.contract.in_loop import until
 from tests.kit.inside import inside, port_of
 from tests.kit.waiting import must_stay, wait_until
 
@@ -185,43 +187,27 @@ def test_a_stopping_app_is_live_and_not_ready(site: Any, lab: Any, recorder: Any
         stopping.join(20.0)
 
 
-async def asgi_status(application: Any, path: str, token: str | None = None) -> int:
-    """Ask an ASGI application without a server; return the status."""
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    headers = [(b"host", b"10.0.0.1")]
-    if token is not None:
-        headers.append((b"authorization", b"Bearer " + token.encode()))
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": headers,
-        "scheme": "http",
-        "http_version": "1.1",
-    }
-    await application(scope, receive, send)
-    return int(sent[0]["status"])
-
-
-def test_it_is_mounted_in_another_web_app(lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an ASGI application, below a path; nothing is bound, and strangers may reach it."""
+@pytest.mark.parametrize("loop", ["own", "caller"])
+def test_it_is_mounted_in_another_web_app(lab: Any, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an ASGI application, below a path, also on the handlers' loop; nothing is bound."""
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
-    app = lab.app(recorder)
+
+    async def handle(_record: Any) -> None:
+        """Handle a record."""
+
+    app = lab.app(handle, loop=loop)
     outer = starlette.applications.Starlette(routes=[starlette.routing.Mount("/kafka", app=app.http_app)])
-    with app:
-        assert asyncio.run(asgi_status(outer, "/kafka/live")) == 200
-        assert asyncio.run(asgi_status(outer, "/kafka/state")) == 401
-        assert asyncio.run(asgi_status(outer, "/kafka/state", TOKEN)) == 200
+    lab.produce("a")
+
+    async def answers() -> list[int]:
+        transport, own = httpx.ASGITransport(app=outer), {"authorization": f"Bearer {TOKEN}"}
+        async with app, httpx.AsyncClient(transport=transport, base_url="http://10.0.0.1/kafka") as client:
+            await until(lambda: app.snapshot().finished_records == 1)
+            asked: list[tuple[str, dict[str, str]]]
+            asked = [("live", {}), ("ready", {}), ("metrics", {}), ("state", {}), ("state", own)]
+            return [(await client.get(path, headers=headers)).status_code for path, headers in asked]
+
+    assert asyncio.run(answers()) == [200, 200, 200, 401, 200]
     assert app._life.web.site._server is None
 
 

@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.fixture
-def mirrored(lab: Any) -> Mirrored:
-    """Return a store with apps around it."""
-    return Mirrored(lab)
-
-
 def test_commits_get_into_the_mirror_and_never_ahead_of_them(mirrored: Mirrored, recorder: Any) -> None:
     """What is written was acknowledged before; after a stop both are the same."""
     gate = recorder.block(b"c")
@@ -161,21 +155,11 @@ def test_another_log_of_the_same_name_is_refused_with_both_timestamps(
     assert mirrored.lab.committed() is None
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "words"),
-    [
-        (Checkpoint(next_offset=6, facts=LogFacts(witness=(5, 1))), "the log ends at 5, before 6"),
-        (Checkpoint(next_offset=2), "no record's timestamp"),
-    ],
-)
-def test_what_cannot_be_proved_is_refused(
-    mirrored: Mirrored, recorder: Any, checkpoint: Checkpoint, words: str
-) -> None:
-    """A log that is shorter than the mirror says, and a mirror that knows no record."""
+def test_what_cannot_be_proved_is_refused(mirrored: Mirrored, recorder: Any) -> None:
+    """A mirror that knows no record."""
     mirrored.lab.produce("a b c d e")
-    mirrored.put(checkpoint)
-    app = mirrored.start(recorder)
-    ends_with(app, EndpointError, words)
+    mirrored.put(Checkpoint(next_offset=2))
+    ends_with(mirrored.start(recorder), EndpointError, "no record's timestamp")
 
 
 def test_what_retention_has_deleted_is_a_gap_as_always(mirrored: Mirrored, recorder: Any) -> None:

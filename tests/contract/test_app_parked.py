@@ -55,6 +55,7 @@ def test_pause_partition_pauses_that_one_and_names_the_key_until_it_recovers(lab
         lab.produce("good " * 50, topic="t4", partition=partition)
     wait_until(lambda: len(handler.done) == 150)
     assert app.snapshot().partitions[1].received_records == received
+    assert {event.partition.partition for event in events.of(PartitionPaused)} == {1}
     (full,) = events.of(ParkedBudgetFull)
     assert (full.partition.partition, full.largest_key, full.action) == (1, "bad", "pause_partition")
     handler.fixed = True
@@ -176,11 +177,3 @@ def test_a_key_that_is_tried_only_pauses_its_partition(lab: Any) -> None:
     may_end.set()
     wait_until(lambda: lab.committed() == 40)
     assert calls == [0, *range(40)]
-
-
-def test_a_partition_paused_by_its_parked_share_says_so(lab: Any, events: Any) -> None:
-    """The pause is an event of its own, and one share's neighbours have their own room."""
-    app = lab.start(Switch(), retry=FOR_EVER, **SMALL)
-    lab.produce("bad " * 30)
-    wait_until(lambda: events.of(PartitionPaused))
-    app.stop(drain=False)

@@ -211,7 +211,7 @@ def test_a_letter_function_that_would_not_run_is_refused(function: Any) -> None:
         # Calling it would run nothing of it: every record would count as handled.
         ("handler", ("t",), generates, "contains yield"),
         ("handler", ("t",), Generates, "contains yield"),
-        ("handler", ("t",), generates_async, "contains yield"),
+        ("handler", ("t",), generates_async, "contains yield.* or give it to="),
         ("handler", ("t",), OpensLate, r"open\(\) or close\(\) is an async def.*on_worker_start"),
         ("batch_handler", ("t",), Process, "one instance per partition"),
         ("batch_handler", ("t",), 3, "function=3"),
@@ -274,6 +274,20 @@ def wraps_plain(record: Any, call_next: Any) -> None:
     call_next(record)
 
 
+def to_json(_record: Any) -> dict[str, Any]:
+    """Send JSON."""
+    return {}
+
+
+def to_bytes(_record: Any) -> bytes:
+    """Send bytes."""
+    return b""
+
+
+def promises(_record: Any) -> list[ehkafka.Send] | None:
+    """Return messages, by its annotation."""
+
+
 def with_letters_in_a_circle(app: Any) -> None:
     """Let the letters of each handler be the other one's records."""
     app.handler("u", on_failure=ehkafka.DeadLetter("t"))(Process)
@@ -303,6 +317,10 @@ STARTS: list[tuple[dict[str, Any], Any, Callable[[Any], object] | None, str]] = 
     ({"retry": FOR_EVER, **TO_LETTERS}, plain, None, NO_LETTERS),
     ({"retry": FOR_EVER, "on_failure": ehkafka.Skip(), **TO_LETTERS}, plain, None, NO_LETTERS),
     ({"on_failure": ehkafka.Hold(), **TO_LETTERS}, plain, None, NO_LETTERS),
+    # Readers of the topic could not decode both.
+    ({"to": "t4"}, to_json, lambda app: app.handler("u", to="t4")(to_bytes), "'to_json' .*'to_bytes' sends"),
+    # What is sent would go nowhere.
+    ({}, promises, None, "'promises' is annotated to return Send"),
 ]  # fmt: skip
 
 
@@ -333,6 +351,7 @@ def test_a_handler_of_letters_is_no_circle(lab: Any) -> None:
         ("reedings", {}, r"'reedings' on this broker\. Create.*dead, t, t4, u"),
         ("deads", {}, r"'deads' on this broker; did you mean dead\? Create"),
         ("t", {"on_failure": ehkafka.DeadLetter("t.dead")}, r"'t\.dead'.*on_failure=DeadLetter"),
+        ("t", {"to": "nowhere"}, "'nowhere'.*to="),
     ],
 )
 def test_a_topic_that_does_not_exist_is_named_with_those_that_do(

@@ -21,13 +21,11 @@ KNOWS_ITS_GROUP = FAST_GROUP | {"statistics.interval.ms": 100}
 ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
 
 
-@pytest.fixture
-def mirrored(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Mirrored:
-    """Return a store that is down, with apps around it that ask it often."""
+@pytest.fixture(autouse=True)
+def outage(mirrored: Mirrored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the store be down, and apps ask it often."""
     monkeypatch.setattr("ehkafka.intake.waiting.AGAIN_S_MAX", 1.0)
-    found = Mirrored(lab)
-    found.store.down = True
-    return found
+    mirrored.store.down = True
 
 
 @ASSIGNORS

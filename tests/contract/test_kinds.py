@@ -154,6 +154,9 @@ def test_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(stag
     assert unstolen_s() - watched_s < 2.0
     assert caught.value.exit_code == 4
     assert stage.lab.committed() == 1
+    # A task can clean up.
+    is_cancelled = stage.name in ("tasks", "callers_loop")
+    assert [line.word for line in stage.lines(key="never")] == ["start", *["raise"] * is_cancelled]
 
 
 # --- failures -----------------------------------------------------------------------------------------
@@ -251,6 +254,8 @@ def test_what_a_handler_raises_decides_with_the_policy(stage: Stage, events: Any
         ("KeyboardInterrupt", ehkafka.Skip()),
         ("SystemExit", TO_DEAD),
         ("MemoryError", ehkafka.Hold()),
+        # Nothing of ours has cancelled it.
+        ("CancelledError", ehkafka.Skip()),
     ],
 )
 def test_an_error_that_says_nothing_about_the_record_stops_the_app(

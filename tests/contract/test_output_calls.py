@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka import Send
-from ehkafka.errors import ConfigurationError, EndpointError, HandlerFailedError
+from ehkafka.errors import EndpointError, HandlerFailedError
 from ehkafka.events import HandlerFailed, OutputKindsDiffer, PartitionAssigned, PartitionLost
 from ehkafka.testing import ApiKey, make_record, run
 from tests.contract.contract_handlers import SENT_S
@@ -27,14 +27,6 @@ RETRY = ehkafka.Retry(attempts=3, first_s=0.01)
 # Each word is a record's key: what its call does after it has sent.
 KEYS = "good once always skip good2 once2 always2 skip2"
 GOOD = ["good", "good2", "once", "once2"]
-
-
-@pytest.fixture
-def out(lab: Any) -> Any:
-    """Return the lab with topics for outputs and letters."""
-    for topic in ("out", "own", "dead"):
-        lab.broker.create_topic(topic, 1)
-    return lab
 
 
 def written(lab: Any) -> list[str]:
@@ -370,38 +362,7 @@ def test_what_cannot_be_an_output_fails_its_record(*, is_list: bool) -> None:
             t.wait()
 
 
-def promises(record: ehkafka.Record) -> list[Send] | None:
-    """Return messages by annotation."""
-    return [Send(record.value())]
-
-
-def test_messages_without_a_topic_to_go_to_are_refused_before_the_first_record(out: Any) -> None:
-    """What is yielded would be run by nothing; what the annotation promises is known before."""
-    with pytest.raises(ConfigurationError, match=r"contains yield.* or give it to="):
-        _app(split)
-    with pytest.raises(ConfigurationError, match=r"'promises' is annotated to return Send"):
-        out.start(promises)
-
-
 # --- what cannot be sent soundly ---
-
-
-def to_json(_record: Any) -> dict[str, Any]:
-    """Send JSON."""
-    return {}
-
-
-def to_bytes(_record: Any) -> bytes:
-    """Send bytes."""
-    return b""
-
-
-def test_two_codecs_for_one_topic_end_the_start(out: Any) -> None:
-    """Readers of the topic could not decode both."""
-    app = out.app(to_json, to="out")
-    app.handler("u", to="out")(to_bytes)
-    with pytest.raises(ConfigurationError, match=r"'to_json' sends .*'to_bytes' sends bytes"):
-        app.start()
 
 
 def test_a_broker_without_producer_ids_ends_the_start(out: Any) -> None:

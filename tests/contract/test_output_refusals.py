@@ -21,14 +21,6 @@ from tests.kit.waiting import must_stay, wait_until
 REFUSED = KafkaError.INVALID_RECORD
 
 
-@pytest.fixture
-def out(lab: Any) -> Any:
-    """Return the lab with a topic for outputs and one for letters."""
-    lab.broker.create_topic("out", 1)
-    lab.broker.create_topic("dead", 1)
-    return lab
-
-
 def test_a_broker_that_refuses_every_output_does_not_slow_the_next_refusal_down(
     out: Any, events: Any
 ) -> None:
