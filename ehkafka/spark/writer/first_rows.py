@@ -7,6 +7,7 @@ one, it takes the answer to the next one as the answer to both: the rows of the 
 error. Later requests cannot pass each other, because their numbers would leave a gap.
 
 A row's partition is computed as the client does, and only while a partition of its topic has no row yet.
+Partitions that a topic gets while a client is open are not checked.
 """
 
 from __future__ import annotations
