@@ -31,43 +31,43 @@ KINDS = (
     Kind(
         "three-brokers",
         "Three brokers",
-        "Chained groups on a cluster of three brokers, whose nodes are killed, frozen and cut off while"
-        " members come, go and die; a checker outside of them reads only topics and commits.",
+        "Chained groups run on a cluster of three brokers. The test kills, freezes and cuts off brokers, while"
+        " members join, leave and die. A separate checker reads only topics and commits.",
         "scripts/proof",
     ),
     Kind(
         "faults",
         "Faults",
-        "Each fault is brought about for real, under load, with another seed each time; a checker reads"
-        " the histories of all members.",
+        "The test causes each fault for real, under load, with another seed each time. A checker reads the"
+        " histories of all members.",
         "scripts/faults --runs 10 --scale 10",
     ),
     Kind(
         "simulation",
         "Simulation",
-        "Whole groups run on the engine's pure core with a simulated broker and clock; each step of "
-        "each seed is judged, and a seed replays exactly.",
+        "Whole groups run with a simulated broker and a simulated clock. The test checks each step of each "
+        "seed, and a seed replays exactly.",
         "scripts/simulate --seeds 50000 --in-turn",
     ),
     Kind(
         "soak",
         "Soak",
-        "For hours all kinds of workers handle a steady load of which one key in twenty fails all the "
-        "time, while members come, leave and are killed, and the broker restarts.",
+        "For hours, all kinds of workers handle a steady load, and one key in twenty always fails. Meanwhile "
+        "members join, leave and are killed, and the broker restarts.",
         "scripts/faults --row 27 --minutes 120",
     ),
     Kind(
         "fuzzing",
         "Fuzzing",
-        "Everything that decodes what others have written gets hostile input: nothing may raise, run "
-        "away, grow beyond its bounds or show a secret.",
+        "All code that decodes data of others gets hostile input. No code may raise an error, run without "
+        "end, grow beyond its bounds or show a secret.",
         "scripts/fuzz --minutes 30",
     ),
     Kind(
         "mutants",
         "Mutants",
-        "Each guard of the engine is taken out, one at a time: a test, a history or a seed has to "
-        "notice. It shows what the proofs above are worth.",
+        "The test removes each guard of the engine, one at a time, and a test or a seed must fail. This shows "
+        "whether the proofs above can notice a fault.",
         "scripts/mutants",
     ),
 )
@@ -75,23 +75,24 @@ KINDS = (
 HEAD = """\
 # What it survives
 
-Each part of this page is what one command found, with its commit and its day. Broken is a promise
-where a record is lost, where a commit passes an unfinished record, or where two records of a key swap or
-overlap; a record that is repeated after a crash breaks none. The promises themselves:
-[README](../../README.md#what-it-promises).
+Each section of this page has the result of one command, with its commit and its day. A promise is broken
+if a record is lost, if a commit moves past an unfinished record, or if two records of a key swap or overlap.
+A record that is repeated after a crash breaks no promise. The README lists
+[the promises](../../README.md#what-it-promises).
 
 """
 TAIL = """\
 ## What is not proven
 
-- **One fault is [open](../guides/exactly-once.md#what-is-not-promised).** With exactly once an earlier run of
-  seed 2 (`d683a258a7`) sent 677 outputs twice. The runs of the table with seeds 2, 3, 7 and 8 have been made
-  since a producer takes a new epoch after a call that failed; none of them sent an output twice.
-- **No live Event Hubs namespace was ever used.** Its documented limits are built in and tried against
-  stand-ins: [limits](limits.md).
-- Everything ran on one Linux machine with CPython 3.11: no network between machines, no disk that fails.
-- A seed draws keys, pauses and faults. Which thread has a CPU when is the machine's affair: a fault row is
-  tried again with its seed, not replayed. Simulation and fuzzing replay exactly.
+- **One fault is [open](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an earlier run of
+  seed 2 (`d683a258a7`) sent 677 outputs twice. Since then, a producer takes a new epoch after a failed call.
+  The runs of seeds 2, 3, 7 and 8 in the table used this change, and sent no output twice.
+- **No live Event Hubs namespace was ever used.** Its documented limits are built in, and the tests
+  imitate them: see [limits](limits.md).
+- All tests ran on one Linux machine with CPython 3.11. They had no network between machines and no failing
+  disk.
+- A seed decides keys, pauses and faults, but not when each thread gets a CPU. So a fault run with the old
+  seed is a new run. Only simulation and fuzzing replay exactly.
 
 `scripts/survives` writes this page, and a test compares it with docs/project/survives/*.json.
 """

@@ -39,92 +39,105 @@ class AppSettings(TypedDict, total=False):
     """The fields of `Settings` without `group` and `start`, which `App` names itself."""
 
     reset: bool | str
-    """Default `False`: true: at each start the group is taken back to start; a name: once under that name."""
+    """Default `False`: true moves the group back to start at each start; a name moves the group back only
+    once.
+    """
 
     on_no_group_offsets: OnNoGroupOffsets
-    """Default `"mirror"`: where to begin without a commit: at the mirror if there is one, or at start."""
+    """Default `"mirror"`: where a partition without a commit begins: at the mirror's position, or at start.
+    """
 
     on_out_of_range: OutOfRange
-    """Default `"stop"`: what to do when the log no longer has the next offset."""
+    """Default `"stop"`: what the app does if the log no longer has the next offset."""
 
     max_age: timedelta | None
-    """A timedelta, default `None`: records older than this are skipped, counted and committed past."""
+    """A timedelta, default `None`: age above which records are skipped and counted."""
 
     assignor: Assignor
-    """Default `"default"`: default can share a group with plain clients; cooperative-sticky moves fewer
+    """Default `"default"`: default shares a group with plain clients; cooperative-sticky moves fewer
     partitions.
     """
 
     instance_id: str | None
-    """Default `None`: static membership: a restart within the session time-out moves no partition."""
+    """Default `None`: the name of a static member: its restart within the session time-out moves no
+    partition.
+    """
 
     commit_interval_s: float | None
-    """Seconds, default `None`: time between two commits, and how much a crash repeats; if not set, 1 s, less
-    on Apache Kafka.
+    """Seconds, default `None`: time between two commits, which a crash repeats; if not set, 1 s, on Apache
+    Kafka less.
     """
 
     commit_every_records: int | None
-    """Records, default `None`: commits earlier after so many records; on Event Hubs still 1 s apart."""
+    """Records, default `None`: commits earlier after this number of records; on Event Hubs still 1 s apart.
+    """
 
     commit_idle_s: float | None
-    """Seconds, default `None`: sends an unchanged position again before it expires; on Event Hubs 6 h if not
-    set.
+    """Seconds, default `None`: time after which an unchanged position is committed again; if not set, 6 h on
+    Event Hubs.
     """
 
     exactly_once: ExactlyOnce
-    """Default `False`: outputs and offsets in one transaction; preview tries it on Event Hubs, too."""
+    """Default `False`: commits outputs and offsets in one transaction; preview also tries it on Event Hubs.
+    """
 
     backlog_records_max: int
-    """Records, default `50000`: received records without a result; from half on, stuck partitions pause."""
+    """Records, default `50000`: limit of received, unfinished records; when half is used, stuck partitions
+    pause.
+    """
 
     backlog_bytes_max: int
-    """Bytes, default `134217728`: the same in bytes of their values, keys and headers."""
+    """Bytes, default `134217728`: limit of the bytes of received, unfinished records: values, keys and
+    headers.
+    """
 
     consume_records_max: int
-    """Records, default `1000`: records taken from the client library at a time."""
+    """Records, default `1000`: how many records the app takes from the client library at a time."""
 
     parked_records_max: int
-    """Records, default `100000`: records that wait with failing ones, not counted in the backlog."""
+    """Records, default `100000`: limit of records that wait for a retry, on hold, or behind such a record;
+    not part of the backlog.
+    """
 
     parked_bytes_max: int
-    """Bytes, default `134217728`: the same in bytes of their values, keys and headers."""
+    """Bytes, default `134217728`: limit of the bytes of the waiting records: values, keys and headers."""
 
     on_parked_full: OnParkedFull
-    """Default `"pause_partition"`: what a partition does when its share of this budget is full."""
+    """Default `"pause_partition"`: what happens when a partition has reached its share of the limits for
+    waiting records.
+    """
 
     stop_s: float
-    """Seconds, default `25.0`: time to finish what is started when the app stops; Kubernetes kills after 30
-    s.
+    """Seconds, default `25.0`: how long a stop can take to finish the started records; Kubernetes kills after
+    30 s.
     """
 
     drain: Drain | bool
-    """Default `"started"`: what a stop finishes: started (and what lies below, if that fits), all, or
-    running.
+    """Default `"started"`: which records a stop finishes: started ones and earlier ones, all received, or
+    only running ones.
     """
 
     drain_s: float
-    """Seconds, default `10.0`: time to finish what runs when a partition is taken away."""
+    """Seconds, default `10.0`: how long running calls can take when a partition is revoked."""
 
     connect_s: float
-    """Seconds, default `15.0`: time to reach the broker at the start."""
+    """Seconds, default `15.0`: how long the app tries to reach the broker at the start."""
 
     stuck_s: float
-    """Seconds, default `300.0`: age of an unfinished record, or of lag without progress, at which health
-    turns red.
+    """Seconds, default `300.0`: age of an unfinished record, or time of a lag without progress, at which
+    health turns red.
     """
 
     unreachable_s: float
-    """Seconds, default `15.0`: time without an answer of any broker, or of one leader, at which health turns
+    """Seconds, default `15.0`: time without an answer of all brokers, or of one leader, at which health turns
     red.
     """
 
     idle_s: float
-    """Seconds, default `5.0`: silence of a partition until on_idle is called."""
+    """Seconds, default `5.0`: time without new records of a partition until on_idle is called."""
 
     report_interval_s: float
-    """Seconds, default `60.0`: between two lines of the log on what each handler does (`HandlerReport`); 0
-    for none.
-    """
+    """Seconds, default `60.0`: time between two log lines of a handler (`HandlerReport`); 0 for none."""
 
     consumer: Mapping[str, Any]
     """Default `{}`: librdkafka's properties."""
@@ -137,10 +150,12 @@ class ChangedSettings(AppSettings, total=False):
     """What `App.configure` lays over an app's settings."""
 
     group: str
-    """Required: the consumer group; on Event Hubs at most 256 characters, 1000 groups in a namespace."""
+    """Required: the consumer group; on Event Hubs, up to 256 characters, and up to 1000 groups in a
+    namespace.
+    """
 
     start: Start
-    """Required: where a partition begins that has no commit of the group; `App` has the forms."""
+    """Required: where the group begins in a partition without a commit; `App` lists the forms."""
 
 
 class OfHandlers(TypedDict, total=False):
@@ -162,10 +177,11 @@ class OfHandlers(TypedDict, total=False):
     """
 
     start: Start | None
-    """Default `None`: where partitions of its topics begin that have no commit of the group."""
+    """Default `None`: where the handler's topics begin in a partition without a commit."""
 
     max_age: timedelta | None
-    """A timedelta, default `None`: older records of its topics are skipped, counted and committed past."""
+    """A timedelta, default `None`: age above which records of the handler's topics are skipped and counted.
+    """
 
     retry: Retry | RetryFunction
     """Default `Retry(attempts=1)`: when a record that failed is retried."""
@@ -184,7 +200,7 @@ class OfRecords(OfHandlers, total=False):
     """Options of `App.handler` that are the same for records and for messages."""
 
     workers: WorkersOption
-    """Default `16`: how many records run at the same time (or auto), or in how many processes."""
+    """Default `16`: how many records run at the same time (or auto), or in how many processes they run."""
 
     acknowledged: Acknowledged
     """Default `"before_commit"`: what waits for the broker's acknowledgement of a record's outputs: its
@@ -192,10 +208,10 @@ class OfRecords(OfHandlers, total=False):
     """
 
     deadline_s: float | None
-    """Seconds, default `None`: how long one call may take."""
+    """Seconds, default `None`: how long one call can take."""
 
     rate_limit: float | None
-    """Calls per second, default `None`: how many calls may start in a second, retries included."""
+    """Calls per second, default `None`: how many calls can start per second, retries included."""
 
 
 class OfPayloads(TypedDict, total=False):
@@ -230,13 +246,13 @@ class BatchHandlerOptions(OfHandlers, OfPayloads, total=False):
     """Default `4`: how many batches run at the same time."""
 
     batch_records_max: int
-    """Records, default `500`: a batch is full with so many records."""
+    """Records, default `500`: number of records with which a batch is full."""
 
     batch_bytes_max: int | None
-    """Bytes, default `None`: a batch is full with so many bytes of values."""
+    """Bytes, default `None`: number of bytes of values with which a batch is full."""
 
     wait_s_max: float
-    """Seconds, default `1.0`: how long a batch waits after its first record came."""
+    """Seconds, default `1.0`: how long a batch waits after its first record."""
 
 
 class SparkKeywords(TypedDict, total=False):

@@ -40,7 +40,7 @@ class BatchSpec(HandlerSpec):
     )
     batch_records_max: int = option(
         500,
-        "a batch is full with so many records.",
+        "number of records with which a batch is full.",
         section="Size: a batch starts when it is full, when its time is over, and at a stop or revoke",
         outside=True,
         least=1,
@@ -49,14 +49,14 @@ class BatchSpec(HandlerSpec):
     )
     batch_bytes_max: int | None = option(
         None,
-        "a batch is full with so many bytes of values. `None`: no limit.",
+        "number of bytes of values with which a batch is full. `None`: no limit.",
         outside=True,
         least=1,
         use="use a number of bytes, 1 or more, or None.",
     )
     wait_s_max: float = option(
         1.0,
-        "how long a batch waits after its first record came. 0: not at all.",
+        "how long a batch waits after its first record. 0: not at all.",
         outside=True,
         least=0,
         most=WAIT_S_MAX,

@@ -114,16 +114,15 @@ class HandlerSpec:
     )
     start: Any = option(
         None,
-        "where partitions of its topics begin that have no commit of the group. `None`: at the app's "
-        "`start`.",
+        "where the handler's topics begin in a partition without a commit. `None`: at the app's `start`.",
         outside=True,
         given="Start | None",
         rule=check_start,
     )
     max_age: timedelta | None = option(
         None,
-        "older records of its topics are skipped, counted and committed past. `None`: those older than the "
-        "app's `max_age`.",
+        "age above which records of the handler's topics are skipped and counted. `None`: the app's "
+        "`max_age`.",
         outside=True,
         rule=check_max_age,
     )
@@ -163,7 +162,7 @@ class HandlerSpec:
     )
     deadline_s: float | None = option(
         None,
-        "how long one call may take. Then a coroutine is cancelled, a process is ended, and the attempt has "
+        "how long one call can take. Then a coroutine is cancelled, a process is ended, and the attempt has "
         "failed; a thread cannot be stopped, so it is reported and health turns red. `None`: no limit.",
         section="Limits",
         only="records",
@@ -175,7 +174,7 @@ class HandlerSpec:
     )
     rate_limit: float | None = option(
         None,
-        "how many calls may start in a second, retries included. At once after a rest a tenth of it, 1 at "
+        "how many calls can start per second, retries included. At once after a rest a tenth of it, 1 at "
         "least. `None`: no limit.",
         unit="calls per second",
         only="records",

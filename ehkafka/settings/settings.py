@@ -71,118 +71,120 @@ class Settings:
 
     group: str = option(
         MISSING,
-        "the consumer group; on Event Hubs at most 256 characters, 1000 groups in a namespace.",
+        "the consumer group; on Event Hubs, up to 256 characters, and up to 1000 groups in a namespace.",
         section="The group, and where it begins",
         rule=check_group,
     )
     start: Any = option(
         MISSING,
-        "where a partition begins that has no commit of the group; `App` has the forms.",
+        "where the group begins in a partition without a commit; `App` lists the forms.",
         given="Start",
     )
     reset: bool | str = option(
         False,
-        "true: at each start the group is taken back to start; a name: once under that name. The group must "
-        "have no members (else `GroupInUseError`). The commits' metadata keep the name, so all replicas and "
-        "restarted containers may be given it.",
+        "true moves the group back to start at each start; a name moves the group back only once. The group "
+        "must have no members (else `GroupInUseError`). The commits' metadata keep the name, so all replicas "
+        "and restarted containers may be given it.",
         rule=check_reset,
     )
     on_no_group_offsets: OnNoGroupOffsets = option(
         "mirror",
-        "where to begin without a commit: at the mirror if there is one, or at start. "
+        "where a partition without a commit begins: at the mirror's position, or at start. "
         '`"mirror"` begins at the app\'s mirror, if it has one that knows the partition, else at `start`; '
         '`"start"` always at `start`; `"fail"` ends the app instead.',
         one_of=get_args(OnNoGroupOffsets),
     )
     on_out_of_range: OutOfRange = option(
         "stop",
-        "what to do when the log no longer has the next offset. Retention deleted it, or the log was "
+        "what the app does if the log no longer has the next offset. Retention deleted it, or the log was "
         'truncated or recreated: `"stop"` ends the app, `"earliest"` continues at the log\'s start, '
         '`"latest"` at its end. `OffsetGap` logs the size of the gap each time.',
         one_of=get_args(OutOfRange),
     )
     max_age: timedelta | None = option(
         None,
-        "records older than this are skipped, counted and committed past. A record's age when it is received "
-        "counts, by its timestamp; records without a timestamp are handled.",
+        "age above which records are skipped and counted. A record's age when it is received counts, "
+        "by its timestamp; records without a timestamp are handled.",
         rule=check_max_age,
     )
     assignor: Assignor = option(
         "default",
-        "default can share a group with plain clients; cooperative-sticky moves fewer partitions.",
+        "default shares a group with plain clients; cooperative-sticky moves fewer partitions.",
         one_of=get_args(Assignor),
     )
     instance_id: str | None = option(
-        None, "static membership: a restart within the session time-out moves no partition."
+        None, "the name of a static member: its restart within the session time-out moves no partition."
     )
 
     commit_interval_s: float | None = option(
         None,
-        "time between two commits, and how much a crash repeats; if not set, 1 s, less on Apache Kafka. "
+        "time between two commits, which a crash repeats; if not set, 1 s, on Apache Kafka less. "
         "There a commit follows as soon as 100 results are not committed, 50 ms after the last commit at the "
         "earliest. On Event Hubs commits are at least 1 s apart, also if this is less.",
         section="Commits",
         above=0,
     )
     commit_every_records: int | None = option(
-        None, "commits earlier after so many records; on Event Hubs still 1 s apart.", above=0
+        None, "commits earlier after this number of records; on Event Hubs still 1 s apart.", above=0
     )
     commit_idle_s: float | None = option(
         None,
-        "sends an unchanged position again before it expires; on Event Hubs 6 h if not set. "
+        "time after which an unchanged position is committed again; if not set, 6 h on Event Hubs. "
         "Elsewhere never, if not set.",
         above=0,
     )
     exactly_once: ExactlyOnce = option(
         False,
-        "outputs and offsets in one transaction; preview tries it on Event Hubs, too. Dead letters are in it "
-        "as well, so that readers with `isolation.level=read_committed` see each record's once. It is "
-        "committed every 0.1 s if `commit_interval_s` is not set. `docs/guides/exactly-once.md` has the "
-        "promise.",
+        "commits outputs and offsets in one transaction; preview also tries it on Event Hubs. Dead "
+        "letters are in it as well, so that readers with `isolation.level=read_committed` see each record's "
+        "once. It is committed every 0.1 s if `commit_interval_s` is not set. `docs/guides/exactly-once.md` "
+        "has the promise.",
         one_of=(True, False, "preview"),
     )
 
     backlog_records_max: int = option(
         50_000,
-        "received records without a result; from half on, stuck partitions pause.",
+        "limit of received, unfinished records; when half is used, stuck partitions pause.",
         section="How much is kept in memory",
         above=0,
     )
     backlog_bytes_max: int = option(
-        128 * 1024 * 1024, "the same in bytes of their values, keys and headers.", above=0
+        128 * 1024 * 1024,
+        "limit of the bytes of received, unfinished records: values, keys and headers.",
+        above=0,
     )
     consume_records_max: int = option(
         1_000,
-        "records taken from the client library at a time.",
+        "how many records the app takes from the client library at a time.",
         above=0,
         most=1_000_000,  # confluent-kafka's `consume` takes no more
     )
     parked_records_max: int = option(
         100_000,
-        "records that wait with failing ones, not counted in the backlog. They are behind a failed record "
-        "until its retry or an action on its key. Each partition has an equal share: a failing key with 10 "
-        "records a second fills a share of 6000 records in 10 minutes.",
+        "limit of records that wait for a retry, on hold, or behind such a record; not part of the "
+        "backlog. They are behind a failed record until its retry or an action on its key. Each partition "
+        "has an equal share: a failing key with 10 records a second fills a share of 6000 records in 10 min.",
         above=0,
     )
     parked_bytes_max: int = option(
-        128 * 1024 * 1024, "the same in bytes of their values, keys and headers.", above=0
+        128 * 1024 * 1024, "limit of the bytes of the waiting records: values, keys and headers.", above=0
     )
     on_parked_full: OnParkedFull = option(
         "pause_partition",
-        "what a partition does when its share of this budget is full. "
+        "what happens when a partition has reached its share of the limits for waiting records. "
         '`"pause_partition"` pauses it, `"dead_letter"` is for its largest waiting key, `"stop"` ends all.',
         one_of=get_args(OnParkedFull),
     )
 
     stop_s: float = option(
         25.0,
-        "time to finish what is started when the app stops; Kubernetes kills after 30 s.",
+        "how long a stop can take to finish the started records; Kubernetes kills after 30 s.",
         section="Stopping",
         least=0,
     )
     drain: Drain | bool = option(
         "started",
-        "what a stop finishes: started (and what lies below, if that fits), all, or running. "
+        "which records a stop finishes: started ones and earlier ones, all received, or only running ones. "
         '`"started"`: the records that have started, and those before them in their partition if `stop_s` '
         'allows; `"all"` (or True): all that were received; `"running"` (or False): those that run now.',
         one_of=get_args(Drain),
@@ -190,31 +192,31 @@ class Settings:
     )
     drain_s: float = option(
         10.0,
-        "time to finish what runs when a partition is taken away. At most half of max.poll.interval.ms is "
-        "used.",
+        "how long running calls can take when a partition is revoked. At most half of "
+        "max.poll.interval.ms is used.",
         least=0,
     )
 
     connect_s: float = option(
         15.0,
-        "time to reach the broker at the start.",
+        "how long the app tries to reach the broker at the start.",
         section="Time limits, and when health turns red",
         above=0,
     )
     stuck_s: float = option(
         300.0,
-        "age of an unfinished record, or of lag without progress, at which health turns red.",
+        "age of an unfinished record, or time of a lag without progress, at which health turns red.",
         above=0,
     )
     unreachable_s: float = option(
         15.0,
-        "time without an answer of any broker, or of one leader, at which health turns red. So does this "
+        "time without an answer of all brokers, or of one leader, at which health turns red. So does this "
         "time without partitions after all were lost.",
         above=0,
     )
-    idle_s: float = option(5.0, "silence of a partition until on_idle is called.", above=0)
+    idle_s: float = option(5.0, "time without new records of a partition until on_idle is called.", above=0)
     report_interval_s: float = option(
-        60.0, "between two lines of the log on what each handler does (`HandlerReport`); 0 for none.", least=0
+        60.0, "time between two log lines of a handler (`HandlerReport`); 0 for none.", least=0
     )
 
     # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.

@@ -105,73 +105,85 @@ def _call_times(handler: HandlerSnapshot) -> Value:
 
 
 APP: tuple[Metric[Snapshot], ...] = (
-    Metric("ehkafka_running", "gauge", "1 while the app runs, else 0.", lambda s: s.state == "running"),
-    _field("uptime_seconds", "Since the app was started."),
-    Metric("ehkafka_partitions", "gauge", "Partitions that this app has now.", lambda s: len(s.partitions)),
-    _field("received_records_total", "Records that were received."),
+    Metric("ehkafka_running", "gauge", "1 while the app runs, otherwise 0.", lambda s: s.state == "running"),
+    _field("uptime_seconds", "Seconds since the app was started."),
+    Metric(
+        "ehkafka_partitions",
+        "gauge",
+        "Number of partitions that the app has now.",
+        lambda s: len(s.partitions),
+    ),
+    _field("received_records_total", "Records that the app has received."),
     _field(
         "finished_records_total",
-        "Records with the outcome finished, those included that an earlier owner had finished.",
+        "Finished records, including records that an earlier owner of the partition had finished.",
     ),
     _field(
         "skipped_records_total",
-        "Records that were skipped: by their handler, by the failure policy, or because of their age.",
+        "Records that were skipped: by the handler, by the failure policy, or because of their age.",
     ),
     Metric(
         "ehkafka_dead_letters_total",
         "counter",
-        "Records whose dead letter is safe.",
+        "Records whose dead letter was acknowledged or stored.",
         lambda s: s.dead_lettered_records,
     ),
     _field(
         "returned_records_total",
-        "Received records without an outcome when their partition went; the next owner handles them.",
+        "Received records that were not done when the partition was revoked; the next owner handles them.",
     ),
     _field(
         "stale_records_total",
-        "Records that finished after their partition had gone: the next owner handles them once more.",
+        "Records that finished after the partition was revoked; the next owner handles them again.",
     ),
     Metric(
         "ehkafka_lost_records_total",
         "counter",
-        "Offsets that the log no longer held when they were to be read, and those that were skipped for it.",
+        "Offsets that were gone when the app wanted to read them, or that it skipped for this reason.",
         lambda s: s.counters.get("records_lost", 0),
     ),
     Metric(
         "ehkafka_received_bytes_total",
         "counter",
-        "Bytes that came in on the consumer's connections.",
+        "Bytes received on the consumer's connections.",
         lambda s: s.socket_bytes,
     ),
     Metric("ehkafka_commits_total", "counter", "Commits, by result.", _commits, by="result"),
-    Metric("ehkafka_rebalances_total", "counter", "Rebalances of the group here.", _rebalances, by="kind"),
+    Metric(
+        "ehkafka_rebalances_total",
+        "counter",
+        "Rebalances in which this app took part, by kind.",
+        _rebalances,
+        by="kind",
+    ),
     Metric(
         "ehkafka_events_total",
         "counter",
-        "Events of each kind in ehkafka.events, and the plain counters.",
+        "Events, by their name in ehkafka.events, and some further counters.",
         lambda s: s.counters,
         by="event",
     ),
     Metric(
         "ehkafka_overdue_calls",
         "gauge",
-        "Calls on threads that run for longer than their handler's deadline.",
+        "Calls on threads that have run for longer than their handler's deadline.",
         _overdue,
         by="handler",
     ),
     _field(
-        "throttled_seconds_total", "What brokers held their answers back because of quotas, over all brokers."
+        "throttled_seconds_total",
+        "Seconds by which all brokers together delayed their answers because of quotas.",
     ),
-    _field("broker_silence_seconds", "Since any broker answered last, heartbeats included."),
+    _field("broker_silence_seconds", "Seconds since any broker last answered, including heartbeats."),
     _field(
         "poll_gap_seconds",
-        "The longest time between two turns of the poll loop, of the last one to two minutes.",
+        "Longest time between two turns of the poll loop in the last one to two minutes.",
     ),
-    _field("token_valid_seconds", "How long the Entra ID token in use is still valid."),
+    _field("token_valid_seconds", "Seconds for which the current Entra ID token is still valid."),
     Metric(
         "ehkafka_mirror_delay_seconds",
         "gauge",
-        "How long the mirror has been behind the commits, where it has waited longest.",
+        "Longest time for which a partition's mirror has been behind its commit.",
         lambda s: None if s.mirror is None else s.mirror.behind_s,
     ),
     Metric(
@@ -183,22 +195,22 @@ APP: tuple[Metric[Snapshot], ...] = (
     Metric(
         "ehkafka_mirror_failing",
         "gauge",
-        "1 while the mirror's store takes no writes, else 0.",
+        "1 while the mirror's store accepts no writes, otherwise 0.",
         lambda s: None if s.mirror is None else s.mirror.error is not None,
     ),
     _field("unacknowledged_outputs", "Outputs and dead letters that the broker has not acknowledged."),
     _field(
         "unacknowledged_messages",
-        "Messages that app.producer was given and the broker has not acknowledged.",
+        "Messages of app.producer that the broker has not acknowledged.",
     ),
-    _field("batch_seconds", "How long the last batch took; on Spark only."),
+    _field("batch_seconds", "Seconds that the last batch took; only on Spark."),
 )
 
 HANDLER: tuple[Metric[HandlerSnapshot], ...] = (
     Metric(
         "ehkafka_attempts_total",
         "counter",
-        "Calls of the handler for a record, by what they led to.",
+        "Attempts of the handler for a record, by result.",
         lambda h: h.attempts,
         ("handler",),
         by="outcome",
@@ -206,90 +218,94 @@ HANDLER: tuple[Metric[HandlerSnapshot], ...] = (
     Metric(
         "ehkafka_handler_seconds",
         "histogram",
-        "How long a call of the handler takes; of a batch handler it is a batch.",
+        "Seconds that a call of the handler takes, for a record or for a batch.",
         _call_times,
         ("handler",),
         buckets=BOUNDS_S,
     ),
-    Metric("ehkafka_workers", "gauge", "Workers of the handler.", lambda h: h.workers, ("handler",)),
+    Metric(
+        "ehkafka_workers", "gauge", "Number of workers of the handler.", lambda h: h.workers, ("handler",)
+    ),
 )
 
 PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
-    _of_partition("lag_records", "Records up to the end of the log that are not finished."),
-    _of_partition("backlog_records", "Received without an outcome; parked records count apart."),
-    _of_partition("backlog_bytes", "Values, keys and headers of the backlog."),
+    _of_partition("lag_records", "Records before the end of the log that are not finished."),
+    _of_partition("backlog_records", "Received records that are not done, without parked records."),
+    _of_partition("backlog_bytes", "Bytes of the backlog's values, keys and headers."),
     _of_partition(
-        "in_flight_records", "Of the backlog: with its handler, or started and waiting for an answer."
+        "in_flight_records",
+        "Started records of the backlog: the handler runs, or the record waits for an answer.",
     ),
-    _of_partition("parked_records", "Waiting for a next attempt or on hold, or behind such a record."),
-    _of_partition("parked_bytes", "Values, keys and headers of the waiting records."),
+    _of_partition(
+        "parked_records",
+        "Records that wait for their next attempt, are on hold, or follow such a record in their key.",
+    ),
+    _of_partition("parked_bytes", "Bytes of the parked records' values, keys and headers."),
     Metric(
         "ehkafka_watermark_next_offset",
         "gauge",
-        "Offset up to which all received records have an outcome.",
+        "Offset below which all received records are done.",
         lambda p: p.watermark,
         OF_PARTITION,
     ),
     Metric(
         "ehkafka_committed_next_offset",
         "gauge",
-        "Offset that the broker has stored for the group.",
+        "Offset that the group has committed.",
         lambda p: p.committed,
         OF_PARTITION,
     ),
     Metric(
         "ehkafka_oldest_unfinished_seconds",
         "gauge",
-        "Since the oldest record without an outcome was received; 0 where there is none.",
+        "Seconds since the oldest unfinished record was received; 0 without such a record.",
         lambda p: 0.0 if p.oldest is None else p.oldest.age_s,
         OF_PARTITION,
     ),
-    _of_partition("lanes", "Keys with records that are not finished."),
+    _of_partition("lanes", "Number of keys that have unfinished records."),
     _of_partition(
         "blocked_lanes",
-        "Lanes whose first record waits: for its next attempt, for a command, or because its key is paused.",
+        "Keys whose first record waits: for its next attempt, for a command, or because the key is paused.",
     ),
-    _of_partition(
-        "held_lanes", "Of the blocked lanes, those that only a command, a restart or a rebalance lets go."
-    ),
+    _of_partition("held_lanes", "Keys whose first record waits until a command, a restart or a rebalance."),
     Metric(
         "ehkafka_partition_paused",
         "gauge",
-        "1 while fetching is paused because of the backlog, else 0.",
+        "1 while the app does not fetch the partition because of the backlog, otherwise 0.",
         lambda p: p.paused,
         OF_PARTITION,
     ),
     _of_partition(
         "standstill_seconds",
-        "Since when the log goes on and nothing of it arrives, though the partition is not paused.",
+        "Seconds for which the log grows and no record arrives, although the partition is not paused.",
     ),
     Metric(
         "ehkafka_partition_unreadable",
         "gauge",
-        "1 while nothing of the partition can be read from an offset on, such as a broken batch; else 0.",
+        "1 while the next records of the partition cannot be read, such as a broken batch; otherwise 0.",
         lambda p: p.unreadable is not None,
         OF_PARTITION,
     ),
 )
 
 MEMBER: tuple[Metric[MemberSnapshot], ...] = (
-    Metric("ehkafka_member_live", "gauge", "1 while the member is live, else 0.", lambda m: m.is_live),
+    Metric("ehkafka_member_live", "gauge", "1 while the member is live, otherwise 0.", lambda m: m.is_live),
     Metric(
         "ehkafka_member_ready",
         "gauge",
-        "1 while the member has joined the group, else 0.",
+        "1 while the member has joined the group, otherwise 0.",
         lambda m: m.is_ready,
     ),
     Metric(
         "ehkafka_member_restarts_total",
         "counter",
-        "How often the member was started again, rolling restarts included.",
+        "Restarts of the member, including rolling restarts.",
         lambda m: m.restarts,
     ),
     Metric(
         "ehkafka_member_silence_seconds",
         "gauge",
-        "Since the member answered its supervisor last; its other metrics are as old.",
+        "Seconds since the member last answered its supervisor; its other metrics are as old.",
         lambda m: m.silence_s,
     ),
 )
