@@ -31,8 +31,8 @@ KINDS = (
     Kind(
         "three-brokers",
         "Three brokers",
-        "Chained groups run on a cluster of three brokers. The test kills, freezes and cuts off brokers, while"
-        " members join, leave and die. A separate checker reads only topics and commits.",
+        "Chained groups run on a cluster of three brokers. The test kills, freezes and cuts off brokers"
+        " while members join, leave and die. A separate checker reads only topics and commits.",
         "scripts/proof",
     ),
     Kind(
@@ -66,8 +66,8 @@ KINDS = (
     Kind(
         "mutants",
         "Mutants",
-        "The test removes each guard of the engine, one at a time, and a test or a seed must fail. This shows "
-        "whether the proofs above can notice a fault.",
+        "The test removes each guard of the engine, one at a time, and a test or a seed must fail. This "
+        "shows whether the proofs above can notice a fault.",
         "scripts/mutants",
     ),
 )
@@ -84,9 +84,9 @@ A record that is repeated after a crash breaks no promise. The README lists
 TAIL = """\
 ## What is not proven
 
-- **One fault is [open](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an earlier run of
-  seed 2 (`d683a258a7`) sent 677 outputs twice. Since then, a producer takes a new epoch after a failed call.
-  The runs of seeds 2, 3, 7 and 8 in the table used this change, and sent no output twice.
+- **One fault is [open](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an earlier run
+  of seed 2 (`d683a258a7`) sent 677 outputs twice. Since then, a producer takes a new epoch after a failed
+  call. The runs of seeds 2, 3, 7 and 8 in the table used this change, and sent no output twice.
 - **No live Event Hubs namespace was ever used.** Its documented limits are built in, and the tests
   imitate them: see [limits](limits.md).
 - All tests ran on one Linux machine with CPython 3.11. They had no network between machines and no failing
