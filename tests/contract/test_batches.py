@@ -20,6 +20,7 @@ import ehkafka
 from ehkafka.events import CommitAcknowledged, StuckReport
 from tests.contract.conftest import ends_with
 from tests.kit.checker.checking_history import CheckingHistory
+from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
 
 # --- filling ---
@@ -69,6 +70,21 @@ def test_by_partition_gives_a_partition_whole_and_in_order(lab: Any) -> None:
 
 
 # --- stop and revoke ---
+
+
+def test_a_stop_hands_the_waiting_batch_over_at_once(lab: Any) -> None:
+    """An hour to wait is not waited; all of it ends and is committed."""
+    store = lab.store()
+    lab.produce("a b c a")
+    app = lab.start(store, batch_records_max=100, wait_s_max=3600.0)
+    wait_until(lambda: app.snapshot().received_records == 4)
+    time.sleep(0.1)
+    assert store.batches == []
+    began_s = unstolen_s()
+    app.stop(drain="all")
+    assert unstolen_s() - began_s < 3.0
+    assert lab.committed() == 4
+    assert store.sizes == [4]
 
 
 @pytest.mark.slow
