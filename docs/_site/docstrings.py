@@ -46,7 +46,7 @@ def sign(
 ) -> tuple[str | None, str | None]:
     """Called by autodoc with each signature, which Sphinx links to types where it is Python."""
     if _is_never_called(thing):
-        return None, None
+        return signature and "", None
     return signature and _NO_TEXT.sub("...", signature), returned
 
 

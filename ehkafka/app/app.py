@@ -154,7 +154,7 @@ class App(Registration, Configurable):
         each finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
         consumer holds the group.
 
-        - `spark` (required): the `SparkSession`, with the extra `[spark]` installed where it runs.
+        - `spark` (required): the `SparkSession` of the driver.
         """
         refuse_while_importing()
         from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - not for an app that runs here

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -63,6 +64,18 @@ def test_every_page_and_example_is_there_and_the_first_leads_to_them(site: Path)
         page for page in sources if not (site / page.relative_to(ROOT)).with_suffix(".html").is_file()
     ] == []
     assert "url=docs/index.html" in (site / "index.html").read_text()
+
+
+def test_what_no_program_calls_is_not_drawn(site: Path, pages: dict[Path, Page]) -> None:
+    """A member of ehkafka's own, its field, and how a class is made that programs only get."""
+    page = site / "docs" / "reference" / "api" / "endpoint.html"
+    drawn = {anchor for anchor in pages[page].anchors if anchor.startswith("ehkafka.Endpoint.")}
+    assert "ehkafka.Endpoint.kafka" in drawn
+    assert "ehkafka.Endpoint.lend_broker" not in drawn
+    text = page.read_text()
+    assert "default_topic" in text
+    assert "_made_of" not in text
+    assert "<code>tokens</code>" not in re.sub(r"<(/?\w+)[^>]*>", r"<\1>", text)
 
 
 def test_no_page_has_a_browser_ask_another_server(site: Path, pages: dict[Path, Page]) -> None:
