@@ -60,12 +60,13 @@ class Line(NamedTuple):
 
 def lines_of(thing: Callable[..., Any]) -> dict[str, Line]:
     """Return the lines of a docstring by the parameter's name, without asterisks; none of inner lists."""
+    return {one.name.lstrip("*"): one for one in _written(thing)}
+
+
+def _written(thing: Callable[..., Any]) -> list[Line]:
     found = [match for line in _doc(thing).splitlines() if (match := LINE.match(line))]
-    return {
-        match["name"].lstrip("*"): Line(match["name"], match["facts"] or "", match["words"])
-        for match in found
-        if not match["indent"]
-    }
+    outer = [match for match in found if not match["indent"]]
+    return [Line(match["name"], match["facts"] or "", match["words"]) for match in outer]
 
 
 def all_lines_of(thing: Callable[..., Any]) -> dict[str, Line]:
@@ -92,6 +93,8 @@ def flaws(thing: Any) -> Iterator[str]:
     if is_never_called(thing) or _doc(thing).startswith("See `confluent_kafka."):
         return
     lines, options = lines_of(thing), options_of(thing)
+    if len(lines) < len(_written(thing)):
+        yield "a parameter has two lines"
     for name in lines.keys() - options.keys():
         yield f"{name} has a line, and is no parameter"
     lines = all_lines_of(thing)
@@ -203,6 +206,7 @@ class Shown:
         (wait_for, "`1.0`", "`2.0`", "timeout_s has the default 1.0, its line 2.0"),
         (wait_for, "`1.0`", "`1`", "timeout_s has the default 1.0, its line 1"),
         (wait_for, "(seconds, ", "(", "timeout_s is in seconds, the line says 'default `1.0`'"),
+        (wait_for, "Do it.", "- `name` (required): twice.", "a parameter has two lines"),
         (wait_for, "Do it.", "Do `this\nnow`.", "code breaks behind 'Do `this'"),
         (wait_for, " (default `None`)", "", "more has the default None, its line none"),
         (Shown, "Made by a test.", "A place.", "place has no line"),

@@ -43,7 +43,7 @@ BUDGETS = {
     "settings": 650,
     "spark": 8890,
     "telemetry": 2890,
-    "testing": 2750,
+    "testing": 2740,
     "transactions": 1780,
     "wording": 910,
     "workers": 4160,

@@ -147,15 +147,11 @@ class TestedApp:
         What `app.producer` was given by now is waited for.
 
         - `topic` (required): any of this broker's.
-
-        - `topic` (required): any of this broker's.
         """
         return [topic_record(record) for record in self._read(topic)]
 
     def letters(self, topic: str) -> list[DeadLetterRecord]:
         """Return the dead letters of a topic, each with its `reason`. Raises `TopicNotFoundError`.
-
-        - `topic` (required): the one that `DeadLetter(to=…)` names.
 
         - `topic` (required): the one that `DeadLetter(to=…)` names.
         """

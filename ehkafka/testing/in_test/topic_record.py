@@ -75,8 +75,6 @@ class HandledRecords(UserList[Handled]):
         """Return those of one topic.
 
         - `topic` (required): its name.
-
-        - `topic` (required): its name.
         """
         return [one for one in self.data if one.topic == topic]
 
