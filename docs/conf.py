@@ -23,7 +23,10 @@ release = version = ehkafka.__version__
 root_doc = "docs/index"
 include_patterns = ["docs/**.md", "*.md", "examples/README.md", "examples/*/README.md"]
 exclude_patterns = [".*", "build", "dist", "ehkafka", "scripts", "tests"]
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "source_pages", "docstrings"]
+extensions = [
+    *("myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"),
+    *("source_pages", "docstrings", "wide_tables"),
+]
 
 # A heading's anchor is the one that a repository's page gives it.
 myst_heading_anchors = 6

@@ -101,3 +101,14 @@ def test_every_link_between_pages_leads_to_a_place_that_is_there(pages: dict[Pat
             if not there.exists() or (anchors is not None and unquote(parts.fragment) not in anchors):
                 broken.add(f"{path.name}: {target}")
     assert broken == set()
+
+
+def test_a_wide_table_has_the_name_of_its_column_in_each_cell(site: Path) -> None:
+    """On a phone it is a list, whose lines would be numbers without a meaning otherwise."""
+    page = (site / "docs" / "project" / "benchmark-figures.html").read_text()
+    tables = re.findall(r'<table class="[^"]*\bwide\b.*?</table>', page, re.DOTALL)
+    assert len(tables) >= 5
+    for table in tables:
+        cells = re.findall(r"<td(?: [^>]*)?>.*?</td>", table, re.DOTALL)
+        named = sum("column-name" in cell or 'class="empty' in cell for cell in cells)
+        assert named == len(cells) - table.partition("<tbody>")[2].count("<tr")
