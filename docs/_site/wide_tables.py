@@ -13,8 +13,8 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# Three columns fit on a phone, four if they are narrow.
-COLUMNS_MAX = 4
+# So many fit on a phone.
+COLUMNS_MAX = 3
 
 
 class LabelCells(SphinxPostTransform):
