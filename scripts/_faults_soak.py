@@ -35,9 +35,9 @@ def write_soak(found: dict[str, Any], long_run: LongRun) -> None:
     lines = [_cells(crew) for crew in found["crews"]]
     away_s = found["broker_away_s"][1] - found["broker_away_s"][0]
     shown = (
-        f"{found['rate']:g} records/s for each kind of workers; one key in twenty fails all the time. "
-        f"Every {found['period_s']:g} s a member of each kind comes, leaves or is killed; once the broker "
-        f"restarts, away for {away_s:.0f} s."
+        f"Each kind of workers gets {found['rate']:g} records/s, and one key in twenty always fails. "
+        f"Every {found['period_s']:g} s, a member of each kind joins, leaves or is killed. The broker "
+        f"restarts once and is down for {away_s:.0f} s."
     )
     crews = found["crews"]
     counts = {

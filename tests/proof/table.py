@@ -131,12 +131,12 @@ def note_of(faults: dict[str, int]) -> str:
     """Return what stands below the table."""
     each = ", ".join(f"{name} {count}" for name, count in sorted(faults.items()))
     return (
-        "Three brokers, replication 3, min.insync.replicas 2; two are away at once in no run with exactly "
-        "once ([why](../guides/exactly-once.md#what-is-not-promised)); three groups in a chain, each of "
-        "which reads what the one before it writes. Records are those of all three levels. At least once "
-        "repeats are no fault. What a level has found may be under end to end, too, and counts once. "
-        "Excused is what looked wrong and is taken for a fault's doing. Faults in "
-        f"all: {each}."
+        "The cluster has three brokers, replication 3 and min.insync.replicas 2. In runs with exactly once, "
+        "two brokers are never down at once ([why](../guides/exactly-once.md#what-is-not-promised)). Three "
+        "groups form a chain: each group reads the outputs of the group before it. *Records* counts the "
+        "records of all three groups. A record that is repeated at least once is no fault. If a group's "
+        "fault also appears under *end to end*, it counts once. *Excused* lists results that looked wrong "
+        f"and had an injected fault as their cause. The test injected these faults: {each}."
     )
 
 
