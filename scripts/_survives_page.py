@@ -66,8 +66,8 @@ KINDS = (
     Kind(
         "mutants",
         "Mutants",
-        "The test removes each guard of the engine, one at a time, and a test or a seed must fail. This "
-        "shows whether the proofs above can notice a fault.",
+        "The test removes each guard of the engine, one at a time, and a test or a seed must fail. The "
+        "result shows whether the proofs above can notice a fault.",
         "scripts/mutants",
     ),
 )
@@ -86,11 +86,11 @@ TAIL = """\
 
 - **One fault is [open](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an earlier run
   of seed 2 (`d683a258a7`) sent 677 outputs twice. Since then, a producer takes a new epoch after a failed
-  call. The runs of seeds 2, 3, 7 and 8 in the table used this change, and sent no output twice.
+  call. In the table, the runs of seeds 2, 3, 7 and 8 use the new epoch, and sent no output twice.
 - **No live Event Hubs namespace was ever used.** Its documented limits are built in, and the tests
   imitate them: see [limits](limits.md).
-- All tests ran on one Linux machine with CPython 3.11. They had no network between machines and no failing
-  disk.
+- All tests ran on one Linux machine with CPython 3.11. The tests had no network between machines and no
+  failing disk.
 - A seed decides keys, pauses and faults, but not when each thread gets a CPU. So a fault run with the old
   seed is a new run. Only simulation and fuzzing replay exactly.
 

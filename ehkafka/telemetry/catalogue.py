@@ -139,7 +139,7 @@ APP: tuple[Metric[Snapshot], ...] = (
     Metric(
         "ehkafka_lost_records_total",
         "counter",
-        "Offsets that were gone when the app wanted to read them, or that it skipped for this reason.",
+        "Offsets that were gone when the app wanted to read them, or that it skipped because of the gap.",
         lambda s: s.counters.get("records_lost", 0),
     ),
     Metric(
@@ -238,7 +238,7 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     ),
     _of_partition(
         "parked_records",
-        "Records that wait for their next attempt, are on hold, or follow such a record in their key.",
+        "Records that wait for their next attempt, are on hold, or follow a waiting record of their key.",
     ),
     _of_partition("parked_bytes", "Bytes of the parked records' values, keys and headers."),
     Metric(
@@ -258,7 +258,7 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     Metric(
         "ehkafka_oldest_unfinished_seconds",
         "gauge",
-        "Seconds since the oldest unfinished record was received; 0 without such a record.",
+        "Seconds since the oldest unfinished record was received; 0 if all records are finished.",
         lambda p: 0.0 if p.oldest is None else p.oldest.age_s,
         OF_PARTITION,
     ),
