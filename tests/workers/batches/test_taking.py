@@ -41,6 +41,21 @@ def test_a_drain_and_a_hurry_do_not_wait_for_more() -> None:
     assert bench.run() == ["a0"]
 
 
+def test_a_drain_starts_at_once_what_waits_below_a_started_record() -> None:
+    """The drain waits for it, and no more records of its partition come to fill the batch."""
+    bench = BatchBench(consumers=2, records_max=3, wait_s=100.0)
+    bench.slow()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 c2 d3")
+    first, second = sorted(bench.inboxes.inboxes, key=lambda inbox: -len(inbox.q))
+    bench.inboxes.take(first, 1)
+    bench.inboxes.take(second, 1)
+    assert bench.workers._taking.due_s(first, 1.0) > 100.0
+    bench.drain(epoch)
+    assert epoch.drain_limit == 3
+    assert bench.workers._taking.due_s(first, 1.0) == 1.0
+
+
 def test_a_batch_that_is_not_full_is_not_started() -> None:
     """A revoke finds its records waiting: none is waited for, all are returned."""
     bench = BatchBench(records_max=4, wait_s=1.0)
