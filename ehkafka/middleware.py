@@ -52,7 +52,7 @@ def log_attempts(target: logging.Logger | str | None = None, level: int = loggin
     Raises `ConfigurationError`.
     """
     if target is not None and not isinstance(target, logging.Logger | str):
-        raise ConfigurationError(f"log_attempts({target!r}): give a logger, its name, or None.")
+        raise ConfigurationError(f"log_attempts({target!r}): give a logger, the name of a logger, or None.")
     if type(level) is not int or level < 0:
         raise ConfigurationError(f"log_attempts(level={level!r}): give a level of logging, as logging.DEBUG.")
     chosen = target if isinstance(target, logging.Logger) else logging.getLogger(target or "ehkafka.attempts")
@@ -69,7 +69,8 @@ def time_attempts(observe: Observe) -> TimeAttempts:
     """
     if not callable(observe):
         raise ConfigurationError(
-            f"time_attempts({observe!r}): give a function (record, seconds, ok), as a histogram's."
+            f"time_attempts({observe!r}): give a function of (record, seconds, ok), such as one that fills "
+            f"a histogram."
         )
     return TimeAttempts(observe)
 
@@ -85,7 +86,8 @@ def trace_attempts(start_span: StartSpan) -> TraceAttempts:
     """
     if not callable(start_span):
         raise ConfigurationError(
-            f"trace_attempts({start_span!r}): give a function (record, carrier) that gives a context manager."
+            f"trace_attempts({start_span!r}): give a function of (record, carrier) that returns a context "
+            f"manager."
         )
     return TraceAttempts(start_span)
 

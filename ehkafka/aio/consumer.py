@@ -121,8 +121,8 @@ class AIOConsumer(Calls):
         reentry = self._checked()
         if reentry is not None:
             raise RuntimeError(
-                "poll() and consume() are not possible inside of a callback of the same consumer. Return "
-                "from the callback; the poll that called it goes on."
+                "poll() and consume() cannot be called inside a callback of the same consumer. Return from "
+                "the callback; the poll() that called it continues."
             )
         while await _taken(self._lock, ends_s):
             if self._is_closing:
@@ -224,8 +224,8 @@ class AIOConsumer(Calls):
             raise RuntimeError("Consumer closed")
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(
-                "This AIOConsumer belongs to another event loop. Make it in the loop that uses it, in the "
-                "same asyncio.run() for example."
+                "This AIOConsumer belongs to another event loop. Make it in the event loop that uses it, "
+                "for example in the same asyncio.run()."
             )
         return reentry
 

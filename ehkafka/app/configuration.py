@@ -120,7 +120,11 @@ class Configuration:
         try:
             topic = self.endpoint.default_topic
         except ConfigurationError as error:
-            error.args = (f"A handler without topics takes the endpoint's own, so it is needed now. {error}",)
+            text = (
+                "A handler without topics takes the endpoint's topic, so the endpoint is needed when the "
+                f"handler is registered. {error}"
+            )
+            error.args = (text,)
             raise
         return () if topic is None else (topic,)
 
@@ -141,8 +145,9 @@ class Configuration:
             must_be_endpoint(endpoint)
             if not self.takes_endpoint:
                 raise ConfigurationError(
-                    f"The endpoint is given by the app's code, and by {origins.get('endpoint', usual)} too:"
-                    " leave one of them out. App(…) without endpoint= takes the other."
+                    f"The endpoint is given twice, by the app's code and by "
+                    f"{origins.get('endpoint', usual)}: leave one out. Without endpoint=, App(…) takes the "
+                    f"one from outside."
                 )
         _check_names(changes)
         settings = self._changed(changes)
@@ -269,10 +274,10 @@ def _check_names(given: Mapping[str, object]) -> None:
     name = unknown[0]
     if name in _OF_HANDLERS:
         raise ConfigurationError(
-            f"Unknown setting {name}: it belongs to one handler, so write @app.handler('orders', {name}=…)."
+            f"Unknown setting {name}: it is an option of handlers, so write @app.handler('orders', {name}=…)."
         )
     if name in ("endpoint", "mirror", "http"):
-        raise ConfigurationError(f"Unknown setting {name}: it is given to App({name}=…), and is no setting.")
+        raise ConfigurationError(f"Unknown setting {name}: give it in the code instead, as App({name}=…).")
     meant = close_to(name, (*SETTING_NAMES, "endpoint", "mirror"))
     if meant is not None:
         raise ConfigurationError(f"Unknown setting {name}: did you mean {meant}?")

@@ -35,8 +35,8 @@ class Entrance:
         """Raise `ConfigurationError` for what the app was given."""
         if loop not in get_args(LoopChoice):
             raise ConfigurationError(
-                f"loop={loop!r:.80}: use 'own' for event loops of the app's own, or 'caller' for the one "
-                "that enters the app by `async with app`."
+                f"loop={loop!r:.80}: use 'own' if the app should make its own event loops, or 'caller' for "
+                f"the event loop that enters `async with app`."
             )
         self.loop: LoopChoice = loop
         self.on_end = _checked_on_end(on_end)
@@ -47,20 +47,20 @@ class Entrance:
         """Refuse to enter without the caller's loop where it is wanted. Raises `ConfigurationError`."""
         if self.loop == "caller":
             raise ConfigurationError(
-                f"{_CALLERS}, and {what} enters it without one: write `async with app`, in the lifespan of "
-                "the web app for example. Or leave loop= out: then it has event loops of its own."
+                f"{_CALLERS}, but {what} has no event loop: write `async with app`, for example in the "
+                f"lifespan of the web app. Or leave loop= out: then the app makes its own event loops."
             )
 
     def refuse_on_spark(self, hooks: Iterable[Callable[[], Any]]) -> None:
         """Refuse coroutines that would have no loop on Spark. Raises `ConfigurationError`."""
         if self.loop == "caller":
             raise ConfigurationError(
-                f"{_CALLERS}, and on Spark handlers run in other processes: leave loop= out."
+                f"{_CALLERS}, but on Spark handlers run in other processes: leave loop= out."
             )
         if (hook := next(filter(is_async, hooks), None)) is not None:
             raise ConfigurationError(
-                f"on_start and on_stop: {named(hook)} is an async def, but on Spark they run on the driver, "
-                "where no event loop runs: give plain functions."
+                f"{named(hook)} is an async def, but on Spark on_start and on_stop run on the driver "
+                f"without an event loop: give plain functions."
             )
 
     def changed(self, run: Runtime) -> None:
@@ -94,8 +94,8 @@ def _checked_on_end(choice: Any) -> OnEnd:
         )
     if is_async(choice):
         raise ConfigurationError(
-            "on_end: give a plain function: it is called while the app stops, and no code would await an "
-            "async def. Let it start a task, if the app is entered by `async with`."
+            "on_end cannot be an async def, because it is called while the app stops: give a plain "
+            "function. With `async with app` that function can start a task."
         )
     must_be_callable(choice, "on_end")
     must_take(choice, ("error",), "on_end")

@@ -77,7 +77,10 @@ def unknown_option(handler: Tunable, option: str, origin: str) -> ConfigurationE
     meant = did_you_mean(option, handler.options)
     only = f", only {', '.join(handler.options)}; what else it has is for its code"
     return ConfigurationError(
-        ended(f"{origin}: handler {handler} has no option {option!r} to be set here{meant or only}")
+        ended(
+            f"{origin}: handler {handler} has no option {option!r} that can be set outside the "
+            f"code{meant or only}"
+        )
     )
 
 
@@ -92,7 +95,8 @@ def unknown_handler(name: str, handlers: Iterable[Tunable], origin: str) -> Conf
 def several_handlers(handlers: Iterable[Tunable], origin: str) -> ConfigurationError:
     """Return the error for a name that fits more than one handler."""
     return ConfigurationError(
-        f"{origin} fits {' and '.join(map(str, handlers))}: rename the function of one of them."
+        f"{origin} fits several handlers, {' and '.join(map(str, handlers))}: rename the function of one "
+        f"of them."
     )
 
 

@@ -140,10 +140,10 @@ class AppSettings(TypedDict, total=False):
     """Seconds, default `60.0`: time between two log lines of a handler (`HandlerReport`); 0 for none."""
 
     consumer: Mapping[str, Any]
-    """Default `{}`: librdkafka's properties."""
+    """Default `{}`: librdkafka properties of the consumer."""
 
     producer: Mapping[str, Any]
-    """Default `{}`: librdkafka's properties for the producers of outputs, dead letters and `app.producer`."""
+    """Default `{}`: librdkafka properties of the producers of outputs, dead letters and `app.producer`."""
 
 
 class ChangedSettings(AppSettings, total=False):

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 Started = TypeVar("Started", bound="Run")
 _INSTEAD = (
-    "return what is to be sent from the handler (to=…), or open a confluent_kafka.Producer of your own in "
-    "on_worker_start."
+    "return the output from the handler (to=…), or open your own confluent_kafka.Producer in on_worker_start."
 )
 
 
@@ -102,11 +101,14 @@ class Life:
         """Refuse a second start. Raises `ConfigurationError`."""
         if self._state == "running" and self.state == "stopped":
             raise ConfigurationError(
-                "The app has ended by itself; call stop() before the next start: it runs the on_stop "
-                "functions and raises what ended the app."
+                "The app has ended by itself. Call stop() before the next start: stop() runs the on_stop "
+                "functions and raises the error that ended the app."
             )
         if self.state not in ("new", "stopped"):
-            raise ConfigurationError(f"The app is {self.state}; start it once, or after it has stopped.")
+            raise ConfigurationError(
+                f"The app is {self.state}, so it cannot be started now: start it "
+                f"once, or again after it has stopped."
+            )
 
     def must_be_startable(self) -> None:
         """Refuse a start that cannot be. Raises `ConfigurationError`."""
@@ -122,19 +124,23 @@ class Life:
                 self._process_id = os.getpid()
             else:
                 raise ConfigurationError(
-                    "The process forked after the app was started, so the child has none of its threads and "
-                    "sockets. Make the app in the child, or start it after the fork."
+                    "The process forked after the app was started, so the child process has none of the "
+                    "app's threads and sockets. Make the app in the child process, or start the app after "
+                    "the fork."
                 )
 
     def own_producer(self) -> OwnProducer:
         """Return what `app.producer` sends with in this run. Raises `ConfigurationError`."""
         if _stop_of_parent() is not None:
-            raise ConfigurationError(f"app.producer is not there in a worker process: {_INSTEAD}")
+            raise ConfigurationError(f"app.producer does not exist in a worker process: {_INSTEAD}")
         messages = self.run.own_producer()
         if messages is None:
-            on_spark = f" On Spark it is not there: {_INSTEAD}" if "pyspark" in sys.modules else ""
+            on_spark = (
+                (f" On Spark app.producer does not exist: {_INSTEAD}") if "pyspark" in sys.modules else ""
+            )
             raise ConfigurationError(
-                f"app.producer: the app is {self.state}, and it sends from on_start to on_stop.{on_spark}"
+                f"app.producer cannot send, because the app is {self.state}: use it from on_start to "
+                f"on_stop.{on_spark}"
             )
         return messages
 

@@ -228,7 +228,7 @@ class Registration:
         self._life.must_be_new("hook")
         if isinstance(hook, type) or not callable(getattr(hook, "on_event", None)):
             raise ConfigurationError(
-                f"add_hook: {named(hook)} has no method on_event(event): give an object that has one."
+                f"add_hook: {named(hook)} has no method on_event(event): give an object with that method."
             )
         must_take(hook.on_event, ("event",), "add_hook: on_event")
         self._event_hooks.append(hook)

@@ -67,7 +67,9 @@ def _wanted(
     keeps_journal: bool,
 ) -> Wanted:
     if asked["members"] is None:
-        raise ConfigurationError("hung_s and members_min are for members: add members=2, or leave them out.")
+        raise ConfigurationError(
+            "hung_s and members_min need members=: add members=2, or leave hung_s and members_min out."
+        )
     count, health_file = checked_count(asked["members"]), asked["health_file"]
     wait_s = checked_hung_s(asked["hung_s"])
     _must_be_supervisor()
@@ -87,11 +89,11 @@ def _wanted(
 def _must_be_supervisor() -> None:
     if threading.current_thread() is not threading.main_thread():
         raise ConfigurationError(
-            "members=: only the main thread can run members, since it takes the signals, and since the "
-            "kernel ends members with the thread that has started them. Call app.run(members=…) there."
+            "members= works only in the main thread, because that thread receives the signals. Call "
+            "app.run(members=…) in the main thread."
         )
     if signals.orders is not None:
         raise ConfigurationError(
-            "members=: this process is a member itself. Put app.run(members=…) under "
-            "`if __name__ == '__main__':`."
+            "members=: this process is already a member, so it cannot start members. Put "
+            "app.run(members=…) under `if __name__ == '__main__':`."
         )

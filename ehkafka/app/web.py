@@ -41,7 +41,9 @@ class Web:
 
         wanted = http_of(given)
         if self.has_site and self.options is not None and wanted != self.options:
-            raise ConfigurationError("run(http=…): this app has an HTTP side already, by App(http=…).")
+            raise ConfigurationError(
+                "run(http=…): the app already has HTTP from App(http=…): leave one of the two out."
+            )
         self.options = wanted
 
     @property

@@ -72,6 +72,6 @@ class Ends(Mapping[int, int]):
             )
         except (AttributeError, LookupError, TypeError, ValueError):
             raise ConfigurationError(
-                f"{text!r:.200} is no text of Ends.to_json(): give the whole file that was written, or begin"
-                " with another start."
+                f"{text!r:.200} was not written by Ends.to_json(): give the whole text that Ends.to_json() "
+                f"wrote, or begin with another start."
             ) from None

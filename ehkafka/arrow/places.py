@@ -49,13 +49,15 @@ def place_of(
 def check_order(start: Place, end: Place, now: datetime) -> None:
     """Refuse what can hold no record. Raises `ConfigurationError`."""
     if end == AtWord("earliest"):
-        raise ConfigurationError("A range that ends at earliest has no record: give a later end.")
+        raise ConfigurationError("The end of the range is earliest, so it has no record: give a later end.")
     if not isinstance(start, AtTime):
         return
     if (start.moment_ms or 0) > milliseconds(now):
-        raise ConfigurationError("The start lies in the future, which has no records: give an earlier one.")
+        raise ConfigurationError(
+            "The start is in the future, so no record is after it: give an earlier start."
+        )
     if isinstance(end, AtTime) and (end.moment_ms or 0) < (start.moment_ms or 0):
-        raise ConfigurationError("The end lies before the start: swap or correct them.")
+        raise ConfigurationError("The end is before the start: correct one of them.")
 
 
 def _moment(given: object, now: datetime) -> datetime | None:
@@ -78,14 +80,16 @@ def _moment(given: object, now: datetime) -> datetime | None:
 
 def _offsets(name: str, given: Mapping[Any, Any], topic: str) -> Iterator[tuple[TopicPartition, int]]:
     if not given:
-        raise ConfigurationError(f"{name}={{}} names no partition: give an offset for each that is read.")
+        raise ConfigurationError(
+            f"{name}={{}} names no partition: give an offset for each partition to read."
+        )
     for number, at in given.items():
         offset = _OFFSETS.get(at, -1) if isinstance(at, str) else at
         is_offset = type(offset) is int and (0 <= offset <= _OFFSET_MAX or at in _OFFSETS)
         if type(number) is not int or number < 0 or not is_offset:
             raise ConfigurationError(
-                f"{name} has {number!r:.80}: {quoted(at)}; give a partition's number, and an offset of 0 or"
-                " more, 'earliest' or 'latest'."
+                f"{name} has {number!r:.80}: {quoted(at)}; give the number of a partition, and as its "
+                f"offset 0 or more, 'earliest' or 'latest'."
             )
         yield TopicPartition(topic, number), offset
 
@@ -93,8 +97,8 @@ def _offsets(name: str, given: Mapping[Any, Any], topic: str) -> Iterator[tuple[
 def _of_ends(given: Ends, topic: str, partitions: Collection[TopicPartition]) -> AtOffsets:
     if given.topic != topic:
         raise ConfigurationError(
-            f"The ends are of topic {given.topic!r}, but {topic!r} is read: give this topic's ends, or"
-            " another start."
+            f"The given ends belong to topic {given.topic!r}, but topic {topic!r} is read: give the ends "
+            f"of topic {topic!r}, or another start."
         )
     offsets = tuple((one, at) for one, at in given.positions.items() if one in partitions)
     # Partitions that were added since have never been read.

@@ -74,9 +74,9 @@ class Reader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if getgeneratorstate(self._batches) == GEN_CLOSED:
             raise ConfigurationError(
-                f"This reader of {self._options.topic} has ended, and a reader is read once: call read()"
-                " again, with start=reader.starts for the same records, or with start=reader.ends for those"
-                " behind the batches so far."
+                f"This reader of topic {self._options.topic} has ended, and it can be read only once. Call "
+                f"read() again: with start=reader.starts for the same records, or with start=reader.ends "
+                f"for the records after them."
             )
         return self._batches
 

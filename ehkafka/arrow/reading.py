@@ -77,7 +77,7 @@ def read(
         known = ", ".join(map(repr, _HEADER_MODES))
         raise ConfigurationError(f"header_values={quoted(header_values)} is not known: give one of {known}.")
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s < inf:
-        raise ConfigurationError(f"timeout_s={quoted(timeout_s)} is no time: give seconds, more than 0.")
+        raise ConfigurationError(f"timeout_s={quoted(timeout_s)} is not a time: give more than 0 seconds.")
     options = ReadOptions(
         endpoint=endpoint,
         topic=topic,
@@ -119,6 +119,6 @@ def _assigned(topic: str, numbers: object) -> tuple[TopicPartition, ...]:
     given = list(numbers) if isinstance(numbers, Iterable) and not isinstance(numbers, str) else []
     if not given or not all(type(one) is int and one >= 0 for one in given):
         raise ConfigurationError(
-            f"partitions={quoted(numbers)} is not understood: give partitions' numbers, such as [0, 1]."
+            f"partitions={quoted(numbers)} is not understood: give the numbers of partitions, such as [0, 1]."
         )
     return tuple(TopicPartition(topic, one) for one in sorted(set(given)))

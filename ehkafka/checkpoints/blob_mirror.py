@@ -68,7 +68,9 @@ class BlobMirror(NeverPickled):
     ) -> None:
         container = Container.parse(container_url)
         if container.has_sas and credential is not None:
-            raise ConfigurationError("BlobMirror: the URL has a SAS and there is a credential too; give one.")
+            raise ConfigurationError(
+                "BlobMirror: the URL contains a SAS and a credential is given, too: give only one of the two."
+            )
         url = Secret(container_url.strip())
         opener = _by_url(url, container, credential, client_id)
         self._set(opener, container.url, interval_s, namespace)
@@ -179,7 +181,7 @@ def _by_url(url: Secret, container: Container, credential: Any, client_id: str |
         name, given = checked_credential(credential, client_id, "BlobMirror")
     if name and container.url.startswith("http://"):
         raise ConfigurationError(
-            "BlobMirror: a token goes over https alone; use a SAS or a connection string."
+            "BlobMirror: a token may be sent only over https: use an https URL, a SAS or a connection string."
         )
 
     def open_client(kind: type[ContainerClient], options: Options) -> tuple[Any, Any]:
@@ -212,8 +214,8 @@ def _reader(value: object) -> Callable[[], Secret]:
     if source is not None:
         return partial(_read, source)
     raise ConfigurationError(
-        "BlobMirror.connection_string: give the string, the Path of a file that holds it, or a callable that "
-        f"returns it, not {type(value).__name__}."
+        f"BlobMirror.connection_string: give the string, the Path of a file with the string, or a callable "
+        f"that returns it, not a value of type {type(value).__name__}."
     )
 
 
@@ -231,13 +233,14 @@ def _account(text: Secret) -> str:
     known = {name.strip().lower(): value.strip() for name, value in parts.items()}
     if not known.keys() & {"accountkey", "sharedaccesssignature"}:
         raise ConfigurationError(
-            "BlobMirror.connection_string: that is no connection string of a storage account: it has neither "
-            "AccountKey nor SharedAccessSignature. The portal shows it under Access keys."
+            "BlobMirror.connection_string: the text is not the connection string of a storage account: it "
+            "has neither AccountKey nor SharedAccessSignature. Copy the string from Access keys in the "
+            "portal."
         )
     if not known.get("blobendpoint") and not known.get("accountname"):
         raise ConfigurationError(
-            "BlobMirror.connection_string: it has neither AccountName nor BlobEndpoint; was it cut? The "
-            "portal shows the whole of it under Access keys."
+            "BlobMirror.connection_string: the text has neither AccountName nor BlobEndpoint. Copy the "
+            "whole string from Access keys in the portal."
         )
     end = known.get("endpointsuffix", "core.windows.net")
     url = known.get("blobendpoint") or f"https://{known.get('accountname', '')}.blob.{end}"

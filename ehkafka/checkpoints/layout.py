@@ -47,8 +47,8 @@ class Layout:
         name = f"{self.prefix(topic, kind)}{partition}"
         if len(name) > NAME_CHARACTERS_MAX:
             raise ConfigurationError(
-                f"The blob of {topic}[{partition}] would have a name of {len(name)} characters; Blob Storage "
-                f"takes {NAME_CHARACTERS_MAX}. Shorten the group's name."
+                f"The name of the blob of {topic}[{partition}] would have {len(name)} characters, but Blob "
+                f"Storage allows {NAME_CHARACTERS_MAX}. Choose a shorter group name."
             )
         return name
 
@@ -88,6 +88,6 @@ def _is_partition(text: str) -> bool:
 def _check(what: str, name: str) -> None:
     if not name or "/" in name or name.strip(".") == "":
         raise ConfigurationError(
-            f"The mirror cannot keep a {what} of the name {name!r}: it becomes a folder's name in the store, "
-            "so it must not be empty, have a slash, or be dots alone."
+            f"The mirror cannot keep a {what} with the name {name!r}, because the name becomes a folder in "
+            f"the store: it must not be empty, contain a slash, or consist of dots."
         )

@@ -53,8 +53,8 @@ class StoreMirror:
         check_interval(self.interval_s, "StoreMirror")
         if isinstance(self.store, type) or not callable(getattr(self.store, "list_blobs", None)):
             raise ConfigurationError(
-                f"StoreMirror(store=…): {type(self.store).__name__} is no store; give a FileStore(…) or an "
-                "object with the methods of CheckpointStore."
+                f"StoreMirror(store=…): {type(self.store).__name__} is not a store: give a FileStore(…), "
+                f"or an object with the methods of CheckpointStore."
             )
 
     def open_store(self) -> CheckpointStore:
@@ -69,8 +69,8 @@ def checked_choice(mirror: Any, who: str = "App") -> MirrorChoice | None:
         return chosen
     # Not its repr: a connection string may have been given in its place.
     raise ConfigurationError(
-        f"{who}(mirror=…): {type(mirror).__name__} is no mirror; give a BlobMirror(…), or a StoreMirror "
-        "with a store of your own."
+        f"{who}(mirror=…): {type(mirror).__name__} is not a mirror: give a BlobMirror(…), or a "
+        f"StoreMirror(…) with your own store."
     )
 
 
@@ -80,7 +80,7 @@ def check_interval(interval_s: Any, who: str) -> None:
     if not is_number or not 0.1 <= interval_s <= 86_400.0:
         raise ConfigurationError(
             f"{who}: interval_s={interval_s!r}: give the seconds between two writes of a partition, 0.1 to "
-            "86400. Commits are a second apart on Event Hubs: less would write nothing new."
+            f"86400. On Event Hubs commits are at least 1 s apart, so a shorter interval writes nothing new."
         )
 
 

@@ -21,7 +21,7 @@ _TOPICS_SHOWN = 8
 def topic(inspection: Inspection, subject: str | None) -> Finding:
     """Find the topic in the cluster's metadata."""
     if subject is None:
-        raise NotMeasured("none named; add --topic")
+        raise NotMeasured("no topic is named: add --topic")
     assert inspection.cluster is not None
     found = inspection.cluster.topics.get(subject)
     if found is None:
@@ -45,14 +45,15 @@ def _missing(inspection: Inspection, name: str) -> Problem:
     if close:
         return Problem(
             "there is no such topic here",
-            f"Did you mean {' or '.join(map(repr, close))}? Correct the name, or create it.",
+            f"Did you mean {' or '.join(map(repr, close))}? Correct the name, or create the topic.",
             facts={"close": close},
         )
     more = " …" if len(there) > _TOPICS_SHOWN else ""
     shown = ", ".join(there[:_TOPICS_SHOWN]) + more if there else "none"
     return Problem(
         "there is no such topic here, or the credential has no access to it",
-        f"Create it, correct the name, or connect to the namespace that has it. Topics there: {shown}.",
+        f"Create the topic, correct its name, or connect to the namespace that has it. Topics there: "
+        f"{shown}.",
     )
 
 
@@ -67,13 +68,13 @@ def partitions(inspection: Inspection, subject: str | None) -> Finding:
     facts = {"partitions": len(found), "without_leader": orphans}
     if orphans:
         raise Problem(
-            f"{len(orphans)} of {len(found)} have no leader: {', '.join(map(str, orphans[:10]))}",
+            f"{len(orphans)} of {len(found)} partitions have no leader: {', '.join(map(str, orphans[:10]))}",
             LEADERLESS_FIX,
             facts=facts,
         )
     if not found:
         raise Problem(
-            "the topic has none",
+            "the topic has no partitions",
             "Wait until the broker has created them, or recreate the topic.",
             facts=facts,
         )

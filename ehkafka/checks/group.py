@@ -54,10 +54,10 @@ def group(inspection: Inspection, _subject: str | None) -> Finding:
     """Read what the group has committed on every partition found."""
     wanted = inspection.target.group
     if wanted is None:
-        raise NotMeasured("none named; add --group")
+        raise NotMeasured("no group is named: add --group")
     asked = _partitions(inspection)
     if not asked:
-        raise NotMeasured("its commits need a topic; add --topic")
+        raise NotMeasured("a group has commits on topics, but no topic is named: add --topic")
     found = read_commits(inspection, inspection.consumer(), asked)
     committed = [one for one in found if one.offset >= 0]
     inspection.committed = {TopicPartition(one.topic, one.partition): one for one in committed}
@@ -117,7 +117,7 @@ def read_bounds(inspection: Inspection, topic: str) -> dict[TopicPartition, LogB
     for number, partition in sorted(cluster.topics[topic].partitions.items()):
         by_leader[partition.leader].append(TopicPartition(topic, number))
     if orphans := by_leader.get(-1):
-        text = f"no broker leads {names(orphans)}, so where the log begins and ends is not known"
+        text = f"no broker leads {names(orphans)}, so the start and end of their logs are not known"
         raise Problem(text, LEADERLESS_FIX)
     found: dict[TopicPartition, LogBounds] = {}
     for leader, partitions in by_leader.items():
@@ -218,7 +218,7 @@ def _to_commit(inspection: Inspection) -> KafkaPartition:
     """Return what to commit: the start of the first log that is known."""
     for partition, log in inspection.logs.items():
         return KafkaPartition(*partition, log.start, METADATA)
-    raise NotMeasured("no partition to commit on; add --topic")
+    raise NotMeasured("no partition is known for a test commit: add --topic")
 
 
 def _commit(inspection: Inspection, outside: OutsideGroup, wanted: KafkaPartition) -> None:
@@ -229,14 +229,15 @@ def _commit(inspection: Inspection, outside: OutsideGroup, wanted: KafkaPartitio
     except Overdue:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
-            "The group's coordinator does not answer, or throttles: check its health and quota.",
+            "The group's coordinator does not answer, or throttles: check the broker's health and quota.",
         ) from None
     for refusal in refusals.values():
         if refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise NotMeasured(f"the credential may not use the group {OWN_GROUP}, so it was not tried")
         if refusal.code() == KafkaError.UNKNOWN_MEMBER_ID:
             raise NotMeasured(
-                f"a client consumes with the group {OWN_GROUP}, which is ours: use another there"
+                f"another client consumes with the group {OWN_GROUP}, which ehkafka check needs: give that "
+                f"client another group"
             )
         raise problem("the commit was refused", refusal)
 

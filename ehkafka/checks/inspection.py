@@ -123,7 +123,7 @@ class Inspection:
     def consumer(self) -> Consumer:
         """Return the client of this run, opened on first use; it never subscribes."""
         if self._is_stuck:
-            raise Problem("an earlier step still holds the client", "Fix that step first.")
+            raise Problem("an earlier step still uses the client", "Fix that step first.")
         if self._consumer is None:
             self._consumer = self.open(self.properties)
         return self._consumer

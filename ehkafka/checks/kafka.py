@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _FIXES = {
     Speaks.TLS: "Set security.protocol to SSL or SASL_SSL, or use the broker's plain-text port.",
-    Speaks.HTTP: "This is a web server or a proxy: correct the port (Event Hubs: 9093, not 443).",
-    Speaks.AMQP: "This is the AMQP port: correct it (Event Hubs speaks Kafka on 9093).",
+    Speaks.HTTP: "A web server or proxy answers on this port: correct the port (Event Hubs: 9093, not 443).",
+    Speaks.AMQP: "This is the AMQP port: correct the port (Event Hubs: 9093 for Kafka).",
 }
 _OTHER_FIX = "Check that host and port are a Kafka broker's, and that no proxy is in between."
 
@@ -37,7 +37,7 @@ def kafka(inspection: Inspection, subject: str | None) -> Finding:
         return Finding("a Kafka broker answers")
     if speaks is Speaks.SILENT:
         raise Problem(
-            f"it takes connections but did not answer within {seconds(inspection.timeout_s)}", _OTHER_FIX
+            f"it accepts connections, but did not answer within {seconds(inspection.timeout_s)}", _OTHER_FIX
         )
     text = speaks.value
     if speaks is Speaks.TLS:

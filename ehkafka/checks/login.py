@@ -76,7 +76,7 @@ def token(inspection: Inspection, _subject: str | None) -> Finding:
     if (tokens := inspection.target.endpoint.tokens) is not None:
         _sign_in(inspection, tokens)
     if not callable(callback):
-        raise NotMeasured("librdkafka fetches it by itself; the step auth shows whether that works")
+        raise NotMeasured("librdkafka fetches the token by itself; the step auth shows whether that works")
     text, expires = _asked(inspection, callback)
     inspection.cleaner.learn_secret(text)
     claims = _claims(text)
@@ -112,7 +112,7 @@ def _asked(inspection: Inspection, callback: Any) -> tuple[str, datetime]:
     except Exception as error:  # the class alone: its text may repeat a secret that we do not know
         raise Problem(
             f"oauth_cb raised {type(error).__name__}",
-            "Call it yourself to see why; it must return (token, expiry in seconds since 1970).",
+            "Call oauth_cb yourself to see the cause: it must return (token, expiry in seconds since 1970).",
         ) from None
     if isinstance(answer, tuple) and len(answer) >= 2:
         text, expires = answer[:2]
@@ -121,7 +121,7 @@ def _asked(inspection: Inspection, callback: Any) -> tuple[str, datetime]:
             return text, moment
     raise Problem(
         f"oauth_cb returned {type(answer).__name__}, not (token, expiry)",
-        "Return a tuple of the token's text and its expiry in seconds since 1970.",
+        "Return a tuple: the text of the token, and its expiry in seconds since 1970.",
     )
 
 
@@ -210,9 +210,10 @@ def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaEr
         return _unreachable(inspection, refusal)
     if reason is None:
         return Problem(
-            f"a Kafka broker is there, but does not answer this client: {refusal.name()} ({refusal.str()})",
-            f"It may need other settings than security.protocol={inspection.protocol}"
-            f" and sasl.mechanisms={inspection.mechanism or 'none'}: correct them.",
+            f"a Kafka broker listens at this address, but does not answer this client: {refusal.name()} "
+            f"({refusal.str()})",
+            f"Check security.protocol={inspection.protocol} and "
+            f"sasl.mechanisms={inspection.mechanism or 'none'}: the broker may need other values.",
         )
     what = f"{inspection.mechanism} was refused" if inspection.mechanism else "the client cannot connect"
     found = problem(what, reason)
@@ -245,7 +246,9 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
     }
     known = {who: moment for who, moment in stamps.items() if moment is not None}
     if not known:
-        raise NotMeasured("brokers do not report their clock, and none stamped a record here")
+        raise NotMeasured(
+            "brokers do not report their time, and no record with a broker's timestamp was found"
+        )
     now = datetime.now(UTC)
     ages = {who: (now - moment).total_seconds() for who, moment in known.items()}
     who, age_s = min(ages.items(), key=lambda item: item[1])
@@ -253,11 +256,12 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
     if age_s < -TOLERANCE_S:
         raise Problem(
             f"this machine's clock is at least {-age_s:.0f} s behind: {who} was stamped in its future",
-            "Set it by NTP: start times, tokens and ages are wrong until then.",
+            "Set the clock by NTP: until then start times, tokens and ages are wrong.",
             facts=facts,
         )
     return Finding(
-        f"at most {max(0.0, age_s):.0f} s ahead, by {who}; whether it is behind cannot be seen",
+        f"this machine's clock is at most {max(0.0, age_s):.0f} s ahead, by {who}; a clock that is behind "
+        f"cannot be detected",
         facts,
     )
 

@@ -72,8 +72,8 @@ def tcp(inspection: Inspection, subject: str | None) -> Finding:
     except TimeoutError:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
-            "A firewall drops the packets, or the host is off: let this machine reach port"
-            f" {address.port} there, or link the private endpoint's DNS zone.",
+            f"A firewall drops the packets, or the host is off: let this machine reach port {address.port} "
+            f"of that host, or link the DNS zone of the private endpoint.",
         ) from None
     except OSError as error:
         raise Problem(
@@ -109,7 +109,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
     except TimeoutError:
         raise Problem(
             f"it accepted the connection but sent no handshake within {seconds(inspection.timeout_s)}",
-            "Check that the port is the broker's TLS port and that no proxy is in between.",
+            "Check that this is the broker's TLS port, and that no proxy is on the route.",
         ) from None
     except OSError as error:
         raise _no_tls(inspection, address, error) from None
@@ -158,7 +158,7 @@ def _not_trusted(inspection: Inspection, address: Address, error: ssl.SSLCertVer
         what = f"the certificate's authority is not among the trusted ones ({trusted})"
         fix = "Give that authority's certificate in ssl.ca.location, or install ca-certificates."
     elif code in _OTHER_NAME:
-        what = f"the certificate is for another name than {address.host}"
+        what = f"the certificate is not for the host {address.host}"
         fix = "Connect by a name in the certificate, or issue one for this name."
     else:
         what, fix = "the certificate is refused", "Fix the cause that OpenSSL names."
@@ -178,7 +178,7 @@ def _no_tls(inspection: Inspection, address: Address, error: OSError) -> Problem
         other = "SASL_PLAINTEXT" if inspection.mechanism else "PLAINTEXT"
         return Problem(
             f"the port speaks Kafka in plain text, but security.protocol is {inspection.protocol} ({shown})",
-            f"Use the broker's TLS port, or security.protocol={other} if that is what you want.",
+            f"Use the broker's TLS port. If you want plain text, set security.protocol={other}.",
         )
     return Problem(
         f"the port does not speak TLS ({shown}); without TLS {speaks.value}",
@@ -236,7 +236,7 @@ def authorities(properties: Mapping[str, object]) -> str:
 def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:
     """Return a context that trusts what the properties say."""
     if given := [name for name in _UNLOADABLE if name in properties]:
-        raise NotMeasured(f"{given[0]} is used by librdkafka only; the step auth shows whether TLS works")
+        raise NotMeasured(f"only librdkafka can use {given[0]}; the step auth shows whether TLS works")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not (checks(properties, _CERTIFICATE) and checks(properties, _HOST_NAME)):
         context.check_hostname = False
@@ -254,7 +254,8 @@ def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:
     except OSError as error:  # which ssl.SSLError is, too
         raise Problem(
             f"the files of the ssl.* properties cannot be read: {error.strerror or error}",
-            "Correct ssl.ca.location, ssl.certificate.location and ssl.key.location: PEM files that exist.",
+            "Correct ssl.ca.location, ssl.certificate.location and ssl.key.location: give existing PEM "
+            "files.",
             exit_code=SETTINGS_CODE,
         ) from None
     return context

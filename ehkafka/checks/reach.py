@@ -32,7 +32,7 @@ def enter(inspection: Inspection, connect: Callable[[], object]) -> None:
     except Overdue:
         inspection.give_up_client()
         raise EndpointError(
-            f"{inspection.target.endpoint.name} was not read in time. Run: ehkafka check"
+            f"{inspection.target.endpoint.name} did not answer in time. To find the cause, run: ehkafka check"
         ) from None
     except EhkafkaError:
         inspection.close()

@@ -187,7 +187,7 @@ def _unforeseen(inspection: Inspection, error: Exception) -> Problem:
     if isinstance(error, Overdue):
         inspection.give_up_client()
         return Problem(
-            f"it did not end within {seconds(inspection.timeout_s)}",
+            f"the step did not end within {seconds(inspection.timeout_s)}",
             "Raise --timeout if the network is slow; else check the server that it waits for.",
         )
     if isinstance(error, KafkaException):

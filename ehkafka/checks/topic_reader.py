@@ -142,7 +142,7 @@ class TopicReader:
     def _behind(self, broken: FailedFetch) -> str:
         if not self._group:
             return "No record after it was read."
-        return f"To get past it: {way_past(broken.partition, broken.offset, self._group)}"
+        return f"To skip it: {way_past(broken.partition, broken.offset, self._group)}"
 
     def _taken(self, messages: Sequence[Message]) -> tuple[list[Record], FailedFetch | None]:
         """Return the records of some messages, up to the first batch that cannot be read, and this one."""
@@ -183,8 +183,9 @@ class TopicReader:
         if self.unread and self._silent_s > patience_s:
             partition, offset = min(one for one in self.unread.items() if one[0] not in self._held)
             raise EndpointError(
-                f"No record of {partition} came from offset {offset} on within {seconds(patience_s)}, though "
-                f"its log ends at {self.ends[partition]}. Is its leader up? If so, the batch is broken."
+                f"No record of {partition} arrived from offset {offset} within {seconds(patience_s)}, "
+                f"although its log ends at {self.ends[partition]}. Check that its leader is up; if it is, "
+                f"the batch is broken."
             )
 
     def _connect(self) -> None:
@@ -196,7 +197,7 @@ class TopicReader:
             offsets = self._offsets(consumer, logs, timeout_s)
         except KafkaException as error:
             raise EndpointError(
-                f"Where to begin cannot be read: {ended(describe_error(error.args[0]))}"
+                f"The start of the logs cannot be read: {ended(describe_error(error.args[0]))}"
             ) from None
         self.begins, self.ends = offsets, {partition: log.end for partition, log in logs.items()}
         if self._to_end:
@@ -229,15 +230,16 @@ class TopicReader:
         nearest = min(max(offset, log.start), log.end)
         if nearest != offset:
             self._notice(
-                f"{partition} holds {log.start} to {log.end}: reading begins at {nearest}, not {offset}"
+                f"{partition} holds offsets {log.start} to {log.end}: reading begins at offset {nearest}, "
+                f"not {offset}"
             )
         return nearest
 
     def _on_error(self, error: KafkaError, message: Message) -> None:
         if error.code() in _OUT_OF_LOG:
             raise OffsetGapError(
-                f"{message.topic()}[{message.partition()}]: the next record to read is no longer in the log."
-                " Retention deleted it: start again with --from earliest or a later place."
+                f"{message.topic()}[{message.partition()}]: retention deleted the next record to read: "
+                f"start again with --from earliest, or with a later --from."
             )
         self._inspection.client_errors.append(error)
 

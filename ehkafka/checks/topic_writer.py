@@ -83,7 +83,8 @@ class TopicWriter:
         there = self._inspection.cluster.topics[self._topic].partitions
         if partition is not None and partition not in there:
             raise ConfigurationError(
-                f"Topic {self._topic!r} has no partition {partition}; it has 0 to {max(there, default=0)}."
+                f"Topic {self._topic!r} has no partition {partition}: give one from 0 to "
+                f"{max(there, default=0)}."
             )
         message = self._producer.message(self._topic, value, partition=partition, **key_and_headers)
         message.future.add_done_callback(self._answered)

@@ -43,37 +43,38 @@ cli = CommandLine()
 @cli.command("check")
 def check(
     app: Annotated[
-        str | None, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to check for.")
+        str | None, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App whose connection is checked.")
     ] = None,
     *,
     endpoint: Endpoint = None,
-    group: Annotated[str | None, typer.Option(help="The consumer group.")] = None,
+    group: Annotated[str | None, typer.Option(help="The consumer group to check.")] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(help="A topic; may be given several times.", callback=topic_names)
+        list[str] | None,
+        typer.Option(help="A topic to check; may be given several times.", callback=topic_names),
     ] = None,
     of_mirror: OfMirror,
     timeout_s: Timeout = 10.0,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    r"""Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
+    r"""Check the connection to a broker step by step: name, port, TLS, credential, topic, group, offsets.
 
-    Each step that fails says why and what to do. It changes nothing of yours: it joins no group, commits only
-    in its own group ehkafka-check, and writes only its own blob ehkafka/check into a mirror.
+    Each step that fails shows the cause and what to do. The command changes none of your data: it joins no
+    group, commits only in its own group ehkafka-check, and writes only the blob ehkafka/check into a mirror.
 
     \b
     Examples:
-      ehkafka check shop.orders:app                  what that app would use
+      ehkafka check shop.orders:app                  the endpoint, topics and group of that app
       ehkafka check --endpoint localhost:9092 --topic orders --group shop
-      ehkafka check --topic orders                   the endpoint that the environment names
-      ehkafka check --topic orders --mirror checkpoints    and the container of the mirror
+      ehkafka check --topic orders                   the endpoint of the environment
+      ehkafka check --topic orders --mirror checkpoints    the mirror in a container, too
       ehkafka check shop.orders --json               for programs
 
     \b
     Environment:
       EHKAFKA_CONNECTION_STRING, EHKAFKA_CONNECTION_STRING_FILE, EHKAFKA_NAMESPACE or EHKAFKA_BOOTSTRAP,
-      when neither an app nor --endpoint is given
-      EHKAFKA_MIRROR_…   names the mirror when neither an app nor --mirror is given; with
+      name the broker if neither an app nor --endpoint is given
+      EHKAFKA_MIRROR_…   name the mirror if neither an app nor --mirror is given; with
       EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE --mirror takes a container's
       name
 

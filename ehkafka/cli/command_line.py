@@ -14,6 +14,7 @@ import math
 import sys
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
@@ -52,7 +53,21 @@ class Command(TyperCommand):
             if all(sides):
                 names = " and ".join(name for side in sides for name in sorted(side))
                 raise _UsageError(f"{names} exclude each other: leave one out", ctx)
+        self._refuse_an_option_as_a_value(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _refuse_an_option_as_a_value(self, ctx: Any, args: list[str]) -> None:
+        """Refuse `--endpoint --json`; typer would take the second one as the value of the first."""
+        options = [one for one in self.get_params(ctx) if one.param_type_name == "option"]
+        own = {name for one in options for name in (*one.opts, *one.secondary_opts)}
+        valued = {name: one for one in options if not one.is_flag for name in one.opts}  # type: ignore[attr-defined]
+        for option, value in pairwise(args[: args.index("--")] if "--" in args else args):
+            if option in valued and value in own:
+                metavar = valued[option].metavar or "VALUE"
+                raise _UsageError(
+                    f"{option} has no value, because the option {value} follows it: give {option} {metavar}",
+                    ctx,
+                )
 
     def invoke(self, ctx: Any) -> Any:
         """Refuse what no broker, path or clock takes, then run."""

@@ -62,4 +62,4 @@ def ehkafka_command(
         typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
     ] = False,
 ) -> None:
-    """Consume Kafka-protocol records with strict order per key and commits that are never ahead."""
+    """Consume Kafka records: strict order per key, and no commit ahead of an unfinished record."""

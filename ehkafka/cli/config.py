@@ -40,18 +40,21 @@ if TYPE_CHECKING:
 MISSING = "missing"
 # What an app's code has to give, and so stands in for it when there is no app.
 _REQUIRED = {
-    "group": "the app's code gives it, or EHKAFKA_GROUP",
-    "start": "the app's code gives it, or EHKAFKA_START",
+    "group": "set it in the app's code, or as EHKAFKA_GROUP",
+    "start": "set it in the app's code, or as EHKAFKA_START",
     "group.id": "the app's group",
 }
 TITLES: Final = {
     "endpoint": "Endpoint",
     "app": "App",
-    "handlers": "Handlers, what may be set from outside",
-    "consumer": "Consumer, properties of librdkafka",
-    "producer": "Producers of outputs, dead letters and app.producer, likewise",
+    "handlers": "Options of handlers that can be set outside the code",
+    "consumer": "librdkafka properties of the consumer",
+    "producer": "librdkafka properties of the producers of outputs, dead letters and app.producer",
 }
-ORDER: Final = "The first that has a value decides: flag, variable, file, the app's code, ehkafka's default."
+ORDER: Final = (
+    "A setting has the value of the first source that gives one: flag, variable, file, the "
+    "app's code, ehkafka's default."
+)
 # Below it the reason has a line of its own.
 WIDE_COLUMNS: Final = 110
 VALUE_WIDTH_MAX: Final = 32
@@ -62,22 +65,24 @@ cli = CommandLine()
 
 @cli.command("config")
 def show_config(
-    app: Annotated[str | None, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to ask.")] = None,
+    app: Annotated[
+        str | None, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App whose settings are shown.")
+    ] = None,
     *,
     config: Config = None,
     assignments: Assignments = None,
     as_json: Json = False,
 ) -> None:
-    r"""Show every setting in effect: its value, where it came from, and what it decides.
+    r"""Show every setting in effect: its value, its source, and what it does.
 
-    The first of these that has a value decides: a flag (--set), a variable (EHKAFKA_DRAIN_S), the file
-    (ehkafka.toml), the app's code, ehkafka's default. An endpoint in the app's code is never replaced; an app
-    without one takes it from variables or file. Secrets are shown as ***.
+    A setting has the value of the first source that gives one: a flag (--set), a variable (EHKAFKA_DRAIN_S),
+    the file (ehkafka.toml), the app's code, ehkafka's default. An endpoint in the app's code is never
+    replaced; an app without an endpoint takes it from variables or the file. Secrets are shown as ***.
 
     \b
     Examples:
-      ehkafka config shop.orders:app                 what that app would run with
-      ehkafka config                                 what file and environment say alone
+      ehkafka config shop.orders:app                 the settings of that app
+      ehkafka config                                 the settings of the file and the environment
       ehkafka config shop.orders --set drain_s=20
       ehkafka config shop.orders --json              for programs
 
@@ -95,8 +100,9 @@ def show_config(
       [producer]                                     # of librdkafka, for outputs, dead letters, app.producer
       "linger.ms" = 20
 
-    A file that --config or EHKAFKA_CONFIG names may be a pipe. One that just lies in the folder cannot decide
-    where a key goes, how a certificate is checked, or what is loaded and read: name it if you trust it.
+    A file named by --config or EHKAFKA_CONFIG may be a pipe. A file that was only found in the current
+    folder cannot set where a key is sent, how a certificate is checked, or which files are loaded and read:
+    name the file if you trust it.
 
     \b
     The same as variables:

@@ -53,20 +53,28 @@ Topic = Annotated[
 class LetterChoice:
     """Which letters are meant."""
 
-    key: Annotated[str | None, typer.Option(help="Only letters of this key.")] = None
+    key: Annotated[str | None, typer.Option(help="Only dead letters with this key.")] = None
     error: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only letters whose error's type or text contains this."),
+        typer.Option(
+            metavar="TEXT", help="Only dead letters whose error has this text in its type or message."
+        ),
     ] = None
     origin_topic: Annotated[
         str | None,
         typer.Option(
-            "--origin-topic", metavar="TOPIC", help="Only letters that came from there.", callback=topic_names
+            "--origin-topic",
+            metavar="TOPIC",
+            help="Only dead letters whose record came from this topic.",
+            callback=topic_names,
         ),
     ] = None
     since: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="Only what failed since then: -10m (s, m, h, d), or a moment."),
+        typer.Option(
+            metavar="PLACE",
+            help="Only dead letters that failed since this time: -10m (10 minutes; s, m, h, d), or a moment.",
+        ),
     ] = None
 
     def chosen(self) -> LetterFilter:
@@ -77,8 +85,8 @@ class LetterChoice:
             moment = datetime.now(UTC) - moment
         if moment is not None and not isinstance(moment, datetime):
             raise ConfigurationError(
-                f"--since {since!r} is not a time; give -10m for the last 10 minutes (s, m, h, d), or a time"
-                " such as 2026-01-31T12:00:00Z."
+                f"--since {since!r} is not a time: give -10m for the last 10 minutes (s, m, h, d), or a "
+                f"moment such as 2026-01-31T12:00:00Z."
             )
         return LetterFilter(key=self.key, error=self.error, origin_topic=self.origin_topic, since=moment)
 
@@ -88,12 +96,12 @@ def list_letters(
     topic: Topic,
     *,
     letters: LetterChoice,
-    limit: Annotated[int, typer.Option(min=0, help="How many of the newest letters to list.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="The number of newest dead letters to list.")] = 20,
     of: OfEndpoint,
 ) -> None:
-    r"""List what a dead-letter topic holds: how many of what, and the newest ones.
+    r"""List the dead letters of a topic: how many of each error, and the newest ones.
 
-    Joins no group and commits nothing.
+    The command joins no group and commits nothing.
 
     \b
     Examples:
@@ -128,13 +136,13 @@ def list_letters(
 @cli.command("show")
 def show_letter(
     topic: Topic,
-    place: Annotated[str, typer.Argument(metavar="PARTITION@OFFSET", help="Which letter.")],
+    place: Annotated[str, typer.Argument(metavar="PARTITION@OFFSET", help="The dead letter to show.")],
     *,
     of: OfEndpoint,
 ) -> None:
-    r"""Show one letter whole: where it came from, why it failed, its headers and its value.
+    r"""Show one dead letter in full: its origin, its error, its headers and its value.
 
-    What is not printable is escaped.
+    Unprintable characters are escaped.
 
     \b
     Examples:
@@ -144,13 +152,18 @@ def show_letter(
     """
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise ConfigurationError(f"{place!r} names no dead letter; give PARTITION@OFFSET, such as 3@1207.")
+        raise ConfigurationError(
+            f"{place!r} is not the place of a dead letter: give PARTITION@OFFSET, such as 3@1207."
+        )
     partition, offset = int(found["partition"]), int(found["offset"])
     reader = _reader(topic, of, offset, [partition])
     with quiet_pipe(), reader:
         record = next(chain.from_iterable(reader.batches()), None)
         if record is None or record.offset() != offset:
-            raise ConfigurationError(f"{topic}[{partition}] has no record at {offset}.")
+            raise ConfigurationError(
+                f"{topic}[{partition}] has no record at offset {offset}: run ehkafka "
+                f"dlq list {topic} to see the dead letters."
+            )
         _put(letter_as_dict(record) if of.as_json else letter_as_text(record))
 
 
@@ -162,29 +175,34 @@ def redrive_letters(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="TOPIC", help="Write them to this topic instead of their own.", callback=topic_names
+            metavar="TOPIC",
+            help="Write the records to this topic instead of their original one.",
+            callback=topic_names,
         ),
     ] = None,
     group: Annotated[
-        str, typer.Option(metavar="NAME", help="The group whose commits are the progress.")
+        str,
+        typer.Option(
+            metavar="NAME", help="The group whose commits keep the progress. Default: TOPIC.redrive."
+        ),
     ] = "",
     yes: Yes = False,
     of: OfEndpoint,
 ) -> None:
-    r"""Write dead letters back to the topic and partition that they came from.
+    r"""Write dead letters back to their original topic and partition.
 
-    Fix the handler first. Without --yes it only says what it would do. A record gets its key, value and
-    headers back; the headers of the letter are removed, and ehkafka-redriven counts how often the record was
-    redriven. The records of one partition are written in the order in which they failed.
+    Fix the handler first. Without --yes the command only shows a preview. A record gets its key, value and
+    headers back. The headers of the dead letter are removed, and the header ehkafka-redriven counts how
+    often the record was redriven. The records of one partition are written in the order in which they failed.
 
-    The commits of a group, TOPIC.redrive, keep the progress: an interrupted redrive continues where it
-    stopped (records of its last second may be written twice), and one that has ended does nothing when
-    started again. A letter that a filter leaves out is passed over for good; another --group can take it
-    later.
+    The commits of the group TOPIC.redrive keep the progress. An interrupted redrive continues at its last
+    commit, so records of its last second may be written twice. A finished redrive does nothing when started
+    again. A dead letter that a filter leaves out is not offered to this group again; another --group can
+    redrive it later.
 
     \b
     Examples:
-      ehkafka dlq redrive readings.dead --app shop.readings:app             what would be done
+      ehkafka dlq redrive readings.dead --app shop.readings:app             a preview
       ehkafka dlq redrive readings.dead --app shop.readings:app --yes
       ehkafka dlq redrive readings.dead --error timeout --group timeouts --yes
       ehkafka dlq redrive readings.dead --to readings.retry --yes           another topic

@@ -22,17 +22,18 @@ cli = CommandLine()
 
 @cli.command("groups")
 def groups(*, topic: OneTopic = None, of: OfEndpoint) -> None:
-    r"""List consumer groups: state, members, and the lag in all their topics together.
+    r"""List consumer groups with their state, members and total lag.
 
-    LAG is counted as by ehkafka lag, which shows it by partition. It joins no group and changes nothing.
+    LAG is the sum over all topics of the group; ehkafka lag shows it for each partition. The command joins
+    no group and changes nothing.
 
-    Event Hubs does not list idle groups, and another broker may list none at all; ehkafka lag TOPIC --group
-    GROUP looks at any group by its name.
+    Event Hubs does not list idle groups, and some brokers list no groups. To see a group whose name you
+    know, run ehkafka lag TOPIC --group GROUP.
 
     \b
     Examples:
       ehkafka groups --endpoint localhost:9092
-      ehkafka groups --topic orders --json        groups that commit orders, and their lag in it
+      ehkafka groups --topic orders --json        only groups with commits on the topic orders
 
     """
     found: list[GroupView] = []

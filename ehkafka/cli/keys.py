@@ -27,9 +27,9 @@ SHOWN_CHARACTERS_MAX = 60
 ACTION = """{text}
 
 \b
-NAME is the record at the key's head as `keys list` prints it, TOPIC/PARTITION@OFFSET, or the key's own text;
-other bytes are base64:…, other values JSON. Without --yes it only says what would be done. It needs the app's
-token: EHKAFKA_HTTP_TOKEN, or --token-file.
+NAME is TOPIC/PARTITION@OFFSET, the first unfinished record of the key as `keys list` prints it, or the text
+of the key (base64:… for other bytes, JSON for other values). Without --yes the command only shows a preview.
+The app requires its token: set EHKAFKA_HTTP_TOKEN, or give --token-file.
 
 \b
 Examples:
@@ -37,10 +37,12 @@ Examples:
 
 """
 
-cli = CommandLine(help="Show which keys hold up a commit, and free them.")
+cli = CommandLine(help="List keys that hold up a commit; pause, resume, retry, skip or dead-letter them.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The key.")]
-All = Annotated[bool, typer.Option("--all", help="All queued records of the key.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of a key.")]
+All = Annotated[
+    bool, typer.Option("--all", help="Apply it to all queued records of the key, not only to the first.")
+]
 ForS = Annotated[
     float | None,
     typer.Option(
@@ -48,7 +50,7 @@ ForS = Annotated[
         metavar="SECONDS",
         min=0.1,
         max=31_622_400.0,
-        help="The pause ends by itself after this time. Default: never.",
+        help="End the pause after this number of seconds. Default: never.",
     ),
 ]
 Keep = Annotated[
@@ -62,7 +64,8 @@ OfPartition = Annotated[
 Urls = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="URL", help="A running app; may be given several times. Default: http://127.0.0.1:8080."
+        metavar="URL",
+        help="The address of a running app; may be given several times. Default: http://127.0.0.1:8080.",
     ),
 ]
 
@@ -85,12 +88,14 @@ class OfApps:
 @cli.command("list")
 def list_keys(
     *,
-    blocking: Annotated[bool, typer.Option("--blocking", help="Only those that hold a commit.")] = False,
+    blocking: Annotated[
+        bool, typer.Option("--blocking", help="List only keys that hold up a commit.")
+    ] = False,
     of: OfApps,
 ) -> None:
-    r"""List the keys that hold up a commit, the oldest first, then others that wait by themselves.
+    r"""List keys that hold up a commit, the oldest first, then other waiting keys.
 
-    Asks running apps that have --http.
+    The command asks running apps that were started with --http.
 
     \b
     Examples:
@@ -109,7 +114,7 @@ def list_keys(
         typer.echo("No key waits for an action, and no record holds up a commit.")
         return
     typer.echo(columns(HEADERS, [_row(one) for one in found]))
-    typer.echo("* holds the commit of its partition")
+    typer.echo("* holds up the commit of its partition")
 
 
 def _row(found: Mapping[str, Any]) -> tuple[object, ...]:
@@ -133,7 +138,7 @@ def action(name: str, text: str, *examples: str) -> Callable[[Any], Any]:
 
 @action(
     "pause",
-    "Stop starting records of a key, or receiving records of a partition.",
+    "Pause a key or a partition: no further record of the key starts, or none of the partition is received.",
     "home-7 --for-s 600 --yes",
     "readings/3 --partition --yes",
 )
@@ -159,7 +164,7 @@ def resume(name: Name, *, partition: OfPartition = False, yes: Yes = False, of: 
 
 @action(
     "retry",
-    "Call the handler again now for a first record that is on hold or waits for its retry.",
+    "Call the handler now for the first record of a key, if it is on hold or waits for its next attempt.",
     "readings/3@1207 --yes",
 )
 def retry(name: Name, *, yes: Yes = False, of: OfApps) -> None:
@@ -169,10 +174,10 @@ def retry(name: Name, *, yes: Yes = False, of: OfApps) -> None:
 
 @action(
     "skip",
-    "Skip the first record of a key: the commit may pass it, and its key continues.\n\n"
+    "Skip the first record of a key: commits no longer wait for it, and the key continues.\n\n"
     "If the key waits for a call of an earlier assignment, that wait ends: its next records may start\n"
     "while that call still runs.",
-    "readings/3@1207           what would be done",
+    "readings/3@1207           a preview",
     "readings/3@1207 --yes",
     "home-7 --all --yes",
 )
@@ -183,7 +188,7 @@ def skip(name: Name, *, all_of_it: All = False, yes: Yes = False, of: OfApps) ->
 
 @action(
     "dead-letter",
-    "Send the first record of a key to the handler's dead letters; its key continues.",
+    "Send the first record of a key to the handler's dead-letter topic; the key continues.",
     "readings/3@1207 --yes",
 )
 def dead_letter(name: Name, *, all_of_it: All = False, yes: Yes = False, of: OfApps) -> None:
@@ -224,7 +229,9 @@ def _found(doors: list[Door], asked: dict[str, Any]) -> tuple[Door, dict[str, An
     if knows:
         names = ", ".join(f"{one['name']} at {door.url}" for door, one in knows)
         raise ActionRefusedError(
-            "ambiguous", f"Several apps have this key or partition; give one --url: {names}."
+            "ambiguous",
+            f"Several apps have this key or partition: repeat the command with the --url of "
+            f"one of them: {names}.",
         )
     # One that has the key and would not do it says more than those that do not have it.
     elsewhere = {"unknown", "elsewhere"}

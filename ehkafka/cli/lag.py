@@ -51,26 +51,27 @@ def lag(
             "--fail-over",
             min=0,
             metavar="N",
-            help="End with exit code 6 when the total lag is more, or a commit is outside of its log.",
+            help="Stop with exit code 6 if the total lag is above N, or a commit is outside its log.",
         ),
     ] = None,
     of: OfGroup,
 ) -> int:
-    r"""Show how far a group is behind, what of that is not done, and what each commit waits for.
+    r"""Show a group's lag, its unfinished records, and the record that each commit waits for.
 
-    LAG is what lies above the commit. UNFINISHED leaves out what ehkafka's commit says to be done above it; a
-    plain client's commit does not say (–), and the sum is then "at least". BLOCKED BY is the record at the
-    commit: offset, key and age.
+    LAG counts the records from the commit to the end of the log. UNFINISHED counts those of them that are
+    not finished, because ehkafka finishes some records out of order. The commits of other clients do not
+    contain this (–), so the total is then "at least". BLOCKED BY is the record that the commit waits for:
+    its offset, key and age.
 
-    It joins no group and works for one without members, too. A partition without a commit counts with its
+    The command joins no group, and the group needs no members. A partition without a commit counts with its
     whole log.
 
     \b
     Examples:
       ehkafka lag readings --app shop.readings:app
       ehkafka lag readings --group shop --endpoint localhost:9092 --watch
-      ehkafka lag readings --group shop --fail-over 10000     exit code 6 when it is more
-      ehkafka lag readings --group shop --watch --json        a line of JSON each time
+      ehkafka lag readings --group shop --fail-over 10000     exit code 6 if the lag is above 10000
+      ehkafka lag readings --group shop --watch --json        one line of JSON every 2 s
 
     """
     there = group_offsets(topic, of)

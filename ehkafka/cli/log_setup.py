@@ -47,14 +47,14 @@ LogLevelOption = Annotated[
     LogLevel,
     typer.Option(
         "--log-level",
-        help="The lowest level of log lines, which go to stderr.",
+        help="Write log lines of this level and above to stderr.",
         envvar=LEVEL_VARIABLE,
         case_sensitive=False,
     ),
 ]
 LogFormatOption = Annotated[
     LogFormat,
-    typer.Option("--log-format", help="Lines for eyes, or one JSON object to a line, for programs."),
+    typer.Option("--log-format", help="text: lines for people; json: one JSON object for each line."),
 ]
 
 

@@ -32,7 +32,8 @@ def topic_names(given: _Names) -> _Names:
         if not _TOPIC.fullmatch(name):
             empty = "" if name.strip() else "the text is empty: "
             raise typer.BadParameter(
-                f"{empty}a topic's name has 1 to 256 letters of English, digits, dots, dashes and underscores"
+                f"{empty}a topic's name has 1 to 256 characters: English letters, digits, dots, dashes and "
+                f"underscores"
             )
     return given
 
@@ -46,45 +47,55 @@ AppOfGroup = Annotated[
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be given several times."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting, such as drain_s=20; may be given several times."
+    ),
 ]
 ClientId = Annotated[
-    str | None, typer.Option("--client-id", metavar="ID", help="Of a user-assigned identity.")
+    str | None,
+    typer.Option("--client-id", metavar="ID", help="The client ID of a user-assigned managed identity."),
 ]
 Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
         metavar="FILE",
-        help="A TOML file of settings. Default: EHKAFKA_CONFIG, else ehkafka.toml if it is there.",
+        help="A TOML file of settings. Default: the file that EHKAFKA_CONFIG names, else ehkafka.toml if "
+        "it exists.",
     ),
 ]
 Credential = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="For a container's URL: default, managed_identity, workload_identity, service_principal or cli.",
+        help="The Entra ID credential for a container's URL: default, managed_identity, workload_identity, "
+        "service_principal or cli.",
     ),
 ]
 Endpoint = Annotated[
-    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="A broker's bootstrap address.")
+    str | None, typer.Option("--endpoint", metavar="HOST:PORT", help="The bootstrap address of a broker.")
 ]
-Group = Annotated[str | None, typer.Option(help="The consumer group. Default: the app's, or the file's.")]
+Group = Annotated[
+    str | None,
+    typer.Option(help="The consumer group. Default: the group of the app, or of the settings file."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Mirror = Annotated[
     str | None,
-    typer.Option("--mirror", metavar="PLACE", help="The mirror: a container's name or URL, or a folder."),
+    typer.Option(
+        "--mirror", metavar="PLACE", help="Where the mirror is: a container's name or URL, or a folder."
+    ),
 ]
 Timeout = Annotated[
-    float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
+    float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds for each step, at most.")
 ]
 TokenFile = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="A file that holds the token. Default: EHKAFKA_HTTP_TOKEN, or the file of "
-        "EHKAFKA_HTTP_TOKEN_FILE.",
+        help="A file that contains the token. Default: the token in EHKAFKA_HTTP_TOKEN, or in the file "
+        "that EHKAFKA_HTTP_TOKEN_FILE names.",
     ),
 ]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.", callback=topic_names)]
@@ -95,7 +106,9 @@ Partition = Annotated[
     list[int] | None,
     typer.Option(min=0, max=PARTITION_MAX, help="Only this partition; may be given several times."),
 ]
-Yes = Annotated[bool, typer.Option("--yes/--dry-run", help="Do it, or only say what would be done.")]
+Yes = Annotated[
+    bool, typer.Option("--yes/--dry-run", help="With --yes make the change; without it only show a preview.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,4 +154,6 @@ def given_options(group: Any, but: Collection[str] = ()) -> list[str]:
 def only_with(needed: str, group: object, but: Collection[str] = ()) -> None:
     """Refuse the options of a group that were given without the one that they need."""
     if named := given_options(group, but):
-        raise ConfigurationError(f"{', '.join(named)}: only with {needed}. Add that, or leave them out.")
+        raise ConfigurationError(
+            f"{', '.join(named)} needs {needed}: add {needed}, or leave out {', '.join(named)}."
+        )

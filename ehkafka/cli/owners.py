@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HEADERS = ("NAMESPACE", "HUB", "GROUP", "OWNER", "PARTITION", "LAST MODIFIED", "LAG", "")
 
 NOTES = {
-    "silent": f"not heard of for more than {seconds(SILENT_S)}",
+    "silent": f"no report for more than {seconds(SILENT_S)}",
     "gone": "gone: the group has no members",
     "released": "released",
 }
@@ -43,14 +43,14 @@ def owners(
     of_mirror: OfMirror,
     namespace: Annotated[
         str | None,
-        typer.Option(metavar="HOST", help="As the mirror names it. Default: the endpoint's host name."),
+        typer.Option(metavar="HOST", help="The namespace in the mirror. Default: the endpoint's host name."),
     ] = None,
     of: OfGroup,
 ) -> None:
-    r"""Show who owns which partition, when they last reported it, and how far each is behind.
+    r"""Show the owner of each partition, its last report, and its lag.
 
-    Owners report next to the mirror, even for idle partitions. Without a mirror, the broker's list of members
-    is shown.
+    Owners write their reports next to the mirror, also for idle partitions. Without a mirror, the command
+    shows the broker's list of members.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def owners(
 
     \b
     Environment:
-      EHKAFKA_MIRROR_…   names the mirror when neither --mirror nor the app does
+      EHKAFKA_MIRROR_…   name the mirror if neither --mirror nor the app names one
 
     """
     group = group_offsets(topic, of)

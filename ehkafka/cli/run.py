@@ -38,7 +38,8 @@ class EndArguments:
         bool,
         typer.Option(
             "--until-caught-up",
-            help="End with 0 when all up to where the logs end now is done and committed.",
+            help="Stop with code 0 when all records up to the current ends of the logs are done and "
+            "committed.",
         ),
     ] = False
     settle_for_s: Annotated[
@@ -47,7 +48,8 @@ class EndArguments:
             "--settle-for",
             metavar="SECONDS",
             min=0.1,
-            help="How long records may wait (on hold, for a retry, paused) before that ends with 4.",
+            help="With --until-caught-up: how long records may wait (on hold, for a retry, paused) before "
+            "the run stops with code 4.",
             show_default="60",
         ),
     ] = None
@@ -56,7 +58,7 @@ class EndArguments:
         """Return what `App.run` is given. Raises `ConfigurationError`."""
         if self.until_caught_up and on_spark:
             raise ConfigurationError(
-                "--until-caught-up: not with --engine spark, where --available-now does the same."
+                "--until-caught-up does not work with --engine spark: use --available-now instead."
             )
         if not self.until_caught_up:
             only_with("--until-caught-up", self)
@@ -74,7 +76,7 @@ class Members:
         typer.Option(
             "--members",
             metavar="N",
-            help="Run the app in N processes; auto: one for each core. Default: in this one.",
+            help="Run the app in N processes; auto runs one for each core. Default: in this process.",
         ),
     ] = None
     members_min: Annotated[
@@ -82,7 +84,7 @@ class Members:
         typer.Option(
             "--members-min",
             metavar="N",
-            help="With fewer members that are ready, /ready fails.",
+            help="The number of ready members below which /ready fails.",
             show_default="1",
         ),
     ] = None
@@ -105,8 +107,8 @@ class Members:
         """Return what `App.run` is given. Raises `ConfigurationError`."""
         if on_spark and (named := given_options(self)):
             raise ConfigurationError(
-                f"{', '.join(named)}: not with --engine spark, where tasks on executors do the work and "
-                "Spark starts them again. Leave it out, or run without --engine spark."
+                f"--engine spark does not work with {', '.join(named)}, because Spark itself runs and "
+                f"restarts its tasks. Leave out one or the other."
             )
         if self.members is None:
             only_with("--members", self, but=("health_file",))
@@ -121,20 +123,28 @@ class HttpArguments:
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="HOST:PORT", help="Serve probes, metrics, the page and actions there."
+            "--http", metavar="HOST:PORT", help="Serve probes, metrics, the page and actions at this address."
         ),
     ] = None
     http_token_file: Annotated[
         Path | None,
-        typer.Option("--http-token-file", metavar="FILE", help="The file with the token for actions."),
+        typer.Option(
+            "--http-token-file", metavar="FILE", help="The file with the token that actions require."
+        ),
     ] = None
     http_host: Annotated[
         list[str] | None,
-        typer.Option("--http-host", metavar="NAME", help="A further name by which browsers reach the page."),
+        typer.Option(
+            "--http-host",
+            metavar="NAME",
+            help="A further host name under which browsers open the page; may be given several times.",
+        ),
     ] = None
     http_advertise: Annotated[
         str | None,
-        typer.Option("--http-advertise", metavar="URL", help="Where other members' pages find this one."),
+        typer.Option(
+            "--http-advertise", metavar="URL", help="The URL at which other members' pages reach this one."
+        ),
     ] = None
     http_values: Annotated[
         bool,
@@ -167,7 +177,8 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Move the group to start= first, once for each NAME. It must have no members.",
+            help="Before the app starts, move the group to start=, once for each NAME. The group must have "
+            "no members.",
         ),
     ] = None,
     until: EndArguments,
@@ -178,21 +189,21 @@ def run(
 ) -> int | None:
     r"""Run an app until a signal stops it, an error ends it, or it has caught up.
 
-    The first Ctrl-C (or SIGTERM) stops receiving, finishes the records that have started (with --set
-    drain=all, all that were received) and commits. The second stops at once and names what will be handled
-    again.
+    The first Ctrl-C (or SIGTERM) stops receiving, finishes the records that have started, and commits. With
+    --set drain=all it finishes all received records. The second Ctrl-C stops at once and lists the records
+    that will be handled again.
 
     \b
     Examples:
       ehkafka run shop.orders:app             the name app in the module shop/orders.py
       ehkafka run shop.orders                 the same: app is the default name
-      ehkafka run examples/hello/app.py  a file
+      ehkafka run examples/hello/app.py       an app in a file
       ehkafka run shop.orders --log-level debug
       ehkafka run shop.orders --config prod.toml --set drain_s=20
-      ehkafka run shop.orders --members auto  in a process for each core
+      ehkafka run shop.orders --members auto  one process for each core
       ehkafka run shop.orders --http 127.0.0.1:8080   with probes, metrics and a page
       ehkafka run shop.orders --until-caught-up
-      ehkafka run shop.orders --reload        again when a Python file changes
+      ehkafka run shop.orders --reload        restart when a Python file changes
       ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
     """

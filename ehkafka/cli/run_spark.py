@@ -29,14 +29,18 @@ class SparkArguments:
     """What was given for Spark."""
 
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Run in this process, or inside the tasks of a Spark query.")
+        Engine,
+        typer.Option(
+            "--engine", help="Run handlers in this process (local), or in the tasks of a Spark query (spark)."
+        ),
     ] = Engine.LOCAL
     master: Annotated[
         str | None,
         typer.Option(
             "--master",
             metavar="URL",
-            help="Spark's master. Default: its configuration's, else this machine's cores.",
+            help="The URL of Spark's master. Default: the one in Spark's configuration, else all cores of "
+            "this machine.",
         ),
     ] = None
     checkpoint: Annotated[
@@ -44,29 +48,34 @@ class SparkArguments:
         typer.Option(
             "--checkpoint",
             metavar="DIR",
-            help="Where Spark keeps positions. Without, each start begins where the group stands.",
+            help="The folder of Spark's checkpoint. Without it each start begins at the group's commits.",
         ),
     ] = None
     new_checkpoint: Annotated[
-        bool, typer.Option("--new-checkpoint", help="Begin where the group stands, whatever DIR says.")
+        bool,
+        typer.Option(
+            "--new-checkpoint", help="Begin at the group's commits and ignore the checkpoint in DIR."
+        ),
     ] = False
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="End when what is there at the start is handled.")
+        bool, typer.Option("--available-now", help="Stop when all records present at the start are handled.")
     ] = False
     interval_s: Annotated[
         float | None,
-        typer.Option("--batch-interval", metavar="SECONDS", help="Time from batch to batch.", min=0.0),
+        typer.Option(
+            "--batch-interval", metavar="SECONDS", help="Seconds between the starts of two batches.", min=0.0
+        ),
     ] = None
     batch_records: Annotated[
         int | None,
         typer.Option(
-            "--batch-records", metavar="N", help="Records of a batch at most.", min=1, show_default="200000"
+            "--batch-records", metavar="N", help="The most records in a batch.", min=1, show_default="200000"
         ),
     ] = None
     spark_conf: Annotated[
         list[str] | None,
         typer.Option(
-            "--spark-conf", metavar="NAME=VALUE", help="A property of Spark's; may be given several times."
+            "--spark-conf", metavar="NAME=VALUE", help="A Spark property; may be given several times."
         ),
     ] = None
 
@@ -90,7 +99,8 @@ class SparkArguments:
             only_with("--engine spark", self, but=("engine",))
         if self.new_checkpoint and self.checkpoint is None:
             raise ConfigurationError(
-                "--new-checkpoint needs --checkpoint: without it each start begins where its group stands."
+                "--new-checkpoint needs --checkpoint: without a checkpoint each start begins at the "
+                "group's commits anyway."
             )
         if self.available_now and self.interval_s is not None:
             raise ConfigurationError(

@@ -39,27 +39,30 @@ def tail(
     begin: Annotated[
         str,
         typer.Option(
-            "--from", metavar="PLACE", help="earliest, latest, an offset, -N records, -10m, or a moment."
+            "--from",
+            metavar="PLACE",
+            help="Where to begin: earliest, latest, an offset, -5 (the last 5 "
+            "of each partition), -10m, or a moment.",
         ),
     ] = "latest",
     partition: Partition = None,
     count: Annotated[
-        int | None, typer.Option(min=1, help="End after so many records. Default: at Ctrl-C.")
+        int | None, typer.Option(min=1, help="Stop after this number of records. Default: at Ctrl-C.")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Only records of this key or partition key.")] = None,
+    key: Annotated[str | None, typer.Option(help="Show only records with this key or partition key.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
     of: OfEndpoint,
 ) -> None:
-    r"""Print the records of a topic as they come.
+    r"""Print the records of a topic as they arrive.
 
-    Joins no group and commits nothing. Ctrl-C ends it. What is not printable in a record is escaped.
+    The command joins no group and commits nothing; Ctrl-C stops it. Unprintable characters are escaped.
 
     \b
     Examples:
-      ehkafka tail orders --app shop.orders:app      with that app's endpoint
+      ehkafka tail orders --app shop.orders:app      the endpoint of that app
       ehkafka tail orders --endpoint localhost:9092 --from -10m
-      ehkafka tail orders --from -5 --count 20       the last 5 of each partition; ends after 20
-      ehkafka tail orders --json | jq .value         one JSON object a line
+      ehkafka tail orders --from -5 --count 20       begin 5 records back in each partition; stop after 20
+      ehkafka tail orders --json | jq .value         one JSON object for each record
 
     """
     reader = TopicReader(

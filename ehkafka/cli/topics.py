@@ -21,11 +21,11 @@ cli = CommandLine()
 
 @cli.command("topics")
 def topics(*, topic: OneTopic = None, of: OfEndpoint) -> None:
-    r"""List topics: partitions, records and retention.
+    r"""List topics with their partitions, records and retention.
 
     RECORDS counts the offsets between the start and the end of each log: compacted topics and topics with
-    transactions have fewer records. RETENTION is – where the broker does not tell it. Kafka's own topics are
-    left out. It joins no group and changes nothing.
+    transactions have fewer records. RETENTION is – if the broker does not report it. Kafka's internal topics
+    are left out. The command joins no group and changes nothing.
 
     \b
     Examples:

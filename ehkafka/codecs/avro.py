@@ -113,7 +113,7 @@ class _AvroWalk:
         if isinstance(schema, list):
             branch, at = self._long(at)
             if not 0 <= branch < len(schema):
-                raise Misfit("it names a branch that its union does not have")
+                raise Misfit("it names a branch that its union type does not have")
             return self.end_of(schema[branch], at, depth)
         self._left -= 1
         if self._left < 0 or depth > DEPTH_MAX:
@@ -133,7 +133,7 @@ class _AvroWalk:
         length, at = (schema["size"], at) if kind == "fixed" else self._long(at)
         is_decimal = isinstance(schema, dict) and schema.get("logicalType") == "decimal"
         if not 0 <= length <= (DECIMAL_BYTES_MAX if is_decimal else len(self._data)):
-            raise Misfit("it has a length that cannot be")
+            raise Misfit("it contains an impossible length")
         return at + int(length)
 
     def _end_of_blocks(self, items: object, at: int, depth: int, *, has_keys: bool) -> int:
@@ -148,7 +148,7 @@ class _AvroWalk:
                 at = self.end_of(items, at, depth)
             # A reader that skips the block goes by its length.
             if length is not None and at != begin + length:
-                raise Misfit("a block of it has another length than it says")
+                raise Misfit("a block in it is shorter or longer than its length field")
 
     def _long(self, at: int) -> tuple[int, int]:
         number, shift = self._data[at], 7
@@ -158,7 +158,7 @@ class _AvroWalk:
             shift += 7
             at += 1
         if number >> _LONG_BITS_MAX:
-            raise Misfit("it has a number of more than 64 bits")
+            raise Misfit("it contains a number of more than 64 bits")
         return (number >> 1) ^ -(number & 1), at
 
 

@@ -66,7 +66,10 @@ class AzureSchemaRegistry:
 
     def __reduce__(self) -> tuple[type[AzureSchemaRegistry], tuple[str, Any]]:
         if self._namespace == "":
-            raise TypeError("a client cannot be pickled: give AzureSchemaRegistry the namespace instead")
+            raise TypeError(
+                "a schema registry client cannot be sent to another process: give "
+                "AzureSchemaRegistry the namespace instead"
+            )
         return type(self), (self._namespace, self._credential)
 
     def __repr__(self) -> str:
@@ -83,7 +86,10 @@ class AzureSchemaRegistry:
 
     def decode(self, value: bytes) -> Any:
         """Refuse: the bytes alone do not say which schema they have."""
-        raise TypeError(f"{len(value)} bytes alone name no schema: the record's content-type header does")
+        raise TypeError(
+            f"{len(value)} bytes without headers cannot be decoded, because the record's "
+            f"content-type header names the schema"
+        )
 
     def encode(self, value: object) -> bytes:
         """Refuse: Microsoft's encoders write the header, too."""
@@ -99,7 +105,7 @@ class AzureSchemaRegistry:
         """Return a schema's decoder. Raises `NoSchema`, also for a schema that cannot be read."""
         definition = self._definition(schema_id)
         if definition is None:
-            raise NoSchema(f"the registry has no schema {schema_id} of its format")
+            raise NoSchema(f"the schema registry has no schema {schema_id} of the payload's format")
         return _avro(definition, schema_id) if kind == _AVRO else _json(definition, schema_id)
 
     def _definition(self, schema_id: str) -> str | None:
@@ -113,7 +119,7 @@ class AzureSchemaRegistry:
             # Without the client's own text: it may hold what the service answered.
             kind, status = type(error).__qualname__, getattr(error, "status_code", None)
             reason = f"it answered with HTTP status {status}" if status else kind
-            raise RetryLater(RETRY_S, f"the schema registry cannot be asked: {reason}") from None
+            raise RetryLater(RETRY_S, f"the schema registry does not answer: {reason}") from None
 
     def _opened(self) -> Any:
         with self._lock:
@@ -138,7 +144,7 @@ def _named_schema(written: str | None) -> tuple[str, str]:
     """Return format and id of a content type, as the encoders write it."""
     kind, plus, schema_id = (written or "").replace(" ", "").rpartition("+")
     if not plus or kind.lower() not in (_AVRO, _JSON) or _ID.fullmatch(schema_id) is None:
-        raise NoSchema("its content-type header names no schema, as avro/binary+<id> does")
+        raise NoSchema("its content-type header names no schema (expected: avro/binary+<id>)")
     return kind.lower(), schema_id
 
 
@@ -148,7 +154,7 @@ def _avro(definition: str, schema_id: str) -> Callable[[bytes], object]:
     try:
         schema = fastavro.parse_schema(orjson.loads(definition))
     except Exception as error:
-        raise NoSchema(f"its schema {schema_id} is no schema of Avro") from error
+        raise NoSchema(f"its schema {schema_id} is not a valid Avro schema") from error
     return lambda value: avro.read(BytesIO(value), schema, None)
 
 
@@ -164,7 +170,7 @@ def _json(definition: str, schema_id: str) -> Callable[[bytes], object]:
         # With a registry of its own it never loads what a schema refers to from the network.
         check = kind(schema, registry=referencing.jsonschema.EMPTY_REGISTRY)
     except Exception as error:
-        raise NoSchema(f"its schema {schema_id} is no JSON schema") from error
+        raise NoSchema(f"its schema {schema_id} is not a valid JSON schema") from error
 
     def decode(value: bytes) -> Any:
         bounded(check.validate, found := json.loads(value))

@@ -58,7 +58,7 @@ def codec_for(annotation: Any) -> Codec:
     if (plain := _plain_for(annotation)) is not None:
         return plain
     if annotation in (None, NoneType):
-        raise ConfigurationError("None is no type of a payload: name the type that payloads have.")
+        raise ConfigurationError("None is not a payload type: name the type to which payloads are decoded.")
     if holds_pydantics(annotation):
         return models.ModelCodec(annotation)
     return typed.codec_for(annotation)

@@ -63,7 +63,7 @@ class ConfluentCodec:
 
     def encode(self, value: object) -> bytes:
         """Refuse: confluent's serialisers are objects of their own."""
-        raise TypeError(f"a {type(value).__qualname__} cannot be encoded by {self.name}")
+        raise TypeError(f"codec {self.name} cannot encode a value of type {type(value).__qualname__}")
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit: it is damaged, or its schema is unknown."""
@@ -95,11 +95,11 @@ class ConfluentCodec:
             return self._deserializer(value, context)
         except Exception as error:
             if any(_is_unknown_schema(one) for one in _chain(error)):
-                raise NoSchema("the registry does not know its schema") from None
+                raise NoSchema("the schema registry does not have its schema") from None
             if (reason := _outage(error)) is None:
                 raise
             # Without the client's own text: it may hold the address with its password.
-            raise RetryLater(RETRY_S, f"the schema registry cannot be asked: {reason}") from None
+            raise RetryLater(RETRY_S, f"the schema registry does not answer: {reason}") from None
 
 
 def within_bounds(deserializer: Any) -> Callable[[bytes | None, Any], Any]:

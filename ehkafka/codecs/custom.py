@@ -32,18 +32,20 @@ def codec_of(decoder: Any) -> Codec:
     if not callable(decoder) or isinstance(decoder, type):
         kind = decoder.__qualname__ if isinstance(decoder, type) else f"a {type(decoder).__qualname__}"
         raise ConfigurationError(
-            f"decoder={kind} is no function: give one that takes the bytes of a record, such as "
-            "orjson.loads, or name a type by value=…."
+            f"decoder={kind} is not a function: give a function of the bytes of a record, such as "
+            f"orjson.loads, or name a type with value=…."
         )
     if is_async(decoder):
         raise ConfigurationError(
-            f"decoder={named(decoder)} is an async def, and would decode nothing: give a plain function."
+            f"decoder={named(decoder)} is an async def, which decodes nothing when it is called: give a "
+            f"plain function."
         )
     if any(kind.__module__.startswith("confluent_kafka.") for kind in type(decoder).__mro__):
         return ConfluentCodec(decoder)
     if inspect.isgeneratorfunction(decoder):
         raise ConfigurationError(
-            f"decoder={named(decoder)} contains yield, so that calling it would decode nothing: leave it out."
+            f"decoder={named(decoder)} contains `yield`, so calling it would decode nothing: give a plain "
+            f"function without `yield`."
         )
     takes_two = _takes_two(decoder)
     must_take(decoder, ("value", "record") if takes_two else ("value",), f"decoder={named(decoder)}")
@@ -66,7 +68,7 @@ class CustomCodec:
 
     def encode(self, value: object) -> bytes:
         """Refuse: a decoder knows one direction."""
-        raise TypeError(f"a {type(value).__qualname__} cannot be encoded by the decoder {self.name}")
+        raise TypeError(f"codec {self.name} cannot encode a value of type {type(value).__qualname__}")
 
     def misfit(self, error: Exception) -> str | None:
         """Return what kind of error it raised and where, if that is about the bytes."""

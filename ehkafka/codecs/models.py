@@ -27,8 +27,8 @@ class ModelCodec:
             adapter.rebuild(raise_errors=True)
         except Exception as error:
             raise ConfigurationError(
-                f"the type {self.name} cannot be decoded: {ended(describe(error))} Correct the type, or give "
-                "decoder=, a function of the bytes."
+                f"the type {self.name} cannot be decoded: {ended(describe(error))} Correct the type, or "
+                f"give decoder= a function of the bytes."
             ) from error
         self._misfit = pydantic.ValidationError
         self.decode = adapter.validate_json

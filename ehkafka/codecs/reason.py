@@ -57,14 +57,14 @@ def of_library(error: BaseException) -> str | None:
         return of_pydantic(error)
     if library == "jsonschema" and hasattr(error, "json_path"):
         return of_field(
-            str(error.json_path), f"it breaks the schema's {getattr(error, 'validator', 'rules')}"
+            str(error.json_path), f"it does not fulfil the schema's {getattr(error, 'validator', 'rules')}"
         )
     if library == "orjson" or isinstance(error, JSONDecodeError):
-        return of_text(f"it is no JSON: {error}")
+        return of_text(f"it is not JSON: {error}")
     if library == "google" and type(error).__name__ == "DecodeError":
-        return "it is no message of Protobuf, or nested too deep"
+        return "it is not a Protobuf message, or is nested too deeply"
     return (
-        f"it is no UTF-8: byte {error.start} cannot be read"
+        f"it is not UTF-8: byte {error.start} cannot be decoded"
         if isinstance(error, UnicodeDecodeError)
         else None
     )

@@ -57,7 +57,9 @@ class Schemas:
             asked = self._asked.get(name)
             if asked is None:
                 if len(self._asked) >= ASKED_MAX:
-                    raise RetryLater(BUSY_RETRY_S, "the schema registry is asked for other schemas")
+                    raise RetryLater(
+                        BUSY_RETRY_S, "the schema registry is busy with requests for other schemas"
+                    )
                 answered = self._asked[name] = threading.Event()
         if asked is None:
             return self._answer(name, answered, ask)

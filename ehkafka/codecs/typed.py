@@ -35,20 +35,21 @@ def codec_for(annotation: object) -> Codec:
     except Exception as error:  # a type may hold what it does not know, or names that are nowhere
         raise ConfigurationError(
             f"the type {name} cannot be decoded: {ended(describe(error))} Correct the type, or give "
-            "decoder=, a function of the bytes."
+            f"decoder= a function of the bytes."
         ) from error
     unknown = next((one.cls for one in kinds if isinstance(one, msgspec.inspect.CustomType)), None)
     if unknown is not None and is_pydantics(unknown):
         raise ConfigurationError(
-            f"{name_of(unknown)}, which is inside of {name}, is pydantic's, and a msgspec.Struct cannot hold "
-            "it: make the struct a dataclass or a model, or give decoder=, a function of the bytes."
+            f"{name_of(unknown)}, a field type inside {name}, is a pydantic type, and a msgspec.Struct "
+            f"cannot contain it: make {name} a dataclass or a pydantic model, or give decoder= a function "
+            f"of the bytes."
         )
     if unknown is not None:
-        inside = "" if unknown is annotation else f", which is inside of {name}"
+        inside = "" if unknown is annotation else f", a field type inside {name}"
         raise ConfigurationError(
-            f"no codec knows the type {name_of(unknown)}{inside}: ask for a dataclass, a pydantic model, a "
-            "msgspec.Struct, a TypedDict, a dict, a list, a str or bytes, or give decoder=, a function of "
-            "the bytes."
+            f"no codec knows the type {name_of(unknown)}{inside}: use a dataclass, a pydantic model, a "
+            f"msgspec.Struct, a TypedDict, a dict, a list, a str or bytes, or give decoder= a function of "
+            f"the bytes."
         )
     _forget(kinds)
     convert = partial(msgspec.convert, type=annotation)
@@ -95,8 +96,8 @@ def _arrived(annotation: object, fields: dict[str, tuple[str, ...]]) -> Codec:
     assert isinstance(codec, TypedCodec)
     if codec._fields != fields:
         raise ConfigurationError(
-            f"the type {codec.name} came without its fields: define it in a module that the other process "
-            "can import, not in the program itself and not inside of a function."
+            f"the type {codec.name} arrived in another process without its fields: define it at the top "
+            f"level of a module that the other process can import."
         )
     return codec
 

@@ -97,7 +97,7 @@ def _searched(pattern: str, text: str, left_s: float) -> object:
         with contextlib.suppress(TimeoutError):
             if left_s:
                 return regex.search(pattern, text, timeout=limit_s, concurrent=lets_others_run)
-    raise Misfit("matching it against its schema's patterns takes too long")
+    raise Misfit("it takes too long to match the patterns of its schema")
 
 
 def _counted(function: Callable[..., object], steps: int) -> Callable[..., Any]:
@@ -107,7 +107,7 @@ def _counted(function: Callable[..., object], steps: int) -> Callable[..., Any]:
     def counted(*arguments: object) -> Any:
         _left.steps -= steps
         if _left.steps < 0 and _left.search_s is not None:
-            raise Misfit("validating it takes too many steps")
+            raise Misfit("it takes too many steps to validate")
         return function(*arguments)
 
     return counted

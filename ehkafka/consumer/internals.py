@@ -172,8 +172,8 @@ class Internals:
         """Tell that the program waits no longer for the client to end."""
         text = (
             f"the client did not close within {seconds(self.program_settings.close_s or 0.0)} (close_s), "
-            "because no broker answered. The program continues. The last commits may not be stored; if so, "
-            "their records are delivered again"
+            "because no broker answered. The program continues. If the last commits were not stored, their "
+            "records are delivered again"
         )
         self.log_lines.emit(ConnectionProblem("close", text, fatal=True))
 
@@ -198,8 +198,8 @@ class Internals:
         emulates = self.deviating.has("auto_commit")
         if contiguous and not (emulates and self.deviating.has("coalescing")):
             raise ConfigurationError(
-                "Consumer: contiguous=True decides itself what a commit may pass; leave 'auto_commit' and "
-                "'coalescing' out of as_confluent."
+                "Consumer: contiguous=True decides by itself which offset is committed: leave "
+                "'auto_commit' and 'coalescing' out of as_confluent."
             )
         return emulates
 

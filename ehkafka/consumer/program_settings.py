@@ -107,7 +107,10 @@ def flattened(config: Mapping[str, object], more: Mapping[str, object]) -> dict[
         if not isinstance(inner, dict):
             return result
         result |= inner
-    raise ConfigurationError("Consumer: default.topic.config holds itself: give its entries with the others.")
+    raise ConfigurationError(
+        "Consumer: default.topic.config contains itself: give its entries directly, "
+        "next to the other properties."
+    )
 
 
 def auto_commit_s(config: Mapping[str, Any]) -> float | None:

@@ -42,11 +42,12 @@ def bootstrap_hosts(bootstrap: str) -> tuple[str, ...]:
     """Return the host of each entry of `host[:port],…`. Raises ConfigurationError naming the entry."""
     if not isinstance(bootstrap, str) or not bootstrap.strip():
         raise ConfigurationError(
-            "bootstrap.servers is empty or no text: give the brokers as 'host:port', separated by commas"
+            "bootstrap.servers is empty or not text: give the brokers as 'host:port', separated by commas"
         )
     if "sharedaccesskey" in bootstrap.lower():
         raise ConfigurationError(
-            "bootstrap.servers holds a connection string: give it to Endpoint.connection_string(…) instead"
+            "bootstrap.servers contains a connection string: give the string to "
+            "Endpoint.connection_string(…) instead"
         )
     entries = enumerate(bootstrap.split(","), start=1)
     return tuple(_host(entry.strip(), number) for number, entry in entries)
@@ -101,8 +102,8 @@ def is_loopback(host: str) -> bool:
 def _host(entry: str, number: int) -> str:
     found = _ENTRY.fullmatch(entry)
     if found is None:
-        raise ConfigurationError(f"bootstrap.servers: entry {number} is not 'host:port'")
+        raise ConfigurationError(f"bootstrap.servers: entry {number} is not 'host:port': correct it")
     port = found["port"]
     if port is not None and not 1 <= int(port) <= 65_535:
-        raise ConfigurationError(f"bootstrap.servers: the port of entry {number} is not within 1 to 65535")
+        raise ConfigurationError(f"bootstrap.servers: the port of entry {number} must be from 1 to 65535")
     return found["host"]

@@ -109,8 +109,9 @@ def refused(error: KafkaError) -> EhkafkaError | None:
     if code in _FENCED or (is_fatal and "fenced" in error.str().lower()):
         return FencedError(
             f"The group fenced this process: {ended(describe_error(error))} "
-            "Another process uses the same group.instance.id: give each process its own. If none does, the"
-            " answer to this one's join was lost with the group's coordinator: start it again."
+            "Another process uses the same group.instance.id: give each process its own. If no other "
+            "process uses it, the group's coordinator failed while this process joined: start this process "
+            "again."
         )
     if code in _DENIED:
         return EndpointError(f"The broker refuses access: {describe_error(error)}")
@@ -134,8 +135,8 @@ def unreachable(
         broken = refusal.args[0]
     why = f": {' '.join(broken.str().split())}" if broken is not None else ""
     return EndpointError(
-        f"{ended(tried + why)} Check the address and its port (Event Hubs: 9093; its emulator and many "
-        "brokers: 9092), that the broker runs, and what firewall or private endpoint lies between."
+        f"{ended(tried + why)} Check the address and port (Event Hubs: 9093; its emulator and many "
+        f"brokers: 9092), that the broker runs, and any firewall or private endpoint on the route."
     )
 
 

@@ -40,7 +40,7 @@ def open_consumer(properties: Mapping[str, object], **callbacks: Any) -> Consume
     group = properties.get("group.id")
     # librdkafka makes a group-less client of it, and confluent-kafka then aborts the whole process.
     if not isinstance(group, str) or not group:
-        raise ConfigurationError("group.id is missing: a consumer needs a group, App(group=…)")
+        raise ConfigurationError("group.id is missing, but a consumer needs a group: set App(group=…)")
     return _open(Consumer, "consumer", properties, callbacks)
 
 
@@ -97,8 +97,8 @@ def _open(
 ) -> _Client:
     if taken := sorted(callbacks.keys() & properties.keys()):
         raise ConfigurationError(
-            f"{', '.join(taken)}: set among the properties, but the engine needs it itself."
-            " Leave it out; the app's hooks and on_error report the same."
+            f"{', '.join(taken)} cannot be set, because ehkafka sets it itself. Leave it out: the app's "
+            f"hooks and on_error report the same events."
         )
     # Without a token the client's constructor would wait 10 s for one and not say why there is none.
     tokens = getattr(properties.get("oauth_cb"), "__self__", None)
@@ -120,7 +120,7 @@ def _open(
 def _explained(shown: str, properties: Mapping[str, object]) -> str:
     unknown = _UNKNOWN_PROPERTY.search(shown)
     if unknown is None:
-        return f"{_struck(' '.join(shown.split()), properties)}. Correct or leave out that property."
+        return f"{_struck(' '.join(shown.split()), properties)}. Correct that property, or leave it out."
     name = _struck(unknown["name"], properties)
     close = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.75)
     hint = f"did you mean {close[0]}?" if close else "see librdkafka's CONFIGURATION.md for the names."

@@ -56,7 +56,7 @@ def with_servers(config: Mapping[str, object]) -> dict[str, Any]:
         servers = result[name] = listed(config[name])
         is_text = not isinstance(servers, _NO_TEXT)  # an object with a text is taken
         if not is_text or any(one in str(servers) for one in " ;'\""):
-            what = "is not separated by commas" if is_text else "is no text and no list of texts"
+            what = "is not separated by commas" if is_text else "is neither text nor a list of texts"
             raise ConfigurationError(
                 f"Consumer: {name} {what}: give 'host:port,host:port' or ['host:port', 'host:port']."
             )

@@ -96,7 +96,8 @@ class Endpoint(NeverPickled):
         chosen = in_one_spelling(properties, "Endpoint.kafka")
         if chosen.setdefault("bootstrap.servers", servers) != servers:
             raise ConfigurationError(
-                "Endpoint.kafka: bootstrap.servers differs from the bootstrap argument; give one"
+                "Endpoint.kafka: bootstrap= and the property bootstrap.servers have different addresses: "
+                "give only one of the two"
             )
         kind: Kind = "event-hubs" if any(map(is_event_hubs_host, hosts)) else "kafka"
         name = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
@@ -206,8 +207,8 @@ class Endpoint(NeverPickled):
         check_mapping(environ, "Endpoint.from_env: the environment")
         if not isinstance(prefix, str):
             raise ConfigurationError(
-                f"Endpoint.from_env: prefix is of type {type(prefix).__name__}; give what the variables "
-                "begin with, such as 'EHKAFKA_'."
+                f"Endpoint.from_env: prefix is of type {type(prefix).__name__}: give the text with which "
+                f"the variables begin, such as 'EHKAFKA_'."
             )
         variables = read_variables(environ, prefix)
         try:
@@ -363,8 +364,8 @@ def _refuse_to_bend_credentials(chosen: Mapping[str, Any], parsed: ConnectionStr
     for name in _CREDENTIAL_PROPERTIES:
         if name in chosen:
             raise ConfigurationError(
-                f"Endpoint.connection_string: {name} comes from the connection string;"
-                " leave it out of properties, or describe the broker with Endpoint.kafka(…)"
+                f"Endpoint.connection_string: the connection string already sets {name}: leave it out of "
+                f"properties=, or describe the broker with Endpoint.kafka(…)"
             )
     hosts = bootstrap_hosts(chosen.get("bootstrap.servers", parsed.bootstrap))
     protocol = str(chosen.get("security.protocol", "SASL_SSL")).upper()

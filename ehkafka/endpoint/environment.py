@@ -81,8 +81,8 @@ def chosen_way(settings: Mapping[str, str], named: Callable[[str], str]) -> Way:
     for key, way in ADDITIONS.items():
         if key in settings and way != given[0]:
             raise ConfigurationError(
-                f"{named(key)} belongs to {named(way)}, but the endpoint is given by {named(given[0])}:"
-                " leave one of them out."
+                f"{named(key)} works only with {named(way)}, but {named(given[0])} names the endpoint: "
+                f"leave one of the two out."
             )
     return given[0]
 

@@ -44,9 +44,9 @@ def secret_location(endpoint: Endpoint, environ: Mapping[str, str]) -> SecretLoc
     if (entra := endpoint._entra) is not None:  # noqa: SLF001 - of this room
         if (chosen := entra.chosen_credential) is None:
             raise ConfigurationError(
-                f"{endpoint!r} has a credential object, which another process cannot have: choose the "
-                "credential by name (Endpoint.entra(namespace, 'managed_identity')), or name a function "
-                "that makes it there."
+                f"{endpoint!r} has a credential object, which cannot be sent to another process: choose a "
+                f"credential by name (Endpoint.entra(namespace, 'managed_identity')), or name a function "
+                f"that makes the credential in that process."
             )
         return SecretLocation("namespace", entra.namespace.host, *chosen, properties)
     if endpoint.credential is not None:
@@ -55,7 +55,7 @@ def secret_location(endpoint: Endpoint, environ: Mapping[str, str]) -> SecretLoc
             return SecretLocation("file", str(source.path), properties=properties)
         raise ConfigurationError(
             f"{endpoint!r} reads its connection string from a {source.name}, which another process cannot "
-            "call: name a variable or a file, or a function that makes the endpoint there."
+            f"call: name a variable or a file, or name a function that makes the endpoint in that process."
         )
     password = endpoint.client_properties().get("sasl.password")
     if password is None:
@@ -64,8 +64,9 @@ def secret_location(endpoint: Endpoint, environ: Mapping[str, str]) -> SecretLoc
     name = next((name for name, value in environ.items() if _is_that_string(value, password)), None)
     if name is None:
         raise ConfigurationError(
-            f"{endpoint!r} was given its connection string as text, which must not travel: put it into an"
-            " environment variable of every process, or into a file, and name that."
+            f"{endpoint!r} has its connection string as text, which ehkafka does not send to another "
+            f"process: put it into an environment variable of every process, or into a file, and name the "
+            f"variable or file."
         )
     return SecretLocation("variable", name, properties=properties)
 
@@ -90,8 +91,8 @@ def plain_properties(properties: Mapping[str, object]) -> dict[str, str]:
         if is_secret(name, value) or callable(value):
             what = "a secret" if is_secret(name, value) else "a function"
             raise ConfigurationError(
-                f"the property {name} is {what}, which another process cannot be given: name a function that"
-                " makes the endpoint there."
+                f"the property {name} is {what}, which cannot be sent to another process: name a function "
+                f"that makes the endpoint in that process."
             )
         found[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return found

@@ -20,7 +20,7 @@ CLIENT_TOPIC_CHARACTERS_MAX: Final = 512
 def check_text(text: str, what: str) -> None:
     """Refuse text that cannot be sent. Raises `ConfigurationError` without it, for it may be a secret."""
     if "\0" in text:
-        raise ConfigurationError(f"{what} has a NUL character in it: remove it.")
+        raise ConfigurationError(f"{what} contains a NUL character: remove that character.")
     if not is_utf_8(text):
         raise ConfigurationError(
             f"{what} is not UTF-8: it was read from bytes in another encoding. Correct its source."
@@ -48,8 +48,8 @@ def check_client_texts(config: Mapping[Any, object], who: str) -> None:
     group = config.get("group.id")
     if group is not None and (size_bytes := len(str(group).encode())) > KAFKA_TEXT_BYTES_MAX:
         raise ConfigurationError(
-            f"{who}: group.id has {size_bytes} bytes, and Kafka's protocol carries {KAFKA_TEXT_BYTES_MAX}. "
-            "Choose a shorter name."
+            f"{who}: group.id has {size_bytes} bytes, but Kafka's protocol allows {KAFKA_TEXT_BYTES_MAX}. "
+            f"Choose a shorter name."
         )
 
 
@@ -63,5 +63,6 @@ def check_topics(topics: object, who: str) -> None:
         check_text(topic, f"{who}: the topic {topic[:80]!a}")
         if len(topic.encode()) > CLIENT_TOPIC_CHARACTERS_MAX:
             raise ConfigurationError(
-                f"{who}: the topic {topic[:20]!a}… has {len(topic)} characters, and Kafka takes 249."
+                f"{who}: the topic {topic[:20]!a}… has {len(topic)} characters, but Kafka allows 249: "
+                "choose a shorter name."
             )

@@ -131,7 +131,8 @@ def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> in
     for one in asked:
         if _is_batch(one.type):
             raise ConfigurationError(
-                f"{one.name} is a Batch, which only batch handlers get: write @app.batch_handler(…)."
+                f"parameter {one.name} is a Batch, but only batch handlers receive batches: write "
+                f"@app.batch_handler(…)."
             )
         if Record in get_args(one.type):
             raise ConfigurationError(
@@ -147,15 +148,15 @@ def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> in
         bare = [number for number, one in enumerate(asked) if one.annotation is _NOT_GIVEN]
         if asked and not bare:
             raise ConfigurationError(
-                "value= or decoder= defines what a payload is, but no parameter takes it: add one, such as "
-                "(record, payload)."
+                "value= or decoder= defines a payload, but the handler has no parameter for it: add a "
+                "parameter, such as (record, payload)."
             )
         return bare[-1] if bare else 0
     first, *others = (asked[number] for number in payloads)
     if others:
         raise ConfigurationError(
-            f"{first.name} and {others[0].name} both have the type of a payload, and a record has one: leave "
-            "one of them out, or annotate it as ehkafka.Record."
+            f"parameters {first.name} and {others[0].name} both have a payload type, but a record has only "
+            f"one payload: leave one out, or annotate one as ehkafka.Record."
         )
     if first.unknown and not is_given:
         raise ConfigurationError(first.unknown)
@@ -174,8 +175,8 @@ def _in_batch(asked: list[Asked], *, is_class: bool) -> object:
     is_record = isinstance(kind, type) and issubclass(kind, Record)
     if not is_class and (is_record or (is_payload_type(kind) and not is_near and not _is_batch(kind))):
         raise ConfigurationError(
-            f"{name} is given a batch of records and not what its annotation means: annotate it as "
-            f"ehkafka.Batch, or as ehkafka.Batch[Reading] for the payloads in {name}.values."
+            f"parameter {name} receives a batch of records, which its annotation does not allow: annotate "
+            f"it as ehkafka.Batch, or as ehkafka.Batch[Reading] to decode payloads into {name}.values."
         )
     values = get_args(asked[0].annotation) if _is_batch(asked[0].annotation) else ()
     return values[0] if values and not _means_record(values[0]) else _NOT_GIVEN
@@ -192,16 +193,17 @@ def _refuse_forgotten(left_out: list[Asked]) -> None:
             continue
         if is_structured(one.type):
             raise ConfigurationError(
-                f"{one.name} has a default, and would be None for every record: leave it out. "
-                "A payload whose type is `… | None` is None for a record without a value only."
+                f"parameter {one.name} has a default, so it would be None for every record: leave the "
+                f"default out. A payload of type `… | None` is None only for a record without a value."
             )
 
 
 def _refuse_more(asked: list[Asked]) -> None:
     if len(asked) > ARGUMENTS_MAX:
         raise ConfigurationError(
-            f"it takes ({', '.join(one.name for one in asked)}), but is called with the record and its "
-            "payload at most: leave the others out, and open what else it needs in on_worker_start."
+            f"its parameters are ({', '.join(one.name for one in asked)}), but a handler is called only "
+            f"with the record and its payload: leave the other parameters out, and open other resources in "
+            f"on_worker_start."
         )
 
 
@@ -209,8 +211,8 @@ def _refuse_raw(asked: list[Asked], *, is_given: bool) -> None:
     # What is surely no message. Other names have always been let through.
     if is_given or any(is_payload_type(one.type) for one in asked):
         raise ConfigurationError(
-            "raw=True hands over confluent's Message and decodes nothing: leave raw out, or decode the "
-            "message's value in the handler."
+            "raw=True passes confluent's Message without decoding its value: leave raw out, or decode the "
+            "value in the handler."
         )
 
 
@@ -242,8 +244,8 @@ def _read(parameter: inspect.Parameter, function: object, names: Mapping[str, ob
         if not isinstance(annotation, str) or not _names_a_record(annotation):
             unknown = (
                 f"the annotation {quoted(annotation)} of {parameter.name} cannot be read: "
-                f"{ended(describe(error))} Import the name where the program runs, not only for type "
-                "checkers, and define it above the handler; or give the type itself, by value=."
+                f"{ended(describe(error))} Import or define the name above the handler, also at run time "
+                f"(not only under TYPE_CHECKING). Or pass the type itself as value=."
             )
         annotation = _NOT_GIVEN
     return Asked(parameter.name, parameter.default, annotation, unknown)

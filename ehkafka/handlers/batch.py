@@ -90,7 +90,7 @@ class BatchSpec(HandlerSpec):
         enough = self.batch_records_max
         if enough > settings.backlog_records_max:
             raise ConfigurationError(
-                f"batch handler {self.name!r}: a batch waits for {enough} records, but "
-                f"backlog_records_max={settings.backlog_records_max} never holds so many. Raise it, or lower "
-                "batch_records_max."
+                f"batch handler {self.name!r}: a batch waits for {enough} records, but the backlog holds "
+                f"at most backlog_records_max={settings.backlog_records_max}. Raise backlog_records_max, "
+                f"or lower batch_records_max."
             )

@@ -160,9 +160,9 @@ def must_run_in_threads(spec: HandlerSpec, *hooks: object) -> None:
         if hook is not None and is_async(hook):
             raise ConfigurationError(
                 f"on_worker_start and on_worker_stop run in the workers of every handler: "
-                f"{named(hook)!r} is an async def, but handler {spec.name!r} is a plain "
-                "function and has no event loop. Write it as a plain function, or give the handlers an app "
-                "each."
+                f"{named(hook)!r} is an async def, but handler {spec.name!r} is a plain function and has "
+                f"no event loop. Write {named(hook)!r} as a plain function, or put the handlers into "
+                f"separate apps."
             )
 
 
@@ -179,8 +179,8 @@ def of_its_kind(spec: HandlerSpec, middleware: Sequence[object]) -> Sequence[Any
             own, its = kinds[spec.is_async], kinds[not spec.is_async]
             raise ConfigurationError(
                 f"middleware {named(one)!r} is {its}, but handler {spec.name!r} is {own}: "
-                "middleware wraps all handlers of an app and must be of their kind. Write it as "
-                f"{own}, or give the handlers an app each."
+                f"middleware wraps all handlers of an app, so it must be of the same kind. Write the "
+                f"middleware as {own}, or put the handlers into separate apps."
             )
     return middleware
 

@@ -46,8 +46,8 @@ def check_output_types(specs: Iterable[HandlerSpec]) -> None:
             raise ConfigurationError(
                 f"To topic {spec.to[0]!r} handler {other!r} sends {known} as {its}, and handler "
                 f"{spec.name!r} sends {kind} as {codec}: a reader of the topic could not decode both. Give "
-                "each a topic of its own, or let both return the same kind; a handler that is annotated to "
-                "return ehkafka.Send is not compared."
+                f"each handler its own topic, or let both return the same type. (Handlers annotated to "
+                f"return ehkafka.Send are not compared.)"
             )
 
 
@@ -57,8 +57,8 @@ def _must_return_nothing(spec: HandlerSpec) -> None:
         if kind is Send or (not is_batch(spec) and is_output(get_origin(kind) or kind)):
             raise ConfigurationError(
                 f"handler {spec.name!r} is annotated to return {getattr(kind, '__qualname__', kind)}, but "
-                "nothing says where its outputs go: give it to=, the topic, such as "
-                "@app.handler('in', to='out'), or let it return nothing."
+                f"it has no topic for its outputs: add to=, such as @app.handler('in', to='out'), or let "
+                f"it return nothing."
             )
 
 

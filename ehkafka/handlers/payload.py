@@ -36,7 +36,7 @@ def codec_of_payload(kind: object, decoder: object, *, is_chosen: bool) -> Codec
     is_plain = getattr(codec, "gives_plain", False)
     if is_chosen and not is_plain:
         raise ConfigurationError(
-            "value= and decoder= both define how a payload is decoded: leave one of them out."
+            "value= and decoder= both define how a payload is decoded: leave one of the two out."
         )
     target = codec_for(kind) if is_plain and kind is not None and is_payload_type(kind) else None
     return ConvertingCodec(codec, target) if hasattr(target, "convert") else codec

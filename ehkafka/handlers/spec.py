@@ -204,7 +204,7 @@ class HandlerSpec:
         if not callable(self.function):
             shown = quoted(self.function)
             raise ConfigurationError(
-                f"{where}: function={shown}; it is not callable: decorate a function or a class."
+                f"{where}: function={shown} cannot be called: decorate a function or a class."
             )
         for one in options_of(type(self)):
             value = getattr(self, one.name)
@@ -232,20 +232,20 @@ class HandlerSpec:
         return mistakes_of(self.workers, self) | {
             "the class has no method process(record): give it one, or decorate a function.": self.is_class
             and not callable(self.called),
-            "its open() or close() is an async def, but is called on the hook thread, where no event loop "
-            "runs. Make it a plain function; open what belongs to the loop in on_worker_start.": self.is_class
+            "its open() or close() is an async def, but the thread that calls it has no event loop. Make "
+            "it a plain function, and open clients of the event loop in on_worker_start.": self.is_class
             and any(is_async(getattr(kind, name, None)) for name in ("open", "close")),
-            "it contains yield, so that calling it would run nothing of it: leave the yield out, or give it "
-            "to=, the topic that it sends what it yields to.": is_generator(self.called) and not self.to,
-            f"its dead letters would go to {letters!r}, which it handles itself; each would come back and "
-            "fail again: give another topic.": letters is not None,
-            f"acknowledged={waits!r} means nothing without outputs: give to=, the topic that it sends "
-            "to.": waits != "before_commit" and not self.to,
-            "acknowledged='before_next' is for handlers of one record: a batch has records of many keys, and "
-            "all of them would wait. Leave it out.": waits == "before_next" and is_batch(self),
-            f"on_failure={holds} is to stop a key's next records, but these run before its outputs are "
-            "acknowledged: give acknowledged='before_next' as well, or another "
-            "on_failure.": bool(holds and self.to) and waits == "before_commit",
+            "it contains `yield`, so calling it would run none of its code: leave the `yield` out, or add "
+            "to= with the topic for the yielded values.": is_generator(self.called) and not self.to,
+            f"its dead-letter topic {letters!r} is one of its own topics, so each dead letter would come "
+            f"back and fail again: give another topic.": letters is not None,
+            f"acknowledged={waits!r} needs outputs: add to= with the topic of the outputs, or leave "
+            f"acknowledged= out.": waits != "before_commit" and not self.to,
+            "acknowledged='before_next' does not work with batches, because all keys of a batch would "
+            "wait: leave it out.": waits == "before_next" and is_batch(self),
+            f"on_failure={holds} holds back a key's next records, but they start before the broker "
+            f"acknowledges the outputs: add acknowledged='before_next', or choose another "
+            f"on_failure.": bool(holds and self.to) and waits == "before_commit",
         }
 
     def _check_functions(self, where: str) -> None:
@@ -260,7 +260,7 @@ class HandlerSpec:
             given = self.payload.arguments
         if not self.is_class:
             kind = "async def" if self.is_async else "def"
-            right = f"write {kind} {self.name}({given[0]}), and open what else it needs in on_worker_start"
+            right = f"write {kind} {self.name}({given[0]}), and open other resources in on_worker_start"
             must_take(self.function, given, where, instead=right if self.name.isidentifier() else "")
             return
         make = "it is made once for each partition, so leave them out and use open(partition)"
@@ -321,9 +321,9 @@ def check_topics(topics: tuple[Any, ...], where: str) -> None:
     for topic in topics:
         if not is_topic_name(topic) or "sharedaccess" in topic.lower():
             raise ConfigurationError(
-                f"{where}: give the topics it handles one by one, as non-empty names of "
-                f"{TOPIC_CHARACTERS_MAX} printable characters at most, such as @app.handler('orders', "
-                f"'returns'), not {quoted(topic).removesuffix(',')}."
+                f"{where}: {quoted(topic).removesuffix(',')} is not the name of a topic: give each topic "
+                f"as text of 1 to {TOPIC_CHARACTERS_MAX} printable characters, such as "
+                f"@app.handler('orders', 'returns')."
             )
 
 
@@ -338,8 +338,8 @@ def check_decorated(topics: tuple[object, ...], decorator: str) -> None:
     """Refuse a decorator without parentheses, which is given the function for a topic."""
     if len(topics) == 1 and callable(topics[0]):
         raise ConfigurationError(
-            f"@app.{decorator} is written without parentheses: write @app.{decorator}('orders') above "
-            f"{named(topics[0])}, with the topics that it handles."
+            f"@app.{decorator} has no parentheses and no topics: write @app.{decorator}('orders') above "
+            f"{named(topics[0])}."
         )
     check_topics(topics, f"@app.{decorator}")
 
@@ -350,7 +350,7 @@ def must_have_own_topics(spec: HandlerSpec, others: Iterable[HandlerSpec]) -> No
     for topic in spec.topics:
         if topic in taken:
             raise ConfigurationError(
-                f"Topic {topic!r} has the handler {taken[topic]!r} already, so {spec.name!r} cannot take "
-                "it, too, one handler per topic: let one handler call the other, or give each an app "
-                "with a group of its own."
+                f"Topic {topic!r} already has handler {taken[topic]!r}, so handler {spec.name!r} cannot "
+                f"have it: a topic has one handler. Let one function call the other, or use two apps with "
+                f"different groups."
             )

@@ -83,7 +83,7 @@ class BoundedLock:
 
     def __enter__(self) -> None:
         if not self._lock.acquire(timeout=BUSY_S):
-            raise ActionRefusedError("busy", "Another request reads the dead letters now; try again.")
+            raise ActionRefusedError("busy", "Another request is reading the dead letters: try again.")
 
     def __exit__(self, *_error: object) -> None:
         self._lock.release()
@@ -99,7 +99,7 @@ def _until(time_s: float, batches: Iterable[Iterable[Record]]) -> Iterator[Recor
 def _sentence(count: RedriveCount, topic: str, *, preview: bool) -> str:
     number = sum(count.to.values())
     if not count.to:
-        return f"{topic} has no letter that was not redriven yet."
+        return f"All dead letters in {topic} have been redriven already."
     homes = ", ".join(sorted({home.topic for home in count.to}))
     goes = "goes" if number == 1 else "go"
     return f"{counted(number, 'letter')} of {topic} {goes if preview else 'went'} back to {homes}."

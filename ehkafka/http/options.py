@@ -53,8 +53,7 @@ class Http:
             isinstance(self.advertise, str) and len(self.advertise) <= 256 and _URL.fullmatch(self.advertise)
         ):
             raise ConfigurationError(
-                "advertise: give the URL at which people reach this app's page, such as "
-                "http://10.1.2.3:8080, with nothing but a path behind it."
+                "advertise: give the URL of this app's page, such as http://10.1.2.3:8080, without a query."
             )
 
     @property
@@ -85,8 +84,9 @@ class Http:
                 return None
         if len(token) < TOKEN_CHARACTERS_MIN or not token.isascii() or not token.isprintable():
             raise ConfigurationError(
-                f"The token of {source} is no good one: it needs {TOKEN_CHARACTERS_MIN} visible ASCII "
-                "characters or more. Make one, for example: python -c 'import secrets; "
+                f"The token of {source} is too short or has unusual characters: it needs "
+                f"{TOKEN_CHARACTERS_MIN} or more visible ASCII characters. Make one, for example: python "
+                f"-c 'import secrets; "
                 "print(secrets.token_urlsafe(24))'."
             )
         return token
@@ -118,7 +118,7 @@ def _split(address: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise ConfigurationError(
-            f"{address!r:.80} is no address to listen on: give HOST:PORT, for example 127.0.0.1:8080, or "
+            f"{address!r:.80} is not an address to listen on: give HOST:PORT, for example 127.0.0.1:8080, or "
             "0.0.0.0:8080 for all of this machine's addresses."
         )
     return host, int(port)

@@ -125,7 +125,9 @@ def _bound(options: Http) -> socket.socket:
             options.host, options.port, type=socket.SOCK_STREAM
         )
     except OSError as error:
-        raise ConfigurationError(f"http: {where} is no address of this machine: {error.strerror}.") from None
+        raise ConfigurationError(
+            f"http: {where} is not an address of this machine ({error.strerror}): correct http=."
+        ) from None
     found = socket.socket(family, kind, protocol)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -60,8 +60,8 @@ class ByHand:
         if answer.cancel():
             raise ActionRefusedError(
                 "busy",
-                f"Nothing was done: the poll loop has not come round for {timeout_s:g} s. A rebalance "
-                "may be going on; try again.",
+                f"Nothing was done: the poll loop has not run for {timeout_s:g} s. A rebalance may be in "
+                f"progress: try again.",
             )
         return answer.result()
 

@@ -228,11 +228,11 @@ def _silent(state: PartitionState) -> Blocker:
     """Say why nothing of a partition arrives."""
     if state.unreadable is not None:
         offset, reason = state.unreadable
-        why = f"it cannot be read: {reason}; to get past it: {way_past(state.partition, offset)}"
+        why = f"its records cannot be read: {reason}; to skip them: {way_past(state.partition, offset)}"
         return Blocker(state.partition, offset, NO_KEY, why)
-    why = f"nothing of it arrives from {state.position} up to {state.end}"
+    why = f"no record arrives from offset {state.position} to {state.end}"
     if state.is_paused:
         why = "the partition is paused"
     elif not state.is_in_log:
-        why = f"its position {state.position} lies beyond its log's end"
+        why = f"its position {state.position} is beyond the end of its log"
     return Blocker(state.partition, None, None, why)

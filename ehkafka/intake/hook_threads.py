@@ -171,7 +171,7 @@ class HookThreads:
             ]
         if not hanging:
             return None
-        return f"{', '.join(hanging)}: its partition waits until it returns."
+        return f"{', '.join(hanging)}: the partition waits until the call returns."
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether it is one of these. From any thread."""

@@ -410,7 +410,7 @@ class Membership:
         except EhkafkaError as error:
             self._context.fatal(error)
         except Exception as error:
-            failure = EngineError(f"The engine failed {when}: {error!r}. Please report it.")
+            failure = EngineError(f"ehkafka failed {when}: {error!r}. Please report this defect.")
             failure.__cause__ = error
             self._context.fatal(failure)
         finally:

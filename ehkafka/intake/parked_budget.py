@@ -93,9 +93,9 @@ class ParkedBudget:
             self._context.fatal(
                 HandlerFailedError(
                     f"{partition} has reached its limit with "
-                    f"{counted(epoch.tally.parked_records, 'record')} waiting behind failing ones; the "
-                    f"largest key is {key}. None of them was committed. Fix the handler, raise "
-                    "parked_records_max and parked_bytes_max, or declare another action with on_parked_full."
+                    f"{counted(epoch.tally.parked_records, 'record')} waiting behind failed ones; most of "
+                    f"them have key {key}. None of them was committed. Fix the handler, raise "
+                    f"parked_records_max and parked_bytes_max, or choose another on_parked_full."
                 )
             )
 

@@ -148,7 +148,7 @@ class GapRepair:
                 )
                 self._decide_one(partition, wanted, LogBounds(known.start, known.end))
         for problem in question.answer.problems.values():
-            self._try_later("_AUTO_OFFSET_RESET", f"where the log begins is not known yet: {problem}")
+            self._try_later("_AUTO_OFFSET_RESET", f"the start of the log is not known yet: {problem}")
 
     def _decide_one(self, partition: TopicPartition, wanted: int | None, log: LogBounds) -> None:
         stuck = self._stuck[partition]

@@ -214,9 +214,10 @@ def _waits_for(held: Held) -> str | None:
 def _error(stuck: tuple[Blocker, ...], settle_s: float) -> UnfinishedError:
     named = ", ".join(_named(stuck)) + (" …" if len(stuck) > NAMED_MAX else "")
     return UnfinishedError(
-        f"Not caught up: all else is done, but {counted(len(stuck), 'record waits', 'records wait')} for "
-        f"more than settle_s={settle_s:g}: {named}. They are not committed, so they are handled again. Fix "
-        "the cause in brackets, or raise settle_s (--settle-for)."
+        f"Not caught up: all other records are done, but "
+        f"{counted(len(stuck), 'record waits', 'records wait')} for more than settle_s={settle_s:g} s: "
+        f"{named}. They are not committed, so they are handled again. Fix the causes in brackets, or raise "
+        f"settle_s (--settle-for)."
     )
 
 

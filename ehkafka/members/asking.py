@@ -103,7 +103,8 @@ class Asking:
         if member is None:
             raise refused(
                 "elsewhere",
-                f"{partition_name(partition)} is with no member here. `ehkafka owners` shows its owner.",
+                f"{partition_name(partition)} is with no member of this app. Run ehkafka owners to find "
+                f"its owner.",
             )
         return self._act(member, action)
 
@@ -145,7 +146,10 @@ class Asking:
             status, body = process.channel.ask("/actions", action.as_dict()).result(ACT_S)
         except (ConnectionError, TimeoutError) as error:
             why = str(error) or f"it has not answered within {ACT_S:g} s"
-            text = f"It is not known whether anything was done: member {member.number}: {why}."
+            text = (
+                f"The action may or may not have been done: member {member.number}: {why}. Check before "
+                f"you repeat it."
+            )
             raise refused("busy", text) from None
         if status == OK:
             return ActionResult(**body)

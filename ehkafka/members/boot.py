@@ -87,8 +87,8 @@ def _pickled(value: object, what: str, reference: Reference) -> bytes:
         packed = pickle.dumps(value)
     except Exception as error:
         raise ConfigurationError(
-            f"members=: {what} cannot go to another process ({ended(describe(error)).removesuffix('.')}). A "
-            "function must stand at the top level of a module, so that members can import it (no lambda, "
-            f"none inside another one); or give it to the App where {reference} makes it."
+            f"members=: {what} cannot go to another process ({ended(describe(error)).removesuffix('.')}). "
+            f"Members import a function by name, so put it at the top level of a module (no lambda, no "
+            f"function inside a function), or give it to the App where {reference} makes it."
         ) from None
     return packed

@@ -138,8 +138,8 @@ def _lay_over(app: Any, boot: dict[str, Any]) -> None:
         raise
     except Exception as error:
         raise ConfigurationError(
-            f"A member cannot import what a setting names: {ended(describe(error))} It must stand at the top "
-            "level of a module, not under `if __name__ == '__main__':`."
+            f"A member cannot import what a setting names: {ended(describe(error))} Put it at the top "
+            f"level of a module, not under `if __name__ == '__main__':`."
         ) from None
     if boot["instance_id"] is not None:
         changes["instance_id"] = boot["instance_id"]

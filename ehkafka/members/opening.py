@@ -162,7 +162,7 @@ def checked_members_min(given: object, count: object) -> int:
     if given is None:
         return 1
     if type(given) is not int or not 0 <= given <= most:
-        raise ConfigurationError(f"members_min={given!r:.80}: give a number from 0 to the members, {count}.")
+        raise ConfigurationError(f"members_min={given!r:.80}: give 0 to {count}, the number of members.")
     return given
 
 
@@ -174,8 +174,8 @@ def advice(count: int, partitions: Mapping[str, int], settings: Settings, sessio
             f"{topic} has {counted(number, 'partition')}" for topic, number in partitions.items()
         )
         yield (
-            f"{count - usable} of {count} members get no partition ({topics}): they stand by, and take over "
-            f"when another one ends. members={usable} uses them all."
+            f"{count - usable} of {count} members get no partition ({topics}): they are standbys, and take "
+            f"over when another member stops. To use all members, set members={usable}."
         )
     restart_s = settings.stop_s + START_S
     if settings.instance_id is not None and restart_s > session_s:

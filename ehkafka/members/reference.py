@@ -49,15 +49,15 @@ def reference_to(app: object) -> Reference:
         return elsewhere[-1]
     if not found:
         raise ConfigurationError(
-            "members=: the app is no module's, since it was made in a function or a class, so members cannot "
-            "import it. Make it at the top level of a module: app = ehkafka.App(…), and call "
-            "app.run(members=…) under `if __name__ == '__main__':`."
+            "members=: the app was made inside a function or class, so members cannot import it. Make the "
+            "app at the top level of a module (app = ehkafka.App(…)), and call app.run(members=…) under "
+            "`if __name__ == '__main__':`."
         )
     main = sys.modules[MAIN]
     if getattr(main, "__spec__", None) is None and getattr(main, "__file__", None) is None:
         raise ConfigurationError(
-            "members=: the app was typed into a program without a file, so members cannot import it. Put it "
-            "into a module, and run that: ehkafka run module:app --members 2."
+            "members=: the app is not in a file, so members cannot import it. Put it into a module, and "
+            "run that module: ehkafka run module:app --members 2."
         )
     return Reference(MAIN, found[0].name)
 
@@ -84,8 +84,8 @@ def explained(what: str, *, by: str = "a member", more: str = "") -> Iterator[No
         raise
     except SystemExit as error:
         raise ConfigurationError(
-            f"{what} ended the process while {by} imported it ({place_of(error)}). Put what it does when run "
-            "as a script under: if __name__ == '__main__'."
+            f"{what} ended the process while {by} imported it ({place_of(error)}). Put code that runs only "
+            f"as a script under `if __name__ == '__main__':`."
         ) from error
     except Exception as error:
         text = ended(describe(error)).removesuffix(".")

@@ -82,7 +82,10 @@ class Serving:
             try:
                 status, body = self.routes.get(asked["path"], _starting)(asked["body"])
             except Exception as error:  # the supervisor passes it on
-                why = f"It is not known whether anything was done: {ended(describe(error))}"
+                why = (
+                    f"The action may or may not have been done: {ended(describe(error))} Check before "
+                    f"you repeat it."
+                )
                 status, body = 500, {"reason": "busy", "text": why, "names": []}
             self._send({"id": asked["id"], "status": status, "body": body})
 

@@ -140,7 +140,7 @@ class Supervisor(Run):
         silence_s = self._now_s() - self._turned_s
         if self._done.is_set() or silence_s < POLL_SILENCE_S:
             return ()
-        return (f"The supervisor has not looked after its members for {silence_s:.0f} s.",)
+        return (f"The supervisor of the members has not run for {silence_s:.0f} s.",)
 
     def not_ready(self) -> tuple[str, ...]:
         """Return why too few members do their work now."""
@@ -184,8 +184,8 @@ class Supervisor(Run):
     def own_producer(self) -> None:
         """Raise `ConfigurationError`."""
         raise ConfigurationError(
-            "app.producer: with members= the app runs in other processes, and this one only looks after "
-            "them: send from on_start, on_stop or a handler, which run in each member."
+            "app.producer cannot send in this process, because with members= the app runs in other "
+            "processes: send from on_start, on_stop or a handler, which run in each member."
         )
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -281,7 +281,7 @@ class Supervisor(Run):
             for unasked in process.channel.pump():
                 member.note(unasked)
         except (ValueError, KeyError, TypeError) as error:
-            text = f"it said what no member says ({describe(error)})"
+            text = f"it sent an unknown message ({describe(error)})"
             member.farewell = {"kind": EngineError.__name__, "text": text, "place": ""}
             process.kill()
 

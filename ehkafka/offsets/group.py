@@ -213,7 +213,8 @@ class GroupOffsets:
             except Overdue:
                 raise EndpointError(
                     f"{self.where}: the broker did not answer the commit within {seconds(self.timeout_s)}, "
-                    "and may have stored it. Look before you try again: ehkafka lag"
+                    "and may or may not have stored it. Before you try again, look at the commits: ehkafka "
+                    "lag"
                 ) from None
         if refusals:
             raise self._refused(refusals)

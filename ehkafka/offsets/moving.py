@@ -67,8 +67,8 @@ def move(
     """
     if plan.refused:
         raise OffsetGapError(
-            f"{group.where}: {ended(plan.refusal())} Nothing was moved. Choose other positions, leave these"
-            " partitions out with --partition, or take the nearest end of the log with --clamp."
+            f"{group.where}: {ended(plan.refusal())} Nothing was moved. Choose other positions, name only "
+            f"the other partitions with --partition, or use --clamp to take the nearest end of the log."
         )
     positions = plan.positions
     if positions:
@@ -146,8 +146,8 @@ def _refuse_unsaid(group: GroupOffsets, plan: Plan, views: dict[int, PartitionVi
         if one.kept is not None and views[one.partition].finished != one.kept:
             raise EndpointError(
                 f"{group.where}: the commit of partition {one.partition} was read back without its list of "
-                "records finished above it: this service does not keep it. They are handled again, the "
-                "skipped ones, too. Skip each of those when the group reaches it."
+                f"finished records, because this service does not keep the list. Those records are handled "
+                f"again, including the skipped one. Skip it when the group reaches it."
             )
 
 
@@ -179,8 +179,8 @@ class Watch(NamedTuple):
         """Say it to a person, who may know better."""
         return (
             f"watching for {seconds(self.seconds)} whether a client commits: {ended(self.reason)} "
-            "Set another "
-            "time with --watch-for; 0 if you know that all consumers of the group have ended."
+            "To watch for another time, set --watch-for: 0 if you know that all consumers of the group "
+            "have stopped."
         )
 
 

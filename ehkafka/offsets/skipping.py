@@ -49,7 +49,7 @@ def check_skip(view: PartitionView | None, skip: SkipRange) -> None:
         raise skip.refused(NO_PARTITION)
     log, last = view.log, skip.end - 1
     if view.committed is None:
-        raise skip.refused("the group has no commit there. Run ehkafka offsets reset first")
+        raise skip.refused("the group has no commit on this partition. Run ehkafka offsets reset first")
     if view.is_outside:
         why = ": retention has deleted the record that it waits for" if view.committed < log.start else ""
         raise skip.refused(
@@ -81,7 +81,7 @@ def skipping(view: PartitionView, text: str, skip: SkipRange, bytes_max: int) ->
     after = first_end if first_start == committed else committed
     if skip.unreadable and after < skip.end:
         left = start - committed - view.finished_within(committed, start)
-        unfinished = f"Unfinished before it: {counted(left, 'offset')}. Let the group handle that first"
+        unfinished = f"Unfinished before it: {counted(left, 'offset')}. Let the group handle those first"
         raise skip.refused(f"{skip.note}. {unfinished}")
     # A copy of the old commit may say more than there was room for: it counts for that position alone.
     is_complete = saved.is_complete or after != committed
@@ -90,7 +90,8 @@ def skipping(view: PartitionView, text: str, skip: SkipRange, bytes_max: int) ->
     kept = _contents(new_text, after)[1].finished
     if after < skip.end and not any(low <= start and skip.end <= high for low, high in kept):
         raise skip.refused(
-            f"{bytes_max} bytes of a commit have no room for it. First skip the record that holds the commit"
+            f"the {bytes_max} bytes of the commit's metadata have no room for it. First skip the record "
+            f"that holds up the commit"
         )
     fresh = skip.end - start - view.finished_within(start, skip.end)
     marked = "" if after >= skip.end else f"stays; {counted(fresh, 'offset')} above it marked finished"

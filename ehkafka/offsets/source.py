@@ -125,7 +125,7 @@ def _container(where: str, forms: str, credential: str | None, client_id: str | 
     """Return the container of that URL or name, None if it is neither. Refuses an empty text."""
     # To the system an empty path is the current folder: a variable that is not set would be written there.
     if not where.strip():
-        raise ConfigurationError(f"The place of the checkpoints is an empty text. Give {forms}.")
+        raise ConfigurationError(f"The place of the checkpoints is empty. Give {forms}.")
     return BlobMirror(where, credential, client_id=client_id) if _is_url(where) else _by_name(where)
 
 
@@ -135,10 +135,10 @@ def _is_url(where: str) -> bool:
     if (is_url and ("?" in where or "@" in where)) or _SECRET.search(where):
         # Not repeated: it may be a SAS or a key.
         raise ConfigurationError(
-            "The place of the checkpoints has a '?' or an '@' in its URL, or a key. A SAS is a secret, as a"
-            " key is, and the command line is not a place for it: put the connection string (for a SAS"
-            " SharedAccessSignature=… and BlobEndpoint=…) into"
-            f" {CONNECTION_STRING}, and give the container's name."
+            f"The place of the checkpoints has a '?' or an '@' in its URL, or a key. A SAS is a secret, "
+            f"and the command line is not safe for secrets. Put the connection string (for a SAS: "
+            f"SharedAccessSignature=… and BlobEndpoint=…) into {CONNECTION_STRING}, and give the name of "
+            f"the container."
         )
     return is_url
 
@@ -150,8 +150,8 @@ def _by_name(where: str) -> BlobMirror | None:
         return None
     if _is_there(Path(where), Path.exists):
         raise ConfigurationError(
-            f"{where!r} is on this disk, and {CONNECTION_STRING} in the environment says that it is a"
-            f" container. Give ./{where} for what is on the disk, or go to another folder for the container."
+            f"{where!r} may be a folder on this disk, or a container, because {CONNECTION_STRING} is set. "
+            f"For the folder, give ./{where}; for the container, run the command in another folder."
         )
     return BlobMirror.connection_string(string or Path(file or ""), where)
 
@@ -164,6 +164,6 @@ def _is_there(path: Path, check: Callable[[Path], bool]) -> bool:
 
 
 def _nothing(where: str, forms: str, *, new_folder: bool = False) -> ConfigurationError:
-    hint = "" if "/" in where else f" If it is a container, set {CONNECTION_STRING}."
-    hint += f" If it is a folder to make, give ./{where}." if new_folder else ""
+    hint = "" if "/" in where else f" If you mean a container, set {CONNECTION_STRING}."
+    hint += f" To create a folder, give ./{where}." if new_folder else ""
     return ConfigurationError(f"There is nothing at {where!r}.{hint} Give {forms}.")

@@ -62,8 +62,9 @@ class OutputMaker:
     def no_record(self) -> RuntimeError:
         """Return the error for a handler that was called with another record."""
         return RuntimeError(
-            f"handler {self.handler!r} was given another record than it received, so its outputs belong to "
-            "no known record: let middleware call call_next with the record that middleware received"
+            f"handler {self.handler!r} was called with a new record instead of the received one, so its "
+            f"outputs belong to no known record: let the middleware call call_next with the record that it "
+            f"received"
         )
 
     def _one(self, message: object, given: Send) -> Made:
@@ -71,7 +72,7 @@ class OutputMaker:
         if topic not in self.topics:
             raise ValueError(
                 f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
-                f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
+                f"{', '.join(self.topics)}: add the topic to to=, so ehkafka can check it at the start"
             )
         value, content_type = encoded(given.value)
         key = self._own_key(message) if given.key is OWN_KEY else encoded_key(given.key)
@@ -87,8 +88,8 @@ class OutputMaker:
             key: bytes | None = encoded_key(message.key())
         except AttributeError:
             raise ValueError(
-                f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
-                "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
+                f"batch handler {self.handler!r} returned an output without a key, but a batch has no key: "
+                f"return Send(value, key=…), with key=None for no key, or call record.send(…)"
             ) from None
         return partition_key_bytes(take_headers(message)) if key is None else key
 
@@ -110,7 +111,8 @@ def encoded(value: object) -> tuple[bytes | None, str | None]:
         return value, None
     if isinstance(value, Send):
         raise TypeError(
-            "a Send is a whole message, not a value: return it as it is, or call record.send(value, key=…)"
+            "a Send cannot be the value of another message: return the Send itself, or call "
+            "record.send(value, key=…)"
         )
     codec = codec_of_value(value)
     return codec.encode(value), codec.content_type
@@ -122,7 +124,7 @@ def encoded_key(key: object) -> bytes | None:
         return key
     if isinstance(key, str):
         return key.encode()
-    raise TypeError(f"an output's key is a {type(key).__name__}: give bytes, text or None")
+    raise TypeError(f"the key of an output is of type {type(key).__name__}: give bytes, text or None")
 
 
 def encoded_headers(headers: object, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
@@ -171,7 +173,7 @@ def checked_partition(partition: object) -> int:
         return ANY_PARTITION
     if type(partition) is not int or not ANY_PARTITION <= partition <= PARTITION_MAX:
         raise ValueError(
-            f"an output's partition is {partition!r:.40}: give a number from 0 up, or None: the key decides"
+            f"an output's partition is {partition!r:.40}: give 0 or more, or None to let the key decide"
         )
     return partition
 
@@ -181,14 +183,18 @@ def _pair(given: object) -> tuple[str, bytes | None]:
         raise _no_headers(given)
     name, value = given
     if not isinstance(name, str):
-        raise TypeError(f"the name of an output's header is a {type(name).__name__}: give text")
+        raise TypeError(f"the name of an output's header is of type {type(name).__name__}: give text")
     if "\0" in name:
         # The client would end the name at the NUL character.
-        raise ValueError(f"the name {name!r} of an output's header has a NUL character: leave that out")
+        raise ValueError(
+            f"the name {name!r} of an output's header contains a NUL character: remove that character"
+        )
     if isinstance(value, str):
         value = value.encode()
     if value is not None and not isinstance(value, bytes):
-        raise TypeError(f"header {name!r} of an output is a {type(value).__name__}: give text, bytes or None")
+        raise TypeError(
+            f"header {name!r} of an output is of type {type(value).__name__}: give text, bytes or None"
+        )
     return name, value
 
 

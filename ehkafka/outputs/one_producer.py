@@ -123,7 +123,9 @@ class OneProducer:
             elif self.has_id:
                 return
             elif time.monotonic() >= ends_s:
-                self.problem = f"the broker has given the producer no id: {self._id.refusal or 'no answer'}"
+                self.problem = (
+                    f"the broker has not given the producer an ID: {self._id.refusal or 'no answer'}"
+                )
                 self._emit(ConnectionProblem("producer id", f"{self._of}: {self.problem}", fatal=False))
                 return
             else:
@@ -133,7 +135,7 @@ class OneProducer:
         self.give_up(0.0)
         if not self.is_plain:
             raise EndpointError(
-                f"No {self._of} can be written: the broker refuses an id to their producer: "
+                f"No {self._of} can be written, because the broker gives their producer no ID: "
                 f"{ended(describe_error(refusal))}"
             )
         self._replacement, self.problem = Replacement(), None
@@ -261,8 +263,8 @@ class OneProducer:
     def _open(self) -> None:
         if self.is_plain and not self._may_be_plain:
             raise EndpointError(
-                "This broker does not support producer IDs (InitProducerId), without which the order of"
-                f" {self._of} cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
+                f"This broker does not support producer IDs (InitProducerId), which keep {self._of} in "
+                f"order. Use a broker with producer IDs, such as Kafka 0.11 or newer."
             )
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None

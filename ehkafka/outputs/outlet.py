@@ -93,9 +93,9 @@ class Outlet:
         self.close(call)
         if token is not None:
             raise RuntimeError(
-                f"{call.where} is deferred, but handler {self.maker.handler!r} has "
-                "acknowledged='before_next', which waits for outputs when the handler returns: leave out one "
-                "of the two"
+                f"{call.where} is deferred, but handler {self.maker.handler!r} is set to "
+                f"acknowledged='before_next', which waits for outputs when the handler returns: do not "
+                f"defer the record, or leave acknowledged= out"
             )
         if self.before_next and call.made:
             self._put_and_wait(call)
@@ -233,8 +233,8 @@ class Outlet:
 def _has_its_outcome(message: Any) -> RuntimeError:
     where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
     return RuntimeError(
-        f"{where} has ended and can send nothing more: call send() before the handler returns, or before the "
-        "token of defer() is answered"
+        f"{where} is finished, so it can send no more outputs: call send() before the handler returns, or "
+        f"before you answer the token of defer()"
     )
 
 

@@ -282,7 +282,7 @@ class OwnProducer:
         with self._lock:
             left = [one for one in list(self._unanswered) if not one.future.done()]
         for message in left:
-            self.fail(message, f"{ended(why)} Whether it was written is not known")
+            self.fail(message, f"{ended(why)} The message may have been written or not")
         self._drop_answered()
 
     def _report(self, event: Event) -> None:

@@ -109,8 +109,8 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
         raise setting_checks.invalid(
             _TIMEOUT,
             asked[_TIMEOUT],
-            "it is how long app.producer tries: a message without a time-out may never have a result",
-            f"Leave it out: we set {MESSAGE_TIMEOUT_MS}. Outputs have no such limit, whatever this says",
+            "app.producer tries a message for this time, and without a limit it may wait without end",
+            f"Leave it out: ehkafka sets {MESSAGE_TIMEOUT_MS}. Outputs of handlers have no such limit",
         )
     producer_properties(endpoint, asked, ORIGIN)
     return asked

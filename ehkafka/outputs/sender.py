@@ -126,7 +126,7 @@ class OutputSender:
     def problem(self) -> str | None:
         """What is wrong, while outputs wait for it."""
         reason, count = self.reason, self.outputs.count()
-        return f"{count} outputs are not acknowledged: {reason}" if reason and count else None
+        return f"the broker has not acknowledged {count} outputs: {reason}" if reason and count else None
 
     def end(self, timeout_s: float) -> None:
         """Send nothing more for epochs that have ended. Poll thread; waits for that, at most `timeout_s`.

@@ -48,8 +48,8 @@ LOOKUP_TIMEOUT_S = 5.0
 # How long each of two answers is waited for that a partition can begin without.
 NOW_ASK_S = 1.0
 # Why a partition waits whose last transaction is not over, or whose commit an old coordinator has answered.
-UNDECIDED = "the last transaction of this partition is not over yet"
-OLD_COMMIT = "the group's coordinator answers with an older commit than this process has made"
+UNDECIDED = "the last transaction of this partition has not ended yet"
+OLD_COMMIT = "the group's coordinator returned a commit that is older than this process's last commit"
 # Copies of so many other partitions are asked for, one request each: the lowest were there from the first.
 COPIES_MAX = 8
 
@@ -329,7 +329,7 @@ class PositionFinder:
                 continue
             resume_at = go_on_at(gap, self._on_out_of_range, self._emit, self._count)
             if resume_at is None:
-                raise gap.error("it was given as the start position")
+                raise gap.error("start= gave this offset")
             moved[partition] = resume_at
         return moved
 

@@ -77,8 +77,9 @@ class Gap(NamedTuple):
     def error(self, reason: str = "") -> OffsetGapError:
         """Return what ends an app whose policy is to stop. `reason` is the broker's own word for it."""
         return OffsetGapError(
-            f"{self.text(reason)} Nothing was skipped. To continue, set the group's offset to where you want "
-            "to resume, start a new group, or choose on_out_of_range='earliest' or 'latest'."
+            f"{self.text(reason)} Nothing was skipped. To continue, do one of these: set the group's "
+            f"offset (ehkafka offsets reset), use a new group, or choose on_out_of_range='earliest' or "
+            f"'latest'."
         )
 
     def text(self, reason: str = "") -> str:
@@ -94,15 +95,18 @@ class Gap(NamedTuple):
         if wanted < log.start:
             missing, finished = log.start - wanted, self._finished_below(log.start)
             gone = f", so {counted(missing, 'record')} {'is' if missing == 1 else 'are'} gone"
-            return f"{gone}, of which {finished} had been finished" if finished else gone
+            return f"{gone} ({finished} of them had been finished)" if finished else gone
         if wanted > log.end:
-            return f", which ends {wanted - log.end} before it: it was truncated, or its topic was recreated"
-        return ", with other records there than before: it was cut and written again"
+            return (
+                f", which ends {wanted - log.end} offsets before it: the log was truncated, or its "
+                f"topic was recreated"
+            )
+        return ", and its records have changed: the log was truncated and written again"
 
 
 STEP = (
-    "Choose on_out_of_range='earliest' to read all of it, commit where to resume (ehkafka offsets reset), or "
-    "start a new group."
+    "Do one of these: choose on_out_of_range='earliest' to read the whole new log, set the group's offset "
+    "(ehkafka offsets reset), or use a new group."
 )
 
 

@@ -154,11 +154,13 @@ class LogAsker:
         if not proof.done.wait(_PROOF_S):
             self._late_proof = late
             raise EndpointError(
-                f"Whether {len(checkpoints)} logs are the mirror's was not known within {seconds(_PROOF_S)}."
+                f"The broker did not show within {seconds(_PROOF_S)} whether {len(checkpoints)} logs are "
+                f"the ones that the mirror knows: check the broker, then start the app again."
             )
         if isinstance(proof.error, KafkaException):
             raise EndpointError(
-                f"Whether the log is the mirror's could not be read: {describe_error(proof.error.args[0])}"
+                f"The broker did not show whether the log is the one that the mirror knows: "
+                f"{describe_error(proof.error.args[0])}"
             ) from proof.error
         if proof.error is not None:
             raise proof.error

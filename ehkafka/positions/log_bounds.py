@@ -156,7 +156,7 @@ def unanswered(error: KafkaException, partitions: Collection[TopicPartition]) ->
     # The client's word for partitions that none leads.
     is_leaderless = error.args[0].code() == ClientCode.UNKNOWN_PARTITION
     problem = "no broker leads it now" if is_leaderless else describe_error(error.args[0])
-    why = f"the broker does not answer where to begin: {ended(problem)}"
+    why = f"the broker does not report where the log begins and ends: {ended(problem)}"
     return dict.fromkeys(partitions, why)
 
 

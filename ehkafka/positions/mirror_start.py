@@ -117,7 +117,7 @@ class MirrorStart(WithoutCommit):
         if error and not (self._mirror.has_answered or isinstance(error, StoreUnavailableError)):
             raise EndpointError(
                 f"The group {self._group!r} has no committed offset for "
-                f"{counted(len(partitions), 'partition')}, and the mirror could not be asked: {error} {_STEP}"
+                f"{counted(len(partitions), 'partition')}, and the mirror could not be read: {error} {_STEP}"
             ) from error
         return lookup
 
@@ -144,9 +144,9 @@ class MirrorStart(WithoutCommit):
         raise EndpointError(
             f"The group {self._group!r} has no committed offset for "
             f"{counted(len(contested), 'partition')} whose mirror another program "
-            f"has written ({text}{more}). Whichever is wrong would skip or repeat records, and "
-            "start= does not decide. Commit where to begin: ehkafka offsets import takes the SDK's position, "
-            "ehkafka offsets reset any other. Or set on_no_group_offsets='start'."
+            f"has written ({text}{more}). A wrong position would skip or repeat records, so ehkafka does "
+            f"not choose one. Commit a position: ehkafka offsets import commits that of the SDK, ehkafka "
+            f"offsets reset any other. To begin at start= instead, set on_no_group_offsets='start'."
         )
 
     def _verified(
@@ -163,11 +163,10 @@ class MirrorStart(WithoutCommit):
             known = found[partition]
             if not is_same:
                 raise EndpointError(
-                    f"The group {self._group!r} has no committed offset for {partition}, and its mirror at "
-                    f"{known.next_offset} is of another log: {ended(reason)} To begin there could skip "
-                    "records. "
-                    "Set on_no_group_offsets='start' to begin where start= says, or commit where to begin "
-                    "(ehkafka offsets reset)."
+                    f"The group {self._group!r} has no committed offset for {partition}, and the mirrored "
+                    f"offset {known.next_offset} belongs to another log: {ended(reason)} Beginning at that "
+                    f"offset could skip records. To begin at start=, set on_no_group_offsets='start'; to "
+                    f"begin elsewhere, commit an offset (ehkafka offsets reset)."
                 )
             self._emit(
                 MirrorUsed(partition, known.next_offset, known.written_at_ms, known.owner, proof=reason)
@@ -242,6 +241,6 @@ def mirror_evidence(
 
 def _waits(reason: str) -> str:
     return (
-        f"the group has no committed offset there, and the mirror does not answer: {ended(reason)} "
-        "To begin at start= without it, set on_no_group_offsets='start'."
+        f"the partition has no committed offset, and the mirror does not answer: {ended(reason)} To begin "
+        f"at start= without the mirror, set on_no_group_offsets='start'."
     )

@@ -81,7 +81,7 @@ def disproof(facts: LogFacts, topic_id: bytes | None, reading: Reading | None) -
     if facts.topic_id is not None and topic_id is not None:
         if facts.topic_id == topic_id:
             return None
-        return f"its topic had the id {id_text(facts.topic_id)} and has {id_text(topic_id)} now"
+        return f"its topic had the id {id_text(facts.topic_id)}, and now has the id {id_text(topic_id)}"
     if facts.witness is None or reading is None:
         return None
     return _witness_disproof(facts.witness, reading)
@@ -95,19 +95,21 @@ def judge(
     if next_offset == 0:
         return Judgement(is_same=True, reason="nothing had been processed before")
     if next_offset > log.end:
-        return Judgement(is_same=False, reason=f"the log ends at {log.end}, before {next_offset}")
+        return Judgement(
+            is_same=False, reason=f"the log ends at offset {log.end}, before offset {next_offset}"
+        )
     if next_offset <= log.start:
         # Whichever log it is, nothing that it still holds is skipped.
         return Judgement(
-            is_same=True, reason=f"the log begins at {log.start}, so nothing in it is passed over"
+            is_same=True, reason=f"the log begins at offset {log.start}, so no record of it is skipped"
         )
     if (other := disproof(facts, topic_id, reading)) is not None:
         return Judgement(is_same=False, reason=other)
     if facts.topic_id is not None and topic_id is not None:
-        return Judgement(is_same=True, reason=f"its topic's id is still {id_text(topic_id)}")
+        return Judgement(is_same=True, reason=f"the id of its topic is still {id_text(topic_id)}")
     if facts.witness is None:
         return Judgement(
-            is_same=False, reason="the mirror knows no record's timestamp to recognise the log by"
+            is_same=False, reason="the mirror has no timestamp of a record by which to recognise the log"
         )
     offset, wanted_ms = facts.witness
     if reading is None or reading.first != facts.witness:

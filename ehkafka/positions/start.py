@@ -54,16 +54,16 @@ def check_start(start: object) -> None:
     """Refuse what is not a start position. Raises `ConfigurationError`."""
     if start is None:
         raise ConfigurationError(
-            f"start is missing: say where a group without a committed offset begins, {_EXPLANATION}."
+            f"start is missing: set where a group without a committed offset begins: {_EXPLANATION}."
         )
     if isinstance(start, Mapping):
         _check_mapping(start)
     elif not callable(start) and not _is_fixed(start):
-        raise ConfigurationError(f"start={quoted(start)} is not a start position; give {_EXPLANATION}.")
+        raise ConfigurationError(f"start={quoted(start)} is not a start position: give {_EXPLANATION}.")
     elif callable(start):
         if is_async(start):
             raise ConfigurationError(
-                "start: an async def is called here without an event loop: give a plain function."
+                "start is an async def, but it is called without an event loop: give a plain function."
             )
         must_take(start, ("topic", "partition"), "start")
 
@@ -75,8 +75,8 @@ def check_start_topics(start: object, topics: Collection[str]) -> None:
     unknown = sorted({key[0] for key in start if isinstance(key, tuple) and key[0] not in topics})
     if unknown:
         raise ConfigurationError(
-            f"start names the topic {', '.join(map(repr, unknown))}, which no handler takes; "
-            f"handled are {', '.join(map(repr, sorted(topics)))}."
+            f"start names the topic {', '.join(map(repr, unknown))}, but the handlers have only the topics "
+            f"{', '.join(map(repr, sorted(topics)))}: correct the name."
         )
 
 
@@ -92,7 +92,8 @@ def fixed(start: Start, partition: TopicPartition) -> FixedStart:
         raise ConfigurationError(f"The start callable failed for {partition}: {error!r}.") from error
     if not _is_fixed(position):
         raise ConfigurationError(
-            f"The start callable failed for {partition}: {position!r} is not a start position; give {_ONE}."
+            f"The start callable returned {position!r} for {partition}, which is not a start position: "
+            f"return {_ONE}."
         )
     return position
 
@@ -115,10 +116,11 @@ def _check_mapping(start: StartByPartition) -> None:
     for key, position in start.items():
         if key != OTHERS and not _is_number(key) and not _is_topic_and_number(key):
             raise ConfigurationError(
-                f"start has the key {key!r}; use a partition's number, (topic, number), or '*' for the rest."
+                f"start has the key {key!r}: use a partition's number, (topic, number), or '*' for all "
+                f"other partitions."
             )
         if not _is_fixed(position):
-            raise ConfigurationError(f"start[{key!r}]={position!r} is not a start position; give {_ONE}.")
+            raise ConfigurationError(f"start[{key!r}]={position!r} is not a start position: give {_ONE}.")
 
 
 def _is_number(key: object) -> bool:
@@ -134,6 +136,6 @@ def _from_mapping(start: StartByPartition, partition: TopicPartition) -> FixedSt
         if key in start:
             return start[key]
     raise ConfigurationError(
-        f"start does not say where {partition} begins, and its group has no committed offset there. "
-        f"Add {partition.partition} or {tuple(partition)!r}, or '*' for every partition that is not named."
+        f"start has no position for {partition}, and the group has no committed offset for it. Add the key "
+        f"{partition.partition} or {tuple(partition)!r} to start, or '*' for all other partitions."
     )

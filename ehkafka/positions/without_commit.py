@@ -50,8 +50,8 @@ class WithoutCommit:
             raise EndpointError(
                 f"The group {self._group!r} has no committed offset for "
                 f"{counted(len(partitions), 'partition')} "
-                f"({shown}), and on_no_group_offsets='fail'. Commit where they are to begin (ehkafka offsets "
-                "reset), or set it to 'start'."
+                f"({shown}), and on_no_group_offsets='fail' ends the app. Commit an offset (ehkafka "
+                f"offsets reset), or set on_no_group_offsets='start'."
             )
         return KnownStarts()
 
@@ -65,6 +65,6 @@ def refuse_waiting(waiting: Mapping[TopicPartition, str]) -> None:
     if waiting:
         shown = ", ".join(map(str, sorted(waiting)[:_NAMED]))
         raise EndpointError(
-            f"Where to begin in {counted(len(waiting), 'partition')} ({shown}) is not known: "
-            f"{ended(min(waiting.values()))} Start again when it answers."
+            f"The start of {counted(len(waiting), 'partition')} ({shown}) is not known: "
+            f"{ended(min(waiting.values()))} Start again when the broker or mirror answers."
         )

@@ -248,7 +248,7 @@ class Committer:
         if kind is CommitError.FENCED:
             self._fatal(FencedError(f"The group fenced this process while it committed: {text}"))
         elif kind is CommitError.DENIED:
-            self._fatal(EndpointError(f"The broker does not let this app commit: {text}"))
+            self._fatal(EndpointError(f"The broker refuses commits of this app: {text}"))
 
     def _leave_metadata_out(self, sent: Mapping[TopicPartition, Position]) -> None:
         """See that they are sent again at once without: a commit never fails for its text."""

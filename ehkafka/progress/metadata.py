@@ -279,13 +279,15 @@ def _read(signed: bytes) -> _Parts:
     facts = LogFacts(first, topic_id, witness, reset)
     ranges = signed[position:]
     if bool(ranges) is not bool(known & _RANGES):
-        raise ValueError("ranges where none are said, or none where they are")
+        raise ValueError(
+            "the metadata contains ranges but announces none, or announces ranges but contains none"
+        )
     return _Parts(next_offset, facts, ranges, not known & _INCOMPLETE)
 
 
 def _taken(signed: bytes, position: int, size: int) -> tuple[bytes, int]:
     if position + size > len(signed):
-        raise ValueError("it ends too soon")
+        raise ValueError("the metadata ends too soon")
     return signed[position : position + size], position + size
 
 

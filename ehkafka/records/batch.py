@@ -103,8 +103,8 @@ class Batch(Sequence["Record"], Generic[Payload]):
         """
         if self._values is None:
             raise TypeError(
-                "this batch handler names no type of its payloads: annotate batch: ehkafka.Batch[Reading], "
-                "or give batch_handler(value=…) or decoder=…"
+                "batch.values needs the type of the payloads: annotate the parameter as batch: "
+                "ehkafka.Batch[Reading], or give batch_handler(value=…) or decoder=…"
             )
         return self._values
 
@@ -139,19 +139,21 @@ class Batch(Sequence["Record"], Generic[Payload]):
             index = self._place_of(record)
             if self._returned:
                 raise RuntimeError(
-                    f"{record.where}: its batch handler has returned, so its result is settled. Say results "
-                    "before returning."
+                    f"{record.where}: its batch handler has returned, so its result cannot change. Give "
+                    f"results before the handler returns."
                 )
             known = self._results.setdefault(index, result)
         if known is not result:
-            raise ValueError(f"{record.where} has a result already: {_named(known)}. Give each record one.")
+            raise ValueError(
+                f"{record.where} already has the result {_named(known)}: give each record only one result."
+            )
 
     def _place_of(self, record: Record) -> int:
         try:
             name = (record.topic(), record.partition(), record.offset())
         except (AttributeError, TypeError):
             raise TypeError(
-                f"a result is for a record of the batch, not for a {type(record).__name__}"
+                f"a result needs a record of the batch, not a value of type {type(record).__name__}"
             ) from None
         if self._index is None:
             self._index = {(r.topic(), r.partition(), r.offset()): n for n, r in enumerate(self._records)}

@@ -97,7 +97,10 @@ class Deferred:
           when they are raised.
         """
         if not isinstance(error, BaseException):
-            raise TypeError(f"Deferred.fail(error={error!r}): give an exception")
+            raise TypeError(
+                f"Deferred.fail(error={error!r}) is not an exception: give the exception with "
+                f"which the record failed"
+            )
         return self._answer(error)
 
     @property
@@ -182,12 +185,12 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
     if False in known and True not in known:
         where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
         raise RuntimeError(
-            f"{where} is not with its handler, or deferred already: nothing would wait for the token. Call "
-            "defer() before the handler returns, once"
+            f"{where} has left its handler or is already deferred, so no token can be made. Call defer() "
+            f"once, before the handler returns"
         )
     token = Deferred(message, float(deadline_s), time.monotonic())
     if DEFERRED.setdefault(id(message), token) is not token:
-        raise RuntimeError("the record is deferred already; keep the token of the first defer()")
+        raise RuntimeError("the record is already deferred: use the token of the first defer()")
     return token
 
 

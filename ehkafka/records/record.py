@@ -173,8 +173,8 @@ class Record:
         """
         if self._outlet is None:
             raise RuntimeError(
-                f"{self.where}: its handler sends nothing: give it to=, the topic, such as "
-                "@app.handler('in', to='out')"
+                f"{self.where}: its handler has no topic for outputs: add to=, such as @app.handler('in', "
+                f"to='out')"
             )
         given = {} if key is _OWN else {"key": key}
         self._outlet.send(self._message, value, topic=topic, headers=headers, partition=partition, **given)

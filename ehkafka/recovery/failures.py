@@ -59,8 +59,7 @@ class StopWords(NamedTuple):
     """
 
     kept: str = (
-        "Nothing at or above this offset of {partition} was committed; the record is handled again at the "
-        "next start"
+        "Commits of {partition} stop before this offset, so the record is handled again at the next start"
     )
     advice: str = (
         "Fix the handler or the record, or choose another failure policy: on_failure=Hold(), Skip() or "

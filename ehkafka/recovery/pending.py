@@ -172,7 +172,7 @@ class DeferredHead:
         if token.close("expired"):
             self.answered(
                 TimeoutError(
-                    f"the record was deferred and neither finished nor failed within its deadline of "
+                    f"the record was deferred, but its result was not given within its deadline of "
                     f"{seconds(token.deadline_s)}"
                 )
             )

@@ -86,15 +86,17 @@ class DeadLetter:
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises `ConfigurationError`."""
         if not callable(self.to) and not is_topic_name(self.to):
-            raise _refused("to", self.to, "give the dead-letter topic's name, or a function of a letter")
+            raise _refused(
+                "to", self.to, "give the name of the dead-letter topic, or a function of a dead letter"
+            )
         if self.after not in get_args(AfterDeadLetter):
             raise _refused("after", self.after, f"use one of {', '.join(get_args(AfterDeadLetter))}")
         if self.run_max is not None and (type(self.run_max) is not int or self.run_max < 1):
-            raise _refused("run_max", self.run_max, "give a number of letters, 1 or more")
+            raise _refused("run_max", self.run_max, "give a number of dead letters, 1 or more")
         ratio = self.ratio_max
         is_share = isinstance(ratio, int | float) and not isinstance(ratio, bool) and math.isfinite(ratio)
         if ratio is not None and not (is_share and 0 < ratio <= 1):
-            raise _refused("ratio_max", ratio, "give a share above 0 and up to 1")
+            raise _refused("ratio_max", ratio, "give a number above 0 and up to 1: a share of the records")
         if self.on_limit not in get_args(OnLimit):
             raise _refused("on_limit", self.on_limit, f"use one of {', '.join(get_args(OnLimit))}")
         if type(self.stack) is not bool:

@@ -116,7 +116,7 @@ class RefusedOutputs:
             self._report(refusal, None, "it is skipped")
             refusal.answer(None)
         elif isinstance(self.policy, DeadLetter):
-            self._report(refusal, None, f"its record goes to {self.policy.where}")
+            self._report(refusal, None, f"the record becomes a dead letter in {self.policy.where}")
             self._write_letters(refusal)
         else:
             self._report(refusal, None, "the app stops")
@@ -125,8 +125,8 @@ class RefusedOutputs:
     def _stop_the_app(self, refusal: Refusal) -> None:
         kept = self.words.kept.format(partition=refusal.partition)
         failure = HandlerFailedError(
-            f"{self._what_failed(refusal)} {kept}. Fix the topic or the output, or choose "
-            "another failure policy: retry=, on_failure=Skip() or DeadLetter(…)."
+            f"{self._what_failed(refusal)} {kept}. Fix the topic or the output, or choose another failure "
+            f"policy: retry=, on_failure=Skip() or on_failure=DeadLetter(…)."
         )
         failure.__cause__ = refusal.error
         self.fatal(failure)
@@ -172,12 +172,15 @@ class RefusedOutputs:
             self.target.post(entry, letter, take)
 
     def _take_refused_letter(self, refusal: Refusal, reason: str) -> None:
-        text = f"{self._what_failed(refusal)} So was its record's dead letter: {ended(reason)}"
+        text = f"{self._what_failed(refusal)} The record's dead letter was refused, too: {ended(reason)}"
         if self.hold is None:
             kept = self.words.kept.format(partition=refusal.partition)
             self.fatal(HandlerFailedError(f"{text} {kept}. Fix the topics."))
         else:
-            text = f"{text} Its key is on hold, and nothing is committed past it. Fix the topics and restart."
+            text = (
+                f"{text} The key of the record is on hold, and commits stop before it. Fix the topics, "
+                f"then restart the app."
+            )
             self._kept.setdefault(id(refusal.output), (refusal.output, text))
             self._hold_keys(refusal.output, text)
             refusal.answer(math.inf)

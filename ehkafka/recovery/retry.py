@@ -54,13 +54,15 @@ class Retry:
         """Refuse a schedule that cannot work. Raises `ConfigurationError`."""
         attempts = self.attempts
         if attempts is not None and (type(attempts) is not int or attempts < 1):
-            raise _refused("attempts", attempts, "give the number of calls, 1 or more, or None for no end")
+            raise _refused(
+                "attempts", attempts, "give the number of attempts, 1 or more, or None for no limit"
+            )
         _check_number("first_s", self.first_s, least=0.0, most=DELAY_S_MAX)
         _check_number("max_s", self.max_s, least=0.0, most=DELAY_S_MAX)
         _check_number("factor", self.factor, least=1.0, most=1e6)
         _check_number("jitter", self.jitter, least=0.0, most=1.0)
         if self.max_s < self.first_s:
-            raise _refused("max_s", self.max_s, f"below first_s={self.first_s!r}; raise it")
+            raise _refused("max_s", self.max_s, f"it is below first_s={self.first_s!r}: raise max_s")
         _check_errors("on", self.on)
         _check_errors("give_up_on", self.give_up_on)
 
@@ -89,8 +91,8 @@ def delay_of_function(answer: object) -> float | None:
         return None
     if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer <= DELAY_S_MAX:
         raise ConfigurationError(
-            f"the retry function answered {answer!r}; it must return the seconds until the next attempt, "
-            f"from 0 to {DELAY_S_MAX:.0f}, or None to give the record up."
+            f"the retry function returned {answer!r}: return the seconds until the next attempt, from 0 to "
+            f"{DELAY_S_MAX:.0f}, or None for no further attempt."
         )
     return float(answer)
 

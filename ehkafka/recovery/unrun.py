@@ -18,8 +18,8 @@ def must_return_nothing(result: object) -> None:
     # What else a call gives may be by the way, as that of a lambda: annotations are looked at by the start.
     if any(isinstance(one, Send) for one in several):
         raise TypeError(
-            "the handler returned a Send, but nothing says where its outputs go: give it to=, the topic, "
-            "such as @app.handler('in', to='out')"
+            "the handler returned a Send, but it has no topic for outputs: add to=, such as "
+            "@app.handler('in', to='out')"
         )
     must_have_run(result)
 
@@ -32,8 +32,8 @@ def must_have_run(
         if not isinstance(result, AsyncGeneratorType):
             result.close()
         raise TypeError(
-            f"{who} returned a {type(result).__name__} that is never run: {undone}; "
-            "decorate the async def itself, or await it inside"
+            f"{who} returned a {type(result).__name__} that was never run, so {undone}: decorate the async "
+            f"def itself, or await it inside your wrapper"
         )
 
 

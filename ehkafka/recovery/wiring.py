@@ -55,8 +55,8 @@ def _check_circles(handlers: Iterable[Recovering]) -> None:
             here = _next(here, leads_to)
         if here is first:
             raise ConfigurationError(
-                f"Dead letters go in a circle: {' → '.join([*way, first.name])}. A record that fails in each"
-                " of these handlers would never end. Give one of them another topic in"
+                f"Dead letters go in a circle: {' → '.join([*way, first.name])}. A record that fails in "
+                f"all of these handlers would be written again and again. Give one of them another topic in"
                 " on_failure=DeadLetter(…)."
             )
 
@@ -73,7 +73,7 @@ def _check_way_out(handlers: Iterable[Recovering]) -> None:
         parks = handler.retry is not NO_RETRY or isinstance(handler.on_failure, Hold)
         if parks and not isinstance(handler.on_failure, DeadLetter):
             raise ConfigurationError(
-                f"on_parked_full='dead_letter', but handler {handler.name!r} may park records and has no dead"
-                " letters. Give it on_failure=DeadLetter(…), or declare on_parked_full='pause_partition' or"
-                " 'stop'."
+                f"on_parked_full='dead_letter', but handler {handler.name!r} has no dead-letter topic. Add "
+                f"on_failure=DeadLetter(…) to the handler, or choose on_parked_full='pause_partition' or "
+                f"'stop'."
             )

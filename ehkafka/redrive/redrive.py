@@ -88,9 +88,10 @@ class Redrive:
         for number, view in views.items():
             if (view.committed or 0) > view.log.end:
                 raise ConfigurationError(
-                    f"The group {self.group_name!r} is ahead of the letters: its commit of "
-                    f"{self.topic}[{number}] is {view.committed}, and the log ends at {view.log.end}. The "
-                    "topic was probably recreated; another --group begins at its first dead letter."
+                    f"The group {self.group_name!r} is ahead of the dead letters: its commit of "
+                    f"{self.topic}[{number}] is {view.committed}, but the log ends at {view.log.end}. The "
+                    f"topic was probably recreated: give another --group, which begins at the first dead "
+                    f"letter."
                 )
         begin: dict[Any, Any] = {(self.topic, number): view.committed or 0 for number, view in views.items()}
         return TopicReader(
@@ -138,8 +139,9 @@ class Redrive:
             # Before joining, which would end the other redrive, too; where the broker says who is there.
             if members := members_of(self.target, self.group_name, self.topic, self.timeout_s):
                 raise ConfigurationError(
-                    f"The group {self.group_name!r} has {len(members)} member(s): another redrive runs. Wait "
-                    "until it ends, or name another group, which begins at the first dead letter."
+                    f"The group {self.group_name!r} has {len(members)} member(s): another redrive runs. "
+                    f"Wait until that redrive ends, or give another --group, which begins at the first "
+                    f"dead letter."
                 )
             return RedriveRun(self, consumer, report).bring_home()
         except KafkaException as error:
@@ -152,11 +154,13 @@ class Redrive:
         for home in sorted(homes):
             found = there.get(home.topic)
             if home.topic == self.topic:
-                raise ConfigurationError(f"{home.topic!r} holds the dead letters itself: give another --to.")
+                raise ConfigurationError(
+                    f"topic {home.topic!r} contains the dead letters itself: give another --to."
+                )
             if found is None or found.error is not None or home.partition not in found.partitions:
                 raise TopicNotFoundError(
-                    f"There is no {home} on this broker, to which letters are to be brought back. Make it,"
-                    " name another topic with --to, or leave these letters out with --origin-topic."
+                    f"There is no {home} on this broker, but dead letters came from it. Create it, name "
+                    f"another topic with --to, or choose other dead letters with --origin-topic."
                 )
 
 
@@ -226,7 +230,7 @@ class RedriveRun:
                 try:
                     self._end()
                 except KafkaException as failed:
-                    first.add_note(f"The last commit failed, too: {ended(describe_error(failed.args[0]))}")
+                    first.add_note(f"The last commit also failed: {ended(describe_error(failed.args[0]))}")
                 raise
             self._end()
         return self._count
@@ -280,7 +284,7 @@ class RedriveRun:
         assert isinstance(output.source, Homecoming)
         letter = output.source[MESSAGE]
         why = f"{error}; {TOO_LARGE_ADVICE}" if error.is_too_large else str(error)
-        text = f"The letter {letter.partition()}@{letter.offset()} could not be written to"
+        text = f"The dead letter {letter.partition()}@{letter.offset()} could not be written to"
         self._problems.append(EndpointError(f"{text} {output.source.home}: {ended(why)} {GO_ON}"))
 
     def _check(self) -> None:
@@ -290,8 +294,9 @@ class RedriveRun:
             raise self._problems[0]
         if not self._is_alone:
             raise ConfigurationError(
-                f"The group {self._redrive.group_name!r} leaves not all of {self._redrive.topic!r} to this "
-                "one: is another redrive running? Wait for its end: what it writes is not written again."
+                f"The group {self._redrive.group_name!r} does not give this redrive all partitions of "
+                f"{self._redrive.topic!r}: another redrive probably runs. Wait until it ends, then start "
+                f"again: dead letters that it writes are not written again."
             )
         now_s = time.monotonic()
         if now_s < self._next_commit_s:
@@ -301,7 +306,7 @@ class RedriveRun:
             self._safe, self._moved_s = self._count.redriven, now_s
         elif now_s - self._moved_s > SILENT_S:
             why = ended(self._sender.problem or "the broker does not answer")
-            raise EndpointError(f"No letter was written within {SILENT_S:.0f} s: {why} {GO_ON}")
+            raise EndpointError(f"No dead letter was written within {SILENT_S:.0f} s: {why} {GO_ON}")
         self._commit()
         self._report(self._count)
 

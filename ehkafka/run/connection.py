@@ -102,7 +102,7 @@ class ConnectionErrors:
         last = self._last
         if last is None or self._clock() - last[0] > LASTS_S:
             return None
-        return f"The connection to a broker fails: {ended(describe_error(last[1]))}"
+        return f"The connection to the broker fails: {ended(describe_error(last[1]))}"
 
 
 # Of all runs of this process, those that still have a client: they share what is fetched ahead.

@@ -100,8 +100,8 @@ class ExactlyOnce(Delivery):
         self.has_failed = True
         self._fatal(
             HandlerFailedError(
-                f"The dead letter of {where} is refused by {topic!r}: {ended(error)} It goes in one "
-                "transaction with its record, so nothing from this offset on is committed. Fix the topic."
+                f"The dead letter of {where} is refused by {topic!r}: {ended(error)} The dead letter and "
+                f"its record are one transaction, so commits stop before this offset. Fix the topic."
             )
         )
 
@@ -219,8 +219,8 @@ def _app_reasons(app: AppOptions) -> Iterator[str]:
     level = asked.get("isolation.level", endpoint.chosen("isolation.level") or "read_committed")
     if str(level).lower() != "read_committed":
         yield (
-            f"isolation.level={level!r} would read commits and records of transactions that are aborted "
-            "later. Leave it out."
+            f"isolation.level={level!r} would read records and commits of transactions that may still be "
+            f"aborted. Leave it out."
         )
 
 
@@ -229,16 +229,16 @@ def _spec_reasons(spec: HandlerSpec) -> Iterator[str]:
     policy = spec.on_failure
     if isinstance(policy, DeadLetter) and not isinstance(policy.to, str):
         yield (
-            f"{where} has DeadLetter(…) to a function, which is in no transaction. Name a topic, or use "
-            "Hold(), Skip() or Stop()."
+            f"{where} has DeadLetter(…) with a function, which cannot be part of a transaction. Name a "
+            f"topic, or use Hold(), Skip() or Stop()."
         )
     if spec.acknowledged == "before_next":
         yield (
-            f"{where} has acknowledged='before_next', which would be one transaction for each record of a "
-            "key. Leave it out: outputs of a key keep their order anyway."
+            f"{where} is set to acknowledged='before_next', which would need one transaction for each "
+            f"record of a key. Leave it out: the outputs of a key keep their order anyway."
         )
     if spec.scope == "handler":
         yield (
-            f"{where} has scope='handler', but a transaction keeps the order of a key's outputs within one "
-            "partition alone. Leave scope= out."
+            f"{where} is set to scope='handler', but transactions keep the order of a key's outputs only "
+            f"within one partition. Leave scope= out."
         )

@@ -33,7 +33,8 @@ class HealthFile:
         folder = self.path.parent
         if self.path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
             raise ConfigurationError(
-                f"health_file: {self.path} cannot be written: its folder must be there, and be writable."
+                f"health_file: {self.path} cannot be written: create its folder, and let this user write "
+                f"there."
             )
 
     def touch_if(self, is_live: Callable[[], bool]) -> None:

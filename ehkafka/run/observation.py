@@ -131,8 +131,8 @@ def not_live(runtime: Runtime) -> tuple[str, ...]:
     stranded_s = runtime.context.brokers.contact.stranded_s
     if stranded_s >= runtime.app.settings.unreachable_s:
         reasons.append(
-            f"The client has known no broker for {stranded_s:.0f} s, and finds none by itself (librdkafka's "
-            "issue 5301)."
+            f"The client has known no broker for {stranded_s:.0f} s, and cannot find one by itself "
+            f"(librdkafka issue 5301): restart the app."
         )
     stuck_s = runtime.app.settings.stuck_s
     reasons += [

@@ -162,6 +162,6 @@ def ends_of(
         return interruptible(lambda: log_bounds(consumer, every, timeout_s), lambda: None)
     except KafkaException as error:
         raise EndpointError(
-            f"Where the logs of {', '.join(sorted(partitions))} end could not be read: "
+            f"The broker did not report the ends of the logs of {', '.join(sorted(partitions))}: "
             f"{describe_error(error.args[0])}"
         ) from error

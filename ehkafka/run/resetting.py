@@ -131,8 +131,8 @@ class _Reset:
             return
         if self._claims == CLAIMS_MAX:
             raise GroupInUseError(
-                f"{self._whose}: others claim it again and again to reset it. Give all replicas one name "
-                "in reset=, and start again."
+                f"{self._whose}: other processes reset this group at the same time. Give all replicas the "
+                f"same name in reset=, then start again."
             )
         self._claims += 1
         if self._claim(commits, name):
@@ -174,9 +174,8 @@ class _Reset:
             now = self._commits()
             if not now[at].text:
                 raise ConfigurationError(
-                    f"{self._whose}: the broker does not return the text that a commit has, so "
-                    f"reset={name!r} would look like any other. Move the group once instead: ehkafka "
-                    "offsets reset."
+                    f"{self._whose}: the broker does not keep the metadata of commits, so it cannot "
+                    f"remember reset={name!r}. Move the group once with: ehkafka offsets reset."
                 )
             stands = now[at] == _Commit(offset, ours)
             if stands:

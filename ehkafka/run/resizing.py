@@ -35,7 +35,7 @@ def named_route(routes: Sequence[Route], handler: str, asked: str) -> Route:
         raise ConfigurationError(
             f"{asked}: {len(found)} handlers are named {handler!r}; rename the function of one of them."
         )
-    raise ConfigurationError(f"{asked}: there is no handler {handler!r}; this app has {known}.")
+    raise ConfigurationError(f"{asked}: the app has no handler {handler!r}; its handlers are {known}.")
 
 
 class Resizing:

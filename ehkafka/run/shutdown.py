@@ -219,7 +219,7 @@ class Shutdown:
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)
         if closing.is_alive():
-            text = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s; the process's end closes it"
+            text = f"the client did not close within {CLOSE_TIMEOUT_S:.0f} s; it ends with the process"
             self._context.emit(ConnectionProblem("close", text, fatal=True))
 
     def _cut(self, consumer: Consumer, request: StopRequest) -> bool:

@@ -51,8 +51,8 @@ def refuse_while_importing() -> None:
     if _imported is not None:
         name, by = _imported
         raise ConfigurationError(
-            f"{name} runs its app while {by} imports it, which only looks for the app there: "
-            "put the call under `if __name__ == '__main__':`, or start the program by python."
+            f"{name} starts its app while {by} imports it to find the app: put that call under `if "
+            f"__name__ == '__main__':`, or start the program with python."
         )
 
 

@@ -60,13 +60,14 @@ class SparkOptions:
             raise ConfigurationError("available_now and interval_s exclude each other: leave one out.")
         if self.new_checkpoint and self.checkpoint is None:
             raise ConfigurationError(
-                "new_checkpoint needs checkpoint=: without one each start begins at the commits anyway."
+                "new_checkpoint needs checkpoint=: without a checkpoint each start begins at the group's "
+                "commits anyway."
             )
         for name in self.source_options or ():
             if name.lower() in _OWNED or name.lower().startswith(("starting", "ending")):
                 raise ConfigurationError(
-                    f"source_options: {name} is the engine's own; the app and the other arguments decide "
-                    "it. Leave it out."
+                    f"source_options: {name} cannot be set, because ehkafka sets it from the app and the "
+                    f"other arguments. Leave it out."
                 )
         if self.checkpoint_folder is not None and not self.checkpoint_folder.strip():
             raise ConfigurationError("checkpoint is empty: give a folder, or leave it out.")

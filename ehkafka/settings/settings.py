@@ -32,8 +32,8 @@ def check_group(group: object) -> None:
         raise ConfigurationError("group is missing: name the consumer group that this app belongs to.")
     if "sharedaccess" in group.lower():
         raise ConfigurationError(
-            "group=*** looks like a connection string: give that to Endpoint.connection_string(…), and name "
-            "the consumer group here."
+            "group=*** looks like a connection string: give it to Endpoint.connection_string(…), and set "
+            "group= to the name of the consumer group."
         )
 
 
@@ -52,7 +52,7 @@ def check_timeout(timeout_s: object, call: str) -> None:
     is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
     if timeout_s is not None and not (is_number and 0 <= timeout_s <= SECONDS_MAX):  # type: ignore[operator]
         raise ConfigurationError(
-            f"{call}(timeout_s={timeout_s!r}): give seconds from 0 to {SECONDS_MAX}, or None."
+            f"{call}(timeout_s={timeout_s!r}) is not a time: give seconds from 0 to {SECONDS_MAX}, or None."
         )
 
 
@@ -60,7 +60,7 @@ def check_max_age(max_age: object) -> None:
     """Refuse what is no age. Raises `ConfigurationError`."""
     if max_age is not None and (not isinstance(max_age, timedelta) or max_age <= timedelta(0)):
         raise ConfigurationError(
-            f"max_age={max_age!r}: it must be a timedelta above zero, or None for no limit."
+            f"max_age={max_age!r} is not an age: give a timedelta above zero, or None for no limit."
         )
 
 
@@ -220,10 +220,12 @@ class Settings:
     )
 
     # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.
-    consumer: Mapping[str, Any] = option(dict, "librdkafka's properties.", typed="{}", section="Client")
+    consumer: Mapping[str, Any] = option(
+        dict, "librdkafka properties of the consumer.", typed="{}", section="Client"
+    )
     producer: Mapping[str, Any] = option(
         dict,
-        "librdkafka's properties for the producers of outputs, dead letters and `app.producer`. Examples are "
+        "librdkafka properties of the producers of outputs, dead letters and `app.producer`. Examples are "
         '`partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.',
         typed="{}",
     )
@@ -238,8 +240,8 @@ class Settings:
         if self.consume_records_max > self.backlog_records_max:
             raise ConfigurationError(
                 f"consume_records_max={self.consume_records_max} is above "
-                f"backlog_records_max={self.backlog_records_max}: one batch would overrun the backlog. "
-                "Lower the first or raise the second."
+                f"backlog_records_max={self.backlog_records_max}: one batch would not fit into the "
+                f"backlog. Lower consume_records_max, or raise backlog_records_max."
             )
 
     @property

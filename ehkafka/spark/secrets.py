@@ -138,13 +138,14 @@ class NamedEndpoint:
     def _from_factory(self) -> Endpoint:
         if self.properties:
             raise ConfigurationError(
-                f"Options {CLIENT_PREFIX}… do not go with endpointFactory: give the endpoint its properties"
-                " in the factory."
+                f"Options {CLIENT_PREFIX}… do not work with endpointFactory: set the properties in the "
+                f"function that makes the endpoint."
             )
         made = called("endpointFactory", self.value)
         if not isinstance(made, Endpoint):
             raise ConfigurationError(
-                f"Option endpointFactory: {self.value} returned {type(made).__name__}, no ehkafka.Endpoint."
+                f"Option endpointFactory: {self.value} returned a value of type {type(made).__name__}: "
+                f"return an ehkafka.Endpoint."
             )
         return made
 
@@ -162,7 +163,9 @@ def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
     bootstrap = options.get("bootstrap") or properties.pop("bootstrap.servers", None)
     given: list[Way] = [way for way in WAYS[:-1] if way in options]
     if len(given) > 1:
-        raise ConfigurationError(f"Options {' and '.join(given)} both name the broker: keep one.")
+        raise ConfigurationError(
+            f"Options {' and '.join(given)} both name the broker: keep only one of them."
+        )
     if not given:
         _refuse_additions(options)
         if not bootstrap:
@@ -174,7 +177,9 @@ def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
     if given[0] != "namespace":
         _refuse_additions(options)
     elif "credential" in options and "credentialFactory" in options:
-        raise ConfigurationError("Options credential and credentialFactory exclude each other: keep one.")
+        raise ConfigurationError(
+            "Options credential and credentialFactory exclude each other: keep only one of them."
+        )
     if bootstrap:
         properties["bootstrap.servers"] = bootstrap
     return NamedEndpoint(
@@ -197,7 +202,7 @@ def refuse_secrets(options: Mapping[str, str]) -> None:
         looks_so = any(sign in value.lower() for sign in _SIGNS_OF_SECRET)
         if is_named_so or looks_so or _SHAPES_OF_SECRET.search(value.strip()) is not None:
             raise ConfigurationError(
-                f"Option {name} gives a secret, and Spark shows options in plans and logs. {_INSTEAD}"
+                f"Option {name} contains a secret, but Spark shows options in plans and logs. {_INSTEAD}"
             )
 
 
@@ -213,13 +218,15 @@ def called(option: str, path: str) -> Any:
     """Return what the function at `module:function` returns. Raises `ConfigurationError` by the option."""
     module_name, _, function_name = path.partition(":")
     if not module_name or not function_name:
-        raise ConfigurationError(f"Option {option}: {path!r} is no path such as package.module:function.")
+        raise ConfigurationError(
+            f"Option {option}: {path!r} does not name a function: give package.module:function."
+        )
     try:
         function = getattr(import_shipped(module_name), function_name)
     except ImportError as error:
         raise ConfigurationError(
             f"Option {option}: {module_name} cannot be imported in process {os.getpid()} ({describe(error)})."
-            " It must be on every executor: ship it with --py-files or install it there."
+            " Every executor needs this module: ship it with --py-files, or install it on the executors."
         ) from None
     except AttributeError:
         raise ConfigurationError(f"Option {option}: {module_name} has no {function_name}.") from None
@@ -230,7 +237,10 @@ def called(option: str, path: str) -> Any:
     except Exception as error:
         # Neither its text nor itself as the cause: a factory's error may hold what it read.
         kind = type(error).__name__
-    raise ConfigurationError(f"Option {option}: {path} raised {kind}. Call it by itself to see why.")
+    raise ConfigurationError(
+        f"Option {option}: the function {path} raised {kind}. Call it in a program of "
+        f"your own to see the cause."
+    )
 
 
 def variable(option: str, name: str) -> str:
@@ -238,10 +248,9 @@ def variable(option: str, name: str) -> str:
     value = os.environ.get(name, "").strip()
     if not value:
         raise ConfigurationError(
-            f"Option {option}: the variable {name} is not set in this process. Set it in the"
-            " environment of the driver's machine and of every executor's, before the Spark session begins,"
-            " by the cluster's own way to give secrets to its machines; Spark's configuration would show it"
-            " in the event log."
+            f"Option {option}: the variable {name} is not set in this process. Before the Spark session "
+            f"begins, set the variable on the driver's machine and on every executor's, with the cluster's "
+            f"way to distribute secrets. Do not put it into Spark's configuration, which the event log shows."
         )
     return value
 
@@ -249,7 +258,9 @@ def variable(option: str, name: str) -> str:
 def _refuse_additions(options: Mapping[str, str]) -> None:
     for name in ADDITIONS:
         if name in options:
-            raise ConfigurationError(f"Option {name} belongs to the option namespace, which is not given.")
+            raise ConfigurationError(
+                f"Option {name} works only with the option namespace: add namespace, or leave {name} out."
+            )
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:
@@ -267,7 +278,7 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
         if name in _OF_CODE:
             raise ConfigurationError(
                 f"Option {option} loads code, or runs a command, on every executor. Set {name} in an"
-                " endpointFactory (module:function), which is code already."
+                " endpointFactory (module:function), which is your own code."
             )
         if name not in KNOWN:
             close = close_to(name, KNOWN)

@@ -98,9 +98,9 @@ def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
         number = snapshot.lost_partitions
         were = "1 partition was" if number == 1 else f"{number} partitions were"
         yield (
-            f"{were} lost and none came back since {clock_time(snapshot.taken_at_s - lost_s)} "
-            f"({lost_s:.0f} s). If the brokers answer, see who holds them: "
-            f"ehkafka owners TOPIC --group {snapshot.group}."
+            f"{were} lost, and none has come back since {clock_time(snapshot.taken_at_s - lost_s)} "
+            f"({lost_s:.0f} s). If the brokers answer, find the owners of the partitions: ehkafka owners "
+            f"TOPIC --group {snapshot.group}."
         )
 
 
@@ -118,15 +118,15 @@ def _leader_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
             f"{names(one.partition for one in partitions)}: {leader} has not answered since "
             f"{clock_time(snapshot.taken_at_s - silent_s)}, for {silent_s:.0f} s (limit "
             f"unreachable_s={unreachable_s:g}). The lag is unknown. Check that this broker runs, that it "
-            "leads them, and that this host reaches it."
+            f"leads these partitions, and that this host reaches it."
         )
 
 
 def _notes(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.is_standby:
         yield (
-            f"standby: group {snapshot.group!r} has given this member no partition; it takes over when "
-            "another member leaves."
+            f"standby: group {snapshot.group!r} has no partition for this member; it takes over when "
+            f"another member leaves."
         )
     yield from (_outlives(call) for call in snapshot.outliving if not call.is_stuck)
 
@@ -138,9 +138,9 @@ def _outliving_reason(call: OutlivingCall) -> str:
 
 def _outlives(call: OutlivingCall) -> str:
     return (
-        f"{call.partition}@{call.offset}, key {call.key}: a call of handler {call.handler!r} still runs for "
-        f"epoch {call.epoch}, which has ended, {call.age_s:.0f} s after its record was received. The next "
-        "records of its key wait for it."
+        f"{call.partition}@{call.offset}, key {call.key}: a call of handler {call.handler!r} still runs "
+        f"from an earlier assignment of the partition (epoch {call.epoch}), {call.age_s:.0f} s after the "
+        f"record was received. The next records of this key wait for the call."
     )
 
 
@@ -151,7 +151,7 @@ def _partition_reasons(
     if partition.parked_full_key is not None:
         full = (
             f"{partition.partition} has reached its limit of {records(partition.parked_records)} waiting "
-            f"behind failed ones, most of them of key {partition.parked_full_key}."
+            f"behind failed ones; most have key {partition.parked_full_key}."
         )
         if reason and partition.oldest is not None and partition.oldest.key == partition.parked_full_key:
             reason = f"{reason} {full}"
@@ -159,17 +159,17 @@ def _partition_reasons(
             yield full
     if partition.deleted_records:
         yield (
-            f"Retention has deleted {records(partition.deleted_records)} of {partition.partition} that were "
-            "not read, because it is paused. Resume it before more is deleted."
+            f"Retention has deleted {records(partition.deleted_records)} of {partition.partition} before "
+            f"they were read, because the partition is paused. Resume it before more are deleted."
         )
     if reason:
         yield reason
     elif partition.standstill_s >= stuck_s and partition.unreadable is None:
         yield (
-            f"{partition.partition} lags {records(partition.lag_records or 0)} behind, and nothing of them "
-            f"has arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). See whether its "
-            "leader is up, and whether a producer left a transaction open there. Else a batch is "
-            f"broken there. To get past it: {way_past(partition.partition, partition.watermark or 0, group)}"
+            f"{partition.partition} has a lag of {records(partition.lag_records or 0)}, and no record has "
+            f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). Check that its "
+            f"leader is up, and that no producer left a transaction open in it. Otherwise a batch in it is "
+            f"broken; to skip that batch: {way_past(partition.partition, partition.watermark or 0, group)}"
         )
 
 
@@ -187,11 +187,11 @@ def _oldest_reason(
             f"{way_past(partition, oldest.offset, group)}"
         )
     if call is not None:
-        return f"{_overdue_reason(call)} No commit passes it.{past}"
+        return f"{_overdue_reason(call)} Commits wait for this record.{past}"
     if not oldest.is_stuck:
         return ""
     failed = (
-        f" Attempts that failed: {oldest.attempts}, the last one of {ended(oldest.last_error)}"
+        f" Failed attempts: {oldest.attempts}, the last with {ended(oldest.last_error)}"
         if oldest.attempts
         else ""
     )
@@ -204,11 +204,11 @@ def _oldest_reason(
 
 def _unreadable_reason(partition: TopicPartition, unreadable: Unreadable, group: str) -> str:
     what = cannot_read(f"{partition}@{unreadable.offset}", unreadable.reason, is_batch=unreadable.is_batch)
-    lasts = f"{what} For {unreadable.lasts_s:.0f} s nothing behind it is received."
+    lasts = f"{what} No record after it has been received for {unreadable.lasts_s:.0f} s."
     if not unreadable.is_batch:
         return f"{lasts} See the log of the partition's leader."
     past = way_past(partition, unreadable.offset, group)
-    return f"{lasts} If it stays broken, stop the app, run {past}, and start it."
+    return f"{lasts} If it stays broken, stop the app, run {past}, and start the app again."
 
 
 def _overdue_reason(attempt: OverdueAttempt) -> str:

@@ -134,7 +134,7 @@ class TransactionalCommits:
         if not request.done.wait(wait_s):
             self._end(request, UNWANTED_S if wait_s == self._wait_s else 0.0)
             if not request.done.is_set():
-                text = f"the transaction is not over after {seconds(wait_s)}"
+                text = f"the transaction has not ended after {seconds(wait_s)}"
                 return KafkaError(ClientCode.TIMED_OUT, text), ()
         return request.answer, ()
 
@@ -183,7 +183,7 @@ class TransactionalCommits:
         # partitions. So a transaction without a membership is refused here.
         if not is_member(metadata):
             raise KafkaException(
-                KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has dropped this member, for now")
+                KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has removed this member; it rejoins")
             )
         return SendOffsets(positions, metadata, self._changed(positions))
 

@@ -132,7 +132,10 @@ class TransactionLoop:
         since_s, why = self._since_s, self._producer.standing_problem or self._waits_for
         if since_s is None or (waited_s := time.monotonic() - since_s) < PROBLEM_S:
             return None
-        return f"a transaction is not committed after {waited_s:.0f} s: {why or 'the broker does not answer'}"
+        return (
+            f"a transaction has not been committed for {waited_s:.0f} s: "
+            f"{why or 'the broker does not answer'}"
+        )
 
     def undecided(self) -> set[TopicPartition]:
         """Return the partitions of transactions that are not over: their commits may change. Any thread."""
@@ -415,8 +418,9 @@ class TransactionLoop:
             self._fenced_by = error
             self._fatal(
                 FencedError(
-                    "exactly_once: another process has this app's transactional id, which is made of the "
-                    f"group and instance_id=: {describe_error(error)}"
+                    f"exactly_once: another process has the transactional ID of this app, which is made "
+                    f"from its group and instance_id: give each process its own instance_id. "
+                    f"{describe_error(error)}"
                 )
             )
 

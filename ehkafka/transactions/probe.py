@@ -50,6 +50,6 @@ def probe(client: Any, open_consumer: Callable[[str], Consumer], group: str, top
         ) from None
     if (found.offset, found.metadata) != (wanted.offset, _METADATA):
         raise EndpointError(
-            "exactly_once='preview': the broker committed a transaction, but lost its offset or metadata: it "
-            f"returns {found.offset} and {found.metadata!r:.60}. {_INSTEAD}"
+            "exactly_once='preview': the broker committed a transaction, but lost its offset or metadata: "
+            f"it returned offset {found.offset} and metadata {found.metadata!r:.60}. {_INSTEAD}"
         )

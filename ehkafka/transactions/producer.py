@@ -165,8 +165,8 @@ class TransactionalProducer:
         if waited_s >= REPORT_S and self.start_problem is None:
             self.start_problem = (
                 f"exactly_once waits up to {seconds(self._start_s)} for the transactional id {self._id!r}: "
-                "the broker is still ending the last process's transaction, or does not answer; "
-                "check that all brokers are up."
+                "the broker is still ending the transaction of the last process, or does not answer. If "
+                "this lasts, check that all brokers are up."
             )
             self._emit(ConnectionProblem("transactions", self.start_problem, fatal=False))
         return waited_s >= REPORT_S
@@ -175,9 +175,10 @@ class TransactionalProducer:
         reason = HANGS if error is None else describe_error(error)
         if error is not None and not error.retriable():
             raise EndpointError(
-                f"exactly_once: the broker refuses transactions: {ended(reason)} They need Apache Kafka 2.5 "
-                "or newer, and rights to write and describe the transactional id (it begins with "
-                "'ehkafka-<group>-'). Otherwise leave exactly_once out: then outputs are sent at least once."
+                f"exactly_once: the broker refuses transactions: {ended(reason)} Transactions need Apache "
+                f"Kafka 2.5 or newer, and the rights Write and Describe on the transactional ID (it begins "
+                f"with 'ehkafka-<group>-'). Otherwise leave exactly_once out: outputs are then sent at "
+                f"least once."
             ) from None
         if error is not None and error.code() == KafkaError.CONCURRENT_TRANSACTIONS:
             what = "has not ended the last process's transaction"

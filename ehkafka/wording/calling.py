@@ -117,7 +117,7 @@ def _misfit(
 ) -> Exception:
     what = _called(function)
     if what in _INSTEAD:
-        return ConfigurationError(f"{what}(…) is not called itself: {_INSTEAD[what]}.")
+        return ConfigurationError(f"{what}(…) cannot be called: {_INSTEAD[what]}.")
     parameters = list(inspect.signature(function, follow_wrapped=False).parameters.values())
     if parameters and parameters[0].name in ("self", "cls"):
         parameters, given = parameters[1:], given[1:]
@@ -134,7 +134,7 @@ def _misfit(
         return ConfigurationError(f"{what}() has nothing to register: write {what} without parentheses.")
     if missing:
         return ConfigurationError(f"{what}(…) needs {missing[0]!r}: write {what}({missing[0]}=…).")
-    return ConfigurationError(f"{what}(…) is given one of its arguments twice: leave one of them out.")
+    return ConfigurationError(f"{what}(…) is given an argument twice: leave one of the two out.")
 
 
 def _unknown(what: str, name: str, options: list[str]) -> Exception:
@@ -144,19 +144,17 @@ def _unknown(what: str, name: str, options: list[str]) -> Exception:
         return ConfigurationError(f"{what}() has no options: leave {name!r} out.")
     more = "…" if len(options) > _NAMES_MAX else ""
     names = ", ".join(options[:_NAMES_MAX])
-    return ConfigurationError(f"{what}(…) has no option {name!r}: leave it out, or choose of {names}{more}.")
+    return ConfigurationError(f"{what}(…) has no option {name!r}: leave it out, or use one of {names}{more}.")
 
 
 def _too_many(what: str, positional: list[inspect.Parameter], options: list[str]) -> Exception:
     named = [name for name in options if name not in {one.name for one in positional}]
     if named:
-        return ConfigurationError(
-            f"{what}(…) takes its arguments by name: write {what}({named[0]}=…) instead of the value alone."
-        )
+        return ConfigurationError(f"{what}(…) takes its arguments by name: write {what}({named[0]}=…).")
     if not positional:
         return ConfigurationError(f"{what}() takes no arguments: leave them out.")
     return ConfigurationError(
-        f"{what}(…) is given too many arguments: it takes {len(positional)} at most, so leave the rest out."
+        f"{what}(…) is given too many arguments: it takes at most {len(positional)}, so leave the others out."
     )
 
 
@@ -206,10 +204,10 @@ def refuse(where: str, mistakes: Mapping[str, bool]) -> None:
 def must_be_callable(function: object, what: str) -> None:
     """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
     mistakes = {
-        f"a {type(function).__name__} cannot be called: give a function, by its name and without "
-        "parentheses.": not callable(function),
-        f"{named(function)} contains yield, so that calling it would run nothing of it: give a plain "
-        "function without it.": is_generator(function),
+        f"a value of type {type(function).__name__} cannot be called: give the name of a function, without "
+        f"parentheses.": not callable(function),
+        f"{named(function)} contains `yield`, so calling it would run none of its code: give a plain "
+        f"function without `yield`.": is_generator(function),
     }
     refuse(what, mistakes)
 

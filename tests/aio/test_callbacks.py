@@ -132,7 +132,7 @@ async def test_a_callback_asks_several_things_at_once(
     async def stats_cb(_text: str) -> None:
         if len(answers) >= 2:
             return
-        with pytest.raises(RuntimeError, match="inside of a callback"):
+        with pytest.raises(RuntimeError, match="inside a callback"):
             await consumer.poll(0)
         asked = (
             consumer.list_topics(timeout=5.0),

@@ -55,5 +55,5 @@ def test_what_was_written_is_read_again(
 )
 def test_what_is_none_is_refused(text: str) -> None:
     """A file that was cut, or is another one, must not begin a job somewhere."""
-    with pytest.raises(ConfigurationError, match=r"is no text of Ends\.to_json\(\)"):
+    with pytest.raises(ConfigurationError, match=r"was not written by Ends\.to_json\(\)"):
         Ends.from_json(text)

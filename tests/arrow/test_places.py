@@ -63,11 +63,11 @@ def test_each_form_is_a_place(given: object, place: object) -> None:
         (1.5, "is not understood"),
         (None, "is not understood"),
         ({}, "names no partition"),
-        ({"0": 1}, "give a partition's number"),
-        ({0: "later"}, "give a partition's number"),
-        ({-1: 1}, "give a partition's number"),
-        ({0: -1}, "give a partition's number, and an offset of 0 or more"),
-        (Ends("others", {0: 3}), "of topic 'others', but 'readings' is read"),
+        ({"0": 1}, "give the number of a partition"),
+        ({0: "later"}, "give the number of a partition"),
+        ({-1: 1}, "give the number of a partition"),
+        ({0: -1}, "give the number of a partition, and as its offset 0 or more"),
+        (Ends("others", {0: 3}), "belong to topic 'others', but topic 'readings' is read"),
         ("Endpoint=sb://h.servicebus.windows.net/;SharedAccessKey=azE=", r"\*\*\*"),
     ],
 )
@@ -80,10 +80,10 @@ def test_what_is_no_place_is_refused(given: object, text: str) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "text"),
     [
-        ("earliest", "earliest", "ends at earliest"),
-        ("2026-03-01T12:00:01Z", "now", "lies in the future"),
-        ("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z", "end lies before the start"),
-        (timedelta(hours=1), timedelta(hours=2), "end lies before the start"),
+        ("earliest", "earliest", "end of the range is earliest"),
+        ("2026-03-01T12:00:01Z", "now", "is in the future"),
+        ("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z", "end is before the start"),
+        (timedelta(hours=1), timedelta(hours=2), "end is before the start"),
     ],
 )
 def test_what_can_hold_no_record_is_refused(start: object, end: object, text: str) -> None:

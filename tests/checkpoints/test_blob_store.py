@@ -83,7 +83,7 @@ def test_a_lost_answer_is_no_proof_that_nothing_was_written(proxy: HttpProxy, fa
     proxy.fault = lambda _request: Fault(lose_answer=True)
     with pytest.raises(StoreUnavailableError) as unavailable:
         far.write(NAME, metadata={}, body=b"1", expected=None)
-    assert str(unavailable.value).endswith("Look at the network and the account.")
+    assert str(unavailable.value).endswith("Check the network and the storage account.")
     proxy.heal()
     with pytest.raises(StoreConflictError):
         far.write(NAME, metadata={}, body=b"2", expected=None)

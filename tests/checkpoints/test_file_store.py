@@ -109,7 +109,7 @@ def test_a_lock_that_is_not_given_back_is_not_waited_for_for_ever(
     store = FileStore(tmp_path)
     with (tmp_path / file_store.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(StoreUnavailableError, match="another process has had") as found:
+        with pytest.raises(StoreUnavailableError, match="another process has held the file") as found:
             store.write("0", metadata={}, body=b"1", expected=None)
     assert "retried" not in str(found.value)  # that is for the caller to say
     store.write("0", metadata={}, body=b"1", expected=None)

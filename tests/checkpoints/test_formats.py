@@ -141,7 +141,10 @@ def test_a_first_event_that_was_processed_counts() -> None:
         (blob("$Default/3", b"[1]"), "not a JSON object"),
         (blob("$Default/3", b"{" + b" " * 70_000 + b"}"), "not a JSON object"),
         (blob("$Default/3", {"x": 1}), "none of a checkpoint"),
-        (blob("$Default/3", NET | {"PartitionId": "4"}), "partition '4', its name that it is of 3"),
+        (
+            blob("$Default/3", NET | {"PartitionId": "4"}),
+            "partition '4', but its blob name names partition 3",
+        ),
         (blob("$Default/3", NET | {"SequenceNumber": -5}), "sequence number is -5"),
         (blob("$Default/3", NET | {"SequenceNumber": True}), "sequence number is True"),
         (blob("$Default/3", NET | {"SequenceNumber": 1.5}), "sequence number is 1.5"),
@@ -267,9 +270,9 @@ def test_nothing_that_fits_says_what_is_there(tmp_path: Path) -> None:
         ConfigurationError, match=r"no checkpoint of any namespace/orders.*readings/\$default"
     ):
         choose(read_store(folder), CheckpointFilter(hub="orders"), "it")
-    with pytest.raises(ConfigurationError, match="right container"):
+    with pytest.raises(ConfigurationError, match="name of the container"):
         choose(read_store(stored(tmp_path / "d", blob("x", b"y"))), CheckpointFilter(hub="orders"), "it")
-    with pytest.raises(StoreMissingError, match="no folder"):
+    with pytest.raises(StoreMissingError, match="does not exist"):
         list(read_store(FolderStore(tmp_path / "nowhere")))
 
 

@@ -183,4 +183,4 @@ def test_a_stop_that_is_too_short_for_many_blobs_is_no_silent_store(
         run.acknowledge(5, partition=partition)
     run.stop(0.5)
     [left] = run.reported.of(MirrorBehind)
-    assert left.error == "0.5 s were too short to write all of it"
+    assert left.error == "0.5 s were too short to write the whole mirror"

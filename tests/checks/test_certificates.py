@@ -83,7 +83,7 @@ def authority() -> trustme.CA:
             "clock",
         ),
         ("127.0.0.1", {"not_before": NOW + DAY, "not_after": NOW + 9 * DAY}, "failed", "not valid", "clock"),
-        ("other.example", {}, "failed", "for another name than 127.0.0.1", ""),
+        ("other.example", {}, "failed", "not for the host 127.0.0.1", ""),
     ],
 )
 def test_a_certificate_of_a_trusted_authority(

@@ -41,5 +41,5 @@ def test_seconds_cut_off_are_no_proof() -> None:
 
 def test_without_a_stamp_nothing_is_said() -> None:
     """A number is not invented."""
-    with pytest.raises(NotMeasured, match="brokers do not report their clock"):
+    with pytest.raises(NotMeasured, match="brokers do not report their time"):
         login.clock(inspection(None), None)

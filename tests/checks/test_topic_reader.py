@@ -96,7 +96,7 @@ def test_of_a_log_that_is_silent_what_is_not_held_is_named(
         for _ in range(3):
             assert next(batches) == []
             time.sleep(0.3)
-        with pytest.raises(EndpointError, match=r"No record of t\[1\] came from offset 0 on within 0\.5 s"):
+        with pytest.raises(EndpointError, match=r"No record of t\[1\] arrived from offset 0 within 0\.5 s"):
             list(batches)
 
 

@@ -226,6 +226,7 @@ def hostile_lines(name: str, command: Any) -> Iterator[list[str]]:
             yield from ([*words, *_in_place(good, place, value)] for value in values)
         elif not parameter.is_flag:
             yield [*words, *good, parameter.opts[0]]
+            yield [*words, *good, parameter.opts[0], "--debug"]
             yield from ([*words, *good, f"{parameter.opts[0]}={value}"] for value in _values(parameter))
 
 

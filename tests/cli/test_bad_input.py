@@ -34,7 +34,7 @@ MODULES = {
     "a run on Spark at import": (
         "app = make()" + HANDLER + "app.run_on_spark(None)",
         2,
-        ["{name} runs its app while the command imports it", "if __name__ == '__main__'", "{name}.py:"],
+        ["{name} starts its app while the command imports it", "if __name__ == '__main__'", "{name}.py:"],
     ),
     "an app factory": (
         "def app(): return make()",

@@ -49,3 +49,13 @@ def test_what_must_be_given_or_is_out_of_bounds_is_refused(arguments: list[str])
     found, calls = program()
     assert CliRunner().invoke(found, arguments).exit_code == 2
     assert calls == []
+
+
+def test_an_option_is_no_value_of_the_option_before_it() -> None:
+    """`--endpoint --json` lacks an address; the form with `=` can still give such a text."""
+    found, calls = program()
+    refused = CliRunner().invoke(found, ["x", "--from", "--times", "2"])
+    assert refused.exit_code == 2
+    assert "--from has no value, because the option --times follows it: give --from VALUE" in refused.stderr
+    assert CliRunner().invoke(found, ["x", "--from=--times", "--times", "2"]).exit_code == 0
+    assert calls == [("x", Place(where="--times", times=2))]

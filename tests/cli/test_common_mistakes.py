@@ -44,7 +44,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
     (
         "no parentheses",
         "app = make()\n@app.handler" + HANDLE,
-        ["without parentheses", "@app.handler('orders')"],
+        ["no parentheses", "@app.handler('orders')"],
     ),
     (
         "parentheses too many",
@@ -61,7 +61,11 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         "app = make()\n@app.handler()" + HANDLE,
         ["give the topics", "@app.handler('orders')", "EntityPath"],
     ),
-    ("a list of topics", "app = make()\n@app.handler(['a', 'b'])" + HANDLE, ["one by one", "not ['a', 'b']"]),
+    (
+        "a list of topics",
+        "app = make()\n@app.handler(['a', 'b'])" + HANDLE,
+        ["['a', 'b'] is not the name of a topic", "give each topic"],
+    ),
     # The handler's arguments.
     ("no argument", on(function="\ndef handle():\n    pass"), ["takes ()", "def handle(record)"]),
     (
@@ -100,13 +104,17 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
     ("a group without its name", "app = App('g')", ["by name", "App(group=…)"]),
     # Types and values.
     ("no attempt", on("retry=Retry(attempts=0)"), ["attempts=0", "1 or more"]),
-    ("a negative delay", on("retry=Retry(first_s=-1)"), ["first_s=-1", "a number from 0"]),
+    ("a negative delay", on("retry=Retry(first_s=-1)"), ["first_s=-1", "0 to"]),
     (
         "letters to the handler itself",
         on("on_failure=DeadLetter('orders')"),
-        ["handles itself", "another topic"],
+        ["one of its own topics", "another topic"],
     ),
-    ("letters to nowhere", on("on_failure=DeadLetter('')"), ["DeadLetter(to='')", "topic's name"]),
+    (
+        "letters to nowhere",
+        on("on_failure=DeadLetter('')"),
+        ["DeadLetter(to='')", "name of the dead-letter topic"],
+    ),
     (
         "a start without time zone",
         "import datetime\napp = make(start=datetime.datetime(2026, 1, 1))",

@@ -83,7 +83,7 @@ def test_each_value_is_a_line_in_a_pipe(ehkafka_command: Command, monkeypatch: p
         "app.idle_s": ["5.0", " default "],
         "app.commit_interval_s": ["2.0", "EHKAFKA_COMMIT_INTERVAL_S", "which a crash repeats"],
         "consumer.sasl.password": [" *** ", " endpoint "],
-        "consumer.enable.auto.commit": ["false", " engine ", "the engine owns commits"],
+        "consumer.enable.auto.commit": ["false", " engine ", "ehkafka commits itself"],
         "consumer.session.timeout.ms": ["30000", " default ", "permits 6000 to 300000"],
         "consumer.metadata.max.age.ms": ["200000", "ADVICE", "recommends 180000"],
     }.items():
@@ -137,7 +137,7 @@ def test_a_terminal_gets_sections_that_fit(columns: int, monkeypatch: pytest.Mon
     for part in (
         "Endpoint",
         "App",
-        "Consumer, properties of librdkafka",
+        "librdkafka properties of the consumer",
         "partition.assignment.strategy range,roundrobin",
         "ehkafka.toml: app.drain_s · how long running calls",
         "metadata.max.age.ms=200000 is not recommended",
@@ -180,7 +180,7 @@ def test_what_a_start_would_refuse_is_refused(
     ended = ehkafka_command("config", "shop")
     assert ended.returncode == 2
     assert ended.stdout == ""
-    assert "enable.auto.commit='true' is refused: the engine owns commits" in ended.stderr
+    assert "enable.auto.commit='true' is refused: ehkafka commits itself" in ended.stderr
 
 
 @pytest.mark.parametrize(

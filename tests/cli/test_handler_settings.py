@@ -187,7 +187,7 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
         (
             "HANDLER_READINGS_COLOUR",
             "3",
-            "no option 'colour' to be set here, only workers, start, .*its code",
+            "no option 'colour' that can be set outside the code, only workers, start, .*its code",
         ),
         ("HANDLER_STORE_DEADLINE_S", "3", r"handler 'store' \(of stored\) has no option 'deadline_s'"),
         (

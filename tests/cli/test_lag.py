@@ -105,7 +105,9 @@ def test_partitions_without_a_leader_are_named_with_what_to_look_at(broker: Embe
     broker.move_leader("t", 1, None)
     code, _, error = command(broker, "lag", "t")
     assert code == 3
-    assert "no broker leads t[1], so where the log begins and ends is not known. Start the brokers" in error
+    assert (
+        "no broker leads t[1], so the start and end of their logs are not known. Start the brokers" in error
+    )
     assert "fewer partitions" not in error
     assert "address" not in error
 

@@ -145,7 +145,7 @@ def test_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, tmp
         ({0: "4", 7: "3"}, [], 3, "partition 7: checkpoint"),
         ({0: "4", 1: "x"}, [], 3, "partition 1: checkpoint"),
         ({0: "4"}, ["--from-hub", "other"], 2, "holds no checkpoint of any namespace/other/any group"),
-        ({0: "4"}, ["--format", "none"], 2, "--format 'none' is none of sdk, ehkafka, eph"),
+        ({0: "4"}, ["--format", "none"], 2, "--format 'none' is unknown: use one of sdk, ehkafka, eph"),
         ({0: "4"}, ["--from", "/nowhere"], 2, "There is nothing at '/nowhere'"),
         ({0: "4"}, ["--from", "https://x.blob.core.windows.net/c?sig=hush"], 2, "A SAS is a secret"),
     ],
@@ -188,7 +188,7 @@ def test_what_is_exported_is_imported_again(broker: EmbeddedBroker, tmp_path: Pa
     export = ["offsets", "export", "t", "--to", f"{tmp_path}/c", "--format", form, "--to-namespace", HOST]
     code, text, error = ehkafka(broker, *export)
     assert code == 0, error
-    assert "Nothing was written" in text
+    assert "othing was written" in text
     assert not (tmp_path / "c").exists()
     code, text, error = ehkafka(broker, *export, "--yes")
     assert (code, "Written and read back" in text) == (0, True)

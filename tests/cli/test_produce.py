@@ -103,18 +103,38 @@ def test_json_tells_where_they_are(broker: EmbeddedBroker) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "expected"),
     [
-        (["--ndjson"], b"{}", "Record 1 cannot be written: the line is no JSON object with a"),
-        (["--ndjson"], b"no", "Record 1 cannot be written: "),
-        (["--ndjson"], b'{"value":1,"kye":2}', "the field 'kye' is unknown: give key, value and headers"),
-        (["--ndjson"], b'{"value":1,"headers":3}', 'headers are {"name": "text"}, or a list'),
-        (["--ndjson"], b'{"value":1,"headers":[{"k":1}]}', 'headers are {"name": "text"}, or a list'),
-        (["--ndjson"], b'{"value":{"base64":"?"}}', "Record 1 cannot be written: "),
-        (["--ndjson"], b'{"value":{"base64":3}}', "Record 1 cannot be written: "),
-        (["--key-delimiter", ":"], b"none", "the line has no ':' between key and value"),
-        (["x", "--key", "k", "--ndjson"], b"", "Give one of --key, --key-delimiter and --ndjson"),
-        (["x", "--header", "name"], b"", "--header 'name' has no name and value: give NAME=VALUE"),
-        (["x", "--header", "=v"], b"", "--header '' has no name and value: give NAME=VALUE"),
-        (["x", "--partition", "1"], b"", "Topic 'orders' has no partition 1; it has 0 to 0"),
+        (
+            ["--ndjson"],
+            b"{}",
+            'Line 1 of stdin cannot be written: it is not a JSON object with the field "value"',
+        ),
+        (
+            ["--ndjson"],
+            b'\xef\xbb\xbf{"value":1}',
+            "Line 1 of stdin cannot be written: it begins with a byte order",
+        ),
+        (
+            ["--ndjson"],
+            b'\n\n{"value":"\xff"}',
+            "Line 3 of stdin cannot be written: its byte 11 is not UTF-8",
+        ),
+        (["--ndjson"], b'{"value":', "it is not JSON (unexpected end of data at character 10)"),
+        (["--ndjson"], b'{"value":1,"kye":2}', "it has the unknown field 'kye': use key, value and headers"),
+        (["--ndjson"], b'{"value":1,"headers":3}', 'give headers as {"name": "text"}, or as [{"key'),
+        (["--ndjson"], b'{"value":1,"headers":[{"k":1}]}', 'give headers as {"name": "text"}, or as [{"key'),
+        (["--ndjson"], b'{"value":{"base64":"?"}}', "value is not valid base64: encode its bytes again"),
+        (["--ndjson"], b'{"key":{"base64":3},"value":1}', "key is not valid base64: encode its bytes again"),
+        (["--ndjson"], b'{"value":1,"headers":{"h":{"base64":"YQ"}}}', "header 'h' is not valid base64"),
+        (["--key-delimiter", ":"], b"none", "Line 1 of stdin cannot be written: it has no ':' between"),
+        (
+            ["x", "--key-delimiter", ":"],
+            b"",
+            "Value 1 cannot be written: it has no ':' between key and value",
+        ),
+        (["x", "--key", "k", "--ndjson"], b"", "--key, --key-delimiter and --ndjson each decide the key"),
+        (["x", "--header", "name"], b"", "--header 'name' is not NAME=VALUE"),
+        (["x", "--header", "=v"], b"", "--header '=v' is not NAME=VALUE"),
+        (["x", "--partition", "1"], b"", "Topic 'orders' has no partition 1: give one from 0 to 0"),
         (["x" * 1_100_000], b"", "has 1100000 bytes; the limit is"),
     ],
 )
@@ -133,7 +153,7 @@ def test_records_before_an_error_are_written_and_reported(broker: EmbeddedBroker
     code, text, words = produce(broker.bootstrap, "--ndjson", "--json", stdin=b'{"value":"good"}\nbad\n')
     assert code == 2
     assert orjson.loads(text)["records"] == 1
-    assert "Record 2 cannot be written" in words
+    assert "Line 2 of stdin cannot be written" in words
     assert found(broker.bootstrap, 1) == [(None, "good", {})]
 
 
@@ -161,7 +181,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(
     monkeypatch.setattr(module, "LINE_BYTES_MAX", 8)
     code, _, words = produce(broker.bootstrap, stdin=b"12345678901")
     assert code == 2
-    assert "A line of stdin is longer than 8 bytes" in words
+    assert "Line 1 of stdin is longer than 8 bytes" in words
 
 
 def test_a_bare_terminal_is_refused(broker: EmbeddedBroker, terminal: Callable[..., Terminal]) -> None:
@@ -169,7 +189,7 @@ def test_a_bare_terminal_is_refused(broker: EmbeddedBroker, terminal: Callable[.
     window = terminal("", "produce", "orders", "--endpoint", broker.bootstrap)
     assert window.process.wait(30) == 2
     window._thread.join(5)
-    assert "There is nothing to write: give values as arguments, or lines on stdin" in window.text
+    assert "The command has no records to write: give values as arguments" in window.text
 
 
 @pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])

@@ -56,7 +56,7 @@ def test_records_above_the_commit_are_skipped_where_they_lie(broker: EmbeddedBro
         ("t/1@x", 2, "names no record"),
         ("t/1@9-3", 2, "ends before it begins"),
         ("t/7@3", 3, "t/7@3 cannot be skipped: the topic has no such partition"),
-        ("t/0@0", 3, "t/0@0 cannot be skipped: the group has no commit there"),
+        ("t/0@0", 3, "t/0@0 cannot be skipped: the group has no commit on this partition"),
         ("t/1@40", 3, "t/1@40 cannot be skipped: the log ends at 40"),
         ("t/1@30-99", 3, "99 is 59 ahead of the log's end (0–40). Nothing was moved."),
     ],
@@ -94,7 +94,7 @@ def test_what_lies_before_a_batch_that_cannot_be_read_comes_first(broker: Embedd
     reset(broker, "--to", "0=1", "--yes")
     code, _, error = skip(broker, "t/0@2", "--yes")
     assert code == 3
-    assert "Unfinished before it: 1 offset. Let the group handle that first" in error
+    assert "Unfinished before it: 1 offset. Let the group handle those first" in error
     reset(broker, "--to", "0=2", "--yes")
     assert skip(broker, "t/0@2", "--yes")[0] == 0
 

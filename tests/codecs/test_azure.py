@@ -154,7 +154,7 @@ def test_a_record_that_names_no_schema_is_rejected(
 ) -> None:
     """And nothing of what it names becomes part of an address."""
     with pytest.raises(
-        ehkafka.RejectRecord, match=r"its content-type header names no schema, as avro/binary"
+        ehkafka.RejectRecord, match=r"its content-type header names no schema \(expected: avro/binary"
     ):
         decoded(registry, record(b"hunter2", content_type))
     assert not double.asked
@@ -168,7 +168,7 @@ def test_an_unknown_schema_is_rejected_and_not_asked_for_at_each_record(
     monkeypatch.setattr("ehkafka.codecs.schemas.time.monotonic", lambda: now_s)
     given = record(b"hunter2", f"avro/binary+{'0' * 32}")
     for _ in range(3):
-        with pytest.raises(ehkafka.RejectRecord, match=r"the registry has no schema 0{32}"):
+        with pytest.raises(ehkafka.RejectRecord, match=r"the schema registry has no schema 0{32}"):
             decoded(registry, given)
     assert len(double.asked) == 1
     now_s += UNKNOWN_S + 1
@@ -204,7 +204,7 @@ def test_a_registry_that_is_down_is_asked_later(authority: trustme.CA) -> None:
     with running_registry(authority.issue_cert("127.0.0.1")) as gone:
         pass
     client = SchemaRegistryClient(f"127.0.0.1:{gone.port}", Credential(), retry_total=0)
-    with client, pytest.raises(ehkafka.RetryLater, match="cannot be asked: ServiceRequestError"):
+    with client, pytest.raises(ehkafka.RetryLater, match="does not answer: ServiceRequestError"):
         decoded(AzureSchemaRegistry(client=client), record(*encoded()))
 
 
@@ -217,7 +217,9 @@ def test_what_breaks_its_schema_is_rejected_without_being_shown(registry: AzureS
         decoded(registry, record(value[:3], content_type))
     assert "hall" not in str(caught.value)
     _, content_type = encoded("json")
-    with pytest.raises(ehkafka.RejectRecord, match=r"\$\.celsius: it breaks the schema's type") as caught:
+    with pytest.raises(
+        ehkafka.RejectRecord, match=r"\$\.celsius: it does not fulfil the schema's type"
+    ) as caught:
         decoded(registry, record(b'{"sensor": "a", "celsius": "hunter2"}', content_type))
     assert "hunter2" not in str(caught.value)
 
@@ -227,7 +229,7 @@ def test_a_schema_of_another_format_is_a_reason(
 ) -> None:
     """No program can read it."""
     double.schemas[AVRO_ID] = ("Avro", "hunter2")
-    with pytest.raises(ehkafka.RejectRecord, match=f"its schema {AVRO_ID} is no schema of Avro"):
+    with pytest.raises(ehkafka.RejectRecord, match=f"its schema {AVRO_ID} is not a valid Avro schema"):
         decoded(registry, record(*encoded()))
 
 
@@ -244,7 +246,7 @@ def test_it_goes_to_other_processes_by_its_namespace() -> None:
     """A client does not."""
     registry = AzureSchemaRegistry("home.servicebus.windows.net")
     assert repr(pickle.loads(pickle.dumps(registry))) == repr(registry)
-    with pytest.raises(TypeError, match="a client cannot be pickled"):
+    with pytest.raises(TypeError, match="a schema registry client cannot be sent"):
         pickle.dumps(AzureSchemaRegistry(client=object()))
 
 

@@ -167,7 +167,7 @@ def test_known_schemas_are_given_while_others_are_asked_for() -> None:
     while len(registry.asked) < 1 + ASKED_MAX:
         time.sleep(0.001)
     assert known.get("good", lambda: registry.ask("good")) == "good"
-    with pytest.raises(RetryLater, match="is asked for other schemas"):
+    with pytest.raises(RetryLater, match="is busy with requests for other schemas"):
         known.get("another", lambda: registry.ask("another"))
     registry.go.set()
     for thread in threads:

@@ -264,7 +264,7 @@ def test_what_cannot_be_resized_is_refused_with_what_there_is(lab: Any) -> None:
         with pytest.raises(ConfigurationError, match=f"workers={wrong!r}.*give a number from 1 to 10000"):
             app.resize("one", workers=wrong)
     assert [handler.workers for handler in app.snapshot().handlers if handler.handler == "one"] == [2]
-    with pytest.raises(ConfigurationError, match=r"'no such'.*this app has 'one', 'twin', 'twin'"):
+    with pytest.raises(ConfigurationError, match=r"'no such'.*its handlers are 'one', 'twin', 'twin'"):
         app.resize("no such", workers=2)
     with pytest.raises(ConfigurationError, match="2 handlers are named 'twin'"):
         app.resize("twin", workers=2)

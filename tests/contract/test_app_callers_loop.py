@@ -118,9 +118,9 @@ def test_worker_hooks_run_on_the_loop(lab: Any) -> None:
 def test_without_a_loop_it_is_refused(lab: Any) -> None:
     """`run`, `start` and `with` have none; so has Spark. Nothing has started."""
     app = lab.app(nothing, loop="caller")
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"run\(\) enters it without one"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"run\(\) has no event loop"):
         app.run()
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"start\(\) enters it without one"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"start\(\) has no event loop"):
         app.start()
     with pytest.raises(ehkafka.errors.ConfigurationError, match="write `async with app`"), app:
         pass

@@ -79,7 +79,7 @@ def test_settings_with_consumer_properties_are_not_pickled() -> None:
         ({"start": "middle"}, "start='middle'"),
         ({"endpoint": "localhost:9092"}, "endpoint=str is no Endpoint"),
         ({"consumer": {"x": None}}, "x is None"),
-        ({"endpoint": ehkafka.Endpoint.kafka("b:1")}, "given by the app's code, and by configure.. too"),
+        ({"endpoint": ehkafka.Endpoint.kafka("b:1")}, "given twice, by the app's code and by configure.."),
     ],
 )
 def test_what_cannot_work_changes_nothing(changes: dict[str, Any], shown: str) -> None:
@@ -210,12 +210,12 @@ def test_advice_is_reported_once_at_the_start(lab: Any, recorder: Any, events: A
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ({"consumer": {"enable.auto.commit": True}}, "enable.auto.commit=True is refused: the engine owns"),
+        ({"consumer": {"enable.auto.commit": True}}, "enable.auto.commit=True is refused: ehkafka commits"),
         (
             {"consumer": {"session.timeout.ms": 300_001}},
-            "=300001 is refused: Event Hubs takes 6000 to 300000",
+            "=300001 is refused: Event Hubs allows 6000 to 300000",
         ),
-        ({"group": "g" * 257}, "257 characters and Event Hubs takes 256 .Event Hubs docs, quotas"),
+        ({"group": "g" * 257}, "257 characters, but Event Hubs allows 256 .Event Hubs docs, quotas"),
     ],
 )
 def test_a_start_beyond_a_limit_is_refused(options: dict[str, Any], shown: str) -> None:

@@ -99,7 +99,7 @@ def test_a_letter_too_large_for_its_topic_holds_the_record_and_says_so(dead: Any
     assert (failed.offset, failed.retry_s) == (0, None)
     (reason,) = app.health().reasons
     assert "t[0]@0, key bad" in reason
-    assert "refused by dead: MSG_SIZE_TOO_LARGE" in reason
+    assert "refuses its dead letter: MSG_SIZE_TOO_LARGE" in reason
     assert "raise the property message.max.bytes: App(consumer=" in reason
 
 

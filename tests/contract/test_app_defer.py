@@ -211,7 +211,7 @@ def test_a_defer_outside_of_the_handler_is_refused_at_once(lab: Any, order_by: A
     lab.start(work, order_by=order_by)
     wait_until(lambda: lab.committed() == 2 and tokens)
     for record in kept:
-        with pytest.raises(RuntimeError, match=r"t\[0\]@\d is not with its handler, or deferred already"):
+        with pytest.raises(RuntimeError, match=r"t\[0\]@\d has left its handler or is already deferred"):
             record.defer()
     assert not DEFERRED
     tokens[0].finish()

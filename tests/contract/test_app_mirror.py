@@ -159,7 +159,7 @@ def test_what_cannot_be_proved_is_refused(mirrored: Mirrored, recorder: Any) -> 
     """A mirror that knows no record."""
     mirrored.lab.produce("a b c d e")
     mirrored.put(Checkpoint(next_offset=2))
-    ends_with(mirrored.start(recorder), EndpointError, "no record's timestamp")
+    ends_with(mirrored.start(recorder), EndpointError, "no timestamp of a record")
 
 
 def test_what_retention_has_deleted_is_a_gap_as_always(mirrored: Mirrored, recorder: Any) -> None:

@@ -82,7 +82,7 @@ def test_before_the_start_and_after_the_end_it_is_refused(out: Any) -> None:
     """With the app's state; it may be kept from one run to the next."""
     app = out.app(idle)
     producer = app.producer
-    with pytest.raises(ConfigurationError, match="the app is new, and it sends from on_start to on_stop"):
+    with pytest.raises(ConfigurationError, match="the app is new: use it from on_start to on_stop"):
         producer.send("audit", b"x")
     app.start()
     app.stop()
@@ -115,13 +115,13 @@ def test_what_cannot_be_sent_is_refused_at_once(out: Any) -> None:
         send("audit", b"x" * 2_000_000)
     with pytest.raises(TypeError, match="object cannot be sent"):
         send("audit", object())
-    with pytest.raises(TypeError, match="key is a int"):
+    with pytest.raises(TypeError, match="key of an output is of type int"):
         send("audit", b"", key=1)
     with pytest.raises(TypeError, match="topic=None"):
         send(None, b"")
     with pytest.raises(ValueError, match="partition is -2"):
         send("audit", b"", partition=-2)
-    with pytest.raises(TypeError, match="header 'h' of an output is a int"):
+    with pytest.raises(TypeError, match="header 'h' of an output is of type int"):
         send("audit", b"", headers={"h": 1})
     assert app.snapshot().unacknowledged_messages is None
 
@@ -359,7 +359,7 @@ def test_in_a_worker_process_it_says_what_to_do(out: Any) -> None:
     """There nothing of the app runs."""
     out.produce("a")
     app = out.start(send_from_child, workers=ehkafka.Processes(1))
-    ends_with(app, ehkafka.errors.HandlerFailedError, "not there in a worker process: return what")
+    ends_with(app, ehkafka.errors.HandlerFailedError, "does not exist in a worker process: return the output")
 
 
 child_app = ehkafka.App(group="g", start="earliest")
@@ -381,7 +381,7 @@ def send_from_child(_record: Any) -> None:
         ({"message.timeout.ms": 0}, "message.timeout.ms=0 is refused"),
         ({"max.in.flight": 6}, "max.in.flight.requests.per.connection=6 is refused"),
         ({"enable.gapless.guarantee": False}, "enable.gapless.guarantee=False is refused"),
-        ({"bootstrap.servers": "elsewhere:9092"}, "bootstrap.servers.*the endpoint decides it"),
+        ({"bootstrap.servers": "elsewhere:9092"}, "bootstrap.servers.*the endpoint sets another value"),
         ({"linger": 1}, "linger"),
     ],
 )

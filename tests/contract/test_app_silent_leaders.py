@@ -66,7 +66,7 @@ def test_a_broker_that_is_away_at_the_start_keeps_its_partitions_alone(
     assert events.of(PartitionsWaiting)[0].partitions
     [reason] = apps[0].health().reasons
     assert "t4[2] wait" in reason or "t4[2] has waited for " in reason
-    assert "the broker does not answer where to begin: " in reason
+    assert "the broker does not report where the log begins and ends: " in reason
     assert apps[0].current_run.not_ready() == ()
     for partition in (0, 1, 3):
         three.produce("c", topic="t4", partition=partition)

@@ -157,7 +157,9 @@ def test_a_partition_that_waits_before_such_a_batch_is_not_caught_up(
     write_batch(lab.broker, "t", good_batch([b"1"]))
     write_batch(lab.broker, "t", broken_batch(what, 2))
     app = lab.app(recorder)
-    with pytest.raises(UnfinishedError, match=r"t\[0\]@1 \(it cannot be read: .*skip t/0@1") as raised:
+    with pytest.raises(
+        UnfinishedError, match=r"t\[0\]@1 \(its records cannot be read: .*skip t/0@1"
+    ) as raised:
         app.run(until="caught_up", settle_s=0.5)
     assert raised.value.exit_code == 4
     assert lab.committed() == 1

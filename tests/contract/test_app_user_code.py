@@ -238,7 +238,7 @@ def test_a_letter_function_that_only_makes_a_coroutine_has_saved_nothing(lab: An
     lab.produce("bad x")
     app = lab.start(_fails, on_failure=ehkafka.DeadLetter(lambda letter: _async(letter.offset)))
     (failed, *_) = wait_until(lambda: events.of(DeadLetterFailed))
-    assert "coroutine that is never run" in failed.error
+    assert "coroutine that was never run" in failed.error
     # The first commit, of where it begins, may not have been written yet.
     must_stay(lambda: not lab.committed() and app.snapshot().dead_lettered_records == 0, for_s=0.2)
     with pytest.raises(ehkafka.errors.UnfinishedError):

@@ -36,7 +36,7 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     mirrored.lab.produce("a b c")
     app = mirrored.start(recorder, start="latest", assignor=assignor, consumer=KNOWS_ITS_GROUP)
     wait_until(lambda: mirrored.events.of(PartitionsWaiting))
-    assert "t[0] waits: the group has no committed offset there" in app.health().reasons[0]
+    assert "t[0] waits: the partition has no committed offset" in app.health().reasons[0]
     assert "memory: it is down" in app.health().reasons[0]
     [shown] = app.snapshot().partitions
     assert (shown.partition, shown.lag_records, shown.paused) == (("t", 0), None, True)
@@ -78,7 +78,7 @@ def test_a_store_that_refuses_the_first_question_is_a_wrong_setting(
 
     monkeypatch.setattr(mirrored.store, "read", refuse)
     app = mirrored.start(recorder)
-    ends_with(app, EndpointError, "the mirror could not be asked: memory: 403. Give the identity the role.")
+    ends_with(app, EndpointError, "the mirror could not be read: memory: 403. Give the identity the role.")
     assert mirrored.events.of(PartitionAssigned) == []
 
 

@@ -278,7 +278,7 @@ def unasked(_record: Any) -> Any:
         (unasked, {}, "to="),
         (unasked, {"workers": ehkafka.Processes(1)}, "to="),
         # Its outputs could come until the token is answered, so its key's next record cannot wait for them.
-        (lambda record: record.defer() and None, {"to": "out", **BEFORE_NEXT}, "leave out one of the two"),
+        (lambda record: record.defer() and None, {"to": "out", **BEFORE_NEXT}, "do not defer the record"),
     ],
 )
 def test_a_send_that_cannot_be_is_an_error(

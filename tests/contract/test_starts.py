@@ -100,7 +100,7 @@ def test_an_app_that_ended_by_itself_wants_to_be_stopped_before_it_starts_again(
     with pytest.raises(ehkafka.errors.ConfigurationError, match="running"):
         app.start()
     assert app.wait(10.0)
-    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"ended by itself; call stop\(\)"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=r"ended by itself. Call stop\(\)"):
         app.start()
     ends_with(app, ehkafka.errors.HandlerFailedError)
     recorder.work = None

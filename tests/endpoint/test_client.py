@@ -43,7 +43,7 @@ def test_client_codes_are_librdkafkas() -> None:
         ("sesion.timeout.ms", 5, "'sesion.timeout.ms'; did you mean session.timeout.ms?"),
         ("enable.autocommit", "x", "did you mean enable.auto.commit?"),
         ("zzz", 5, "'zzz'; see librdkafka's CONFIGURATION.md"),
-        ("queued.min.messages", "many", '"queued.min.messages". Correct or leave out'),
+        ("queued.min.messages", "many", '"queued.min.messages". Correct that property, or leave it out'),
         ("queued.min.messages", 0, 'property "queued.min.messages" value 0 is outside allowed range 1'),
         ("security.protocol", "tls", 'Invalid value "tls" for configuration property "security.protocol"'),
         ("error_cb", 5, "error_cb property as a callable"),
@@ -82,7 +82,7 @@ def test_the_library_still_aborts_without_a_group() -> None:
 def test_a_callback_that_the_engine_needs_cannot_be_given_twice() -> None:
     """The user's would silently never be called."""
     properties = {**UNREACHABLE, "group.id": "g", "error_cb": print}
-    with pytest.raises(ConfigurationError, match=r"error_cb: set among the properties.*on_error"):
+    with pytest.raises(ConfigurationError, match=r"error_cb cannot be set.*on_error"):
         open_consumer(properties, error_cb=print, stats_cb=print)
 
 

@@ -82,7 +82,7 @@ def test_a_mount_that_moves_its_link_is_followed(connection_string: str, tmp_pat
         (b"{string}\xff", "it is not UTF-8 text"),
         (b"\xff\xfe{string}", "it is not UTF-8 text"),
         (b"SharedAccessKey={key}", "Endpoint and SharedAccessKeyName are missing"),
-        (b"EVENTHUB={string}\nMORE=1", "holds a space, a line break"),
+        (b"EVENTHUB={string}\nMORE=1", "contains a space, a line break"),
     ],
 )
 def test_a_file_that_is_no_connection_string_is_named_without_its_text(
@@ -208,7 +208,7 @@ def test_an_async_callable_is_refused_with_the_next_step(connection_string: str)
     async def fetch() -> str:
         return connection_string
 
-    with pytest.raises(ConfigurationError, match=r"it is async; give a plain function"):
+    with pytest.raises(ConfigurationError, match=r"it is async: give a plain function"):
         Endpoint.connection_string(fetch)  # type: ignore[arg-type]
 
     def fetch_later() -> object:

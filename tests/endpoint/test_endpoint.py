@@ -59,13 +59,13 @@ def test_a_second_name_of_a_property_is_the_same_property() -> None:
 @pytest.mark.parametrize(
     ("properties", "shown"),
     [
-        ({"linger.ms": None}, "linger.ms is None; leave it out"),
-        ({"sasl.password": b"x"}, "the value of sasl.password is bytes"),
-        ({"default.topic.config": {"acks": 0}}, "default.topic.config is not taken"),
+        ({"linger.ms": None}, "linger.ms is None: leave it out"),
+        ({"sasl.password": b"x"}, "the value of sasl.password is of type bytes"),
+        ({"default.topic.config": {"acks": 0}}, "default.topic.config is not supported"),
         ({5: "x"}, "name is int"),
         ({"acks": 1, "request.required.acks": 0}, "acks is given twice"),
-        ({"bootstrap.servers": "other:9092"}, "bootstrap.servers differs"),
-        ({"metadata.broker.list": "other:9092"}, "bootstrap.servers differs"),
+        ({"bootstrap.servers": "other:9092"}, "bootstrap.servers have different addresses"),
+        ({"metadata.broker.list": "other:9092"}, "bootstrap.servers have different addresses"),
         ([("acks", 1)], "properties are of type list"),
     ],
 )
@@ -80,12 +80,12 @@ def test_a_malformed_property_is_refused_by_name(properties: Any, shown: str) ->
     [
         ("", "empty"),
         (" ", "empty"),
-        (None, "empty or no text"),
+        (None, "empty or not text"),
         ("a:9092,,b:9092", "entry 2 is not 'host:port'"),
         ("a:9092,b:x", "entry 2 is not 'host:port'"),
         ("http://a:9092", "entry 1 is not 'host:port'"),
-        ("a:0", "the port of entry 1 is not within 1 to 65535"),
-        ("a:70000", "the port of entry 1 is not within 1 to 65535"),
+        ("a:0", "the port of entry 1 must be from 1 to 65535"),
+        ("a:70000", "the port of entry 1 must be from 1 to 65535"),
     ],
 )
 def test_a_malformed_bootstrap_is_refused_by_entry(bootstrap: Any, shown: str) -> None:
@@ -159,10 +159,10 @@ def test_a_private_endpoint_and_a_local_broker_can_be_named(connection_string: s
             {"security.protocol": "SASL_PLAINTEXT", "bootstrap.servers": "localhost,broker.example.test"},
             "would send the key",
         ),
-        ({"sasl.password": "{key}"}, "sasl.password comes from the connection string"),
-        ({"sasl.username": "{key}"}, "sasl.username comes from the connection string"),
-        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanisms comes from the connection string"),
-        ({"bootstrap.servers": "{string}"}, "holds a connection string"),
+        ({"sasl.password": "{key}"}, "the connection string already sets sasl.password"),
+        ({"sasl.username": "{key}"}, "the connection string already sets sasl.username"),
+        ({"sasl.mechanism": "PLAIN"}, "the connection string already sets sasl.mechanisms"),
+        ({"bootstrap.servers": "{string}"}, "contains a connection string"),
     ],
 )
 def test_the_key_goes_nowhere_unprotected(

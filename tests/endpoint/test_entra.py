@@ -133,12 +133,12 @@ class AsyncCredential:
     ("credential", "client_id", "text"),
     [
         (AsyncCredential(), None, r"azure\.identity\.aio"),
-        (object(), None, r"no get_token\(scope\)"),
-        (Credential, None, r"no get_token\(scope\)"),
-        (SECRET, None, "none of default"),
-        ("cli", "an-id", "client_id does not go"),
-        (Credential(), "an-id", "client_id belongs"),
-        ("managed_identity", "", "client_id is not an id"),
+        (object(), None, r"no method get_token\(scope\)"),
+        (Credential, None, r"no method get_token\(scope\)"),
+        (SECRET, None, "unknown name: use one of default"),
+        ("cli", "an-id", "client_id works only with"),
+        (Credential(), "an-id", "client_id has no effect"),
+        ("managed_identity", "", "client_id must be an ID"),
     ],
 )
 def test_what_is_no_credential_is_refused_with_the_next_step(

@@ -133,7 +133,7 @@ def test_two_set_are_reported_by_name(first: str, second: str) -> None:
 @pytest.mark.parametrize("key", ["credential", "client_id"])
 def test_what_belongs_to_another_way_is_refused(key: str) -> None:
     """A credential with a bootstrap address would be ignored without a word."""
-    with pytest.raises(ConfigurationError, match=f"EHKAFKA_{key.upper()} belongs to EHKAFKA_NAMESPACE"):
+    with pytest.raises(ConfigurationError, match=f"EHKAFKA_{key.upper()} works only with EHKAFKA_NAMESPACE"):
         Endpoint.from_env({"EHKAFKA_BOOTSTRAP": "a:1", f"EHKAFKA_{key.upper()}": "x"})
 
 

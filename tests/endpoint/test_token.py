@@ -41,7 +41,7 @@ def test_a_token_is_read_with_its_own_expiry() -> None:
         (answer(token=b"abc"), "without a text"),
         (answer(token=""), "empty token"),
         (answer(token="a\0b"), "control"),
-        (answer(token="a b"), "blanks"),
+        (answer(token="a b"), "spaces"),
         (answer(token="abc\n"), "control"),
         (answer(token="ä"), "non-ASCII"),
         (answer(expires_on=None), "NoneType in .expires_on"),

@@ -118,9 +118,7 @@ WAYS: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_an_unchecked_namespace_is_refused(way: str) -> None:
     """A server in between would get the key; the sentence names the property and shows no key."""
     for name, value in OFF:
-        with pytest.raises(
-            ConfigurationError, match=f"{name}=.* is refused: a machine in between"
-        ) as refused:
+        with pytest.raises(ConfigurationError, match=f"{name}=.* is refused: a machine between") as refused:
             WAYS[way]({name: value})
         assert "ssl.ca.location" in str(refused.value)
         assert KEY not in str(refused.value)
@@ -129,7 +127,7 @@ def test_an_unchecked_namespace_is_refused(way: str) -> None:
 @pytest.mark.parametrize("kind", [ehkafka.Consumer, ehkafka.DeserializingConsumer])
 def test_a_consumer_is_refused_before_it_opens(kind: Any) -> None:
     """The drop-ins themselves."""
-    with pytest.raises(ConfigurationError, match="a machine in between"):
+    with pytest.raises(ConfigurationError, match="a machine between"):
         kind({"bootstrap.servers": ADDRESS, "group.id": "g", **BY_KEY, VERIFICATION: False})
 
 
@@ -202,5 +200,5 @@ def test_commands_refuse_it_too(
         monkeypatch.setenv("EHKAFKA_PROPERTY_ENABLE_SSL_CERTIFICATE_VERIFICATION", "false")
     done = CliRunner().invoke(cli, command)
     assert done.exit_code == 2, done.output
-    assert "is refused: a machine in between" in " ".join(done.stderr.split())
+    assert "is refused: a machine between" in " ".join(done.stderr.split())
     assert KEY not in done.output

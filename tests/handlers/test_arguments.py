@@ -247,24 +247,28 @@ def of_batch_value(batch: ehkafka.Batch[Unreachable]) -> None: ...
 @pytest.mark.parametrize(
     ("function", "options", "words"),
     [
-        (unreachable, {}, r"handler 'unreachable': the annotation 'Unreachable' of reading .*type checkers"),
-        (two, {}, "reading and other both have the type of a payload"),
-        (strange, {}, "no codec knows the type Stranger: ask for a dataclass"),
-        (strange_inside, {}, r"no codec knows the type Stranger, which is inside of dict"),
-        (nothing, {}, "None is no type of a payload"),
-        (alone, {"raw": True}, "raw=True hands over confluent's Message"),
-        (bare, {"raw": True, "value": dict}, "raw=True hands over confluent's Message"),
-        (only_record, {"value": Reading}, "no parameter takes it"),
-        (bare, {"value": dict, "decoder": orjson.loads}, "leave one of them out"),
-        (bare, {"decoder": "json"}, "decoder=a str is no function"),
-        (bare, {"decoder": Stranger}, "decoder=Stranger is no function"),
+        (unreachable, {}, r"handler 'unreachable': the annotation 'Unreachable' of reading .*TYPE_CHECKING"),
+        (two, {}, "parameters reading and other both have a payload type"),
+        (strange, {}, "no codec knows the type Stranger: use a dataclass"),
+        (strange_inside, {}, r"no codec knows the type Stranger, a field type inside dict"),
+        (nothing, {}, "None is not a payload type"),
+        (alone, {"raw": True}, "raw=True passes confluent's Message"),
+        (bare, {"raw": True, "value": dict}, "raw=True passes confluent's Message"),
+        (only_record, {"value": Reading}, "the handler has no parameter for it"),
+        (bare, {"value": dict, "decoder": orjson.loads}, "leave one of the two out"),
+        (bare, {"decoder": "json"}, "decoder=a str is not a function"),
+        (bare, {"decoder": Stranger}, "decoder=Stranger is not a function"),
         (bare, {"decoder": lambda: 1}, r"takes \(\), but is called with 1 argument, value"),
         (bare, {"decoder": lambda a, b, c: 1}, r"takes \(a, b, c\), but is called with 1 argument"),
         (bare, {"decoder": lambda value, *, more: 1}, r"takes \(value, \*, more\)"),
-        (bare, {"decoder": lambda value: (yield value)}, "contains yield"),
-        (of_three, {}, r"takes \(record, reading, database\), but is called with the record and its payload"),
-        (of_three_bare, {"value": Reading}, "with the record and its payload at most"),
-        (with_default, {}, "has a default, and would be None for every record: leave it out"),
+        (bare, {"decoder": lambda value: (yield value)}, "contains `yield`"),
+        (
+            of_three,
+            {},
+            r"parameters are \(record, reading, database\), but a handler is called only with the record",
+        ),
+        (of_three_bare, {"value": Reading}, "only with the record and its payload"),
+        (with_default, {}, "has a default, so it would be None for every record: leave the default out"),
         (of_batch, {}, r"batch is a Batch, .*: write @app.batch_handler"),
         (of_typed_batch, {}, r"batch is a Batch, .*: write @app.batch_handler"),
         (of_records, {}, r"records is .* several records.*: write @app.batch_handler.*ehkafka.Batch"),
@@ -279,9 +283,7 @@ def test_mistakes_are_refused_at_registration(function: Any, options: dict[str, 
 @pytest.mark.parametrize("function", [of_list, alone, only_record, annotated(dict[str, float])])
 def test_a_batch_that_is_called_something_else_is_refused(function: Any) -> None:
     """It would be given a batch all the same."""
-    with pytest.raises(
-        ConfigurationError, match=r"is given a batch of records and not what .*Batch\[Reading\]"
-    ):
+    with pytest.raises(ConfigurationError, match=r"receives a batch of records, which .*Batch\[Reading\]"):
         app().batch_handler("readings")(function)
 
 
@@ -314,7 +316,7 @@ def test_a_decoder_that_is_a_coroutine_is_refused() -> None:
     async def decode(value: bytes) -> object:
         return value
 
-    with pytest.raises(ConfigurationError, match="async def, and would decode nothing"):
+    with pytest.raises(ConfigurationError, match="async def, which decodes nothing"):
         app().handler("readings", decoder=decode)(bare)
 
 

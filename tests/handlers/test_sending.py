@@ -166,7 +166,7 @@ def test_what_a_deferred_record_sends_is_put_once_it_has_finished(way: Way, erro
     # `PendingAnswers` does this.
     tokens[0].finish() if error is None else tokens[0].fail(error)
     way.outlet.answered(way.message, error)
-    with pytest.raises(RuntimeError, match="has ended"):
+    with pytest.raises(RuntimeError, match="is finished"):
         way.record.send(b"c")
     assert way.values == ([b"a", b"b"] if error is None else [])
     assert way.is_over

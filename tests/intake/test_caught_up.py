@@ -160,8 +160,8 @@ def test_a_record_that_fails_for_ever_does_not_keep_the_run_for_ever() -> None:
     ("how", "why"),
     [
         ({"is_paused": True}, "the partition is paused"),
-        ({}, "nothing of it arrives from 5 up to 10"),
-        ({"end": 3, "is_in_log": False}, "its position 5 lies beyond its log's end"),
+        ({}, "no record arrives from offset 5 to 10"),
+        ({"end": 3, "is_in_log": False}, "its position 5 is beyond the end of its log"),
     ],
 )
 def test_a_partition_of_which_nothing_comes_is_named(how: dict[str, Any], why: str) -> None:

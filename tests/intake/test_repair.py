@@ -294,7 +294,7 @@ def test_a_log_that_was_cut_and_written_again_is_a_gap_though_it_has_the_offset(
     stage = Stage("stop")
     stage[P0].received.next_offset = 20
     stage.report(offset=offset, text="Local: Partition log truncation detected")
-    assert "other records there than before" in str(stage.fatal[0])
+    assert "its records have changed" in str(stage.fatal[0])
 
 
 def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:

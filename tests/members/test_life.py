@@ -192,7 +192,7 @@ NONSENSE = """
 def test_a_member_that_says_nonsense_is_killed_and_started_again(start: Callable) -> None:
     """The supervisor and the other member go on."""
     program = start(parts=(SHOP, NONSENSE, MAIN))
-    said = r"Member \d ended \(signal SIGKILL: it said what no member says .+ It restarts in"
+    said = r"Member \d ended \(signal SIGKILL: it sent an unknown message .+ It restarts in"
     program.wait_for_match(said, 1, LIMIT_S)
     program.wait_until_ready()
     program.signal(signal.SIGTERM)

@@ -78,7 +78,7 @@ def test_an_app_that_was_typed_in_is_refused(tmp_path: Path, write: Callable[...
     code = "import shop; app = shop.make(); app.run(members=2)"
     write(AWAY)
     done = run_python(tmp_path, "-c", code)
-    assert "typed into a program without a file" in done.stderr.splitlines()[-1]
+    assert "the app is not in a file" in done.stderr.splitlines()[-1]
 
 
 HIDDEN = """
@@ -121,7 +121,7 @@ OTHERWISE = """
     ("more", "words"),
     [
         # Members import the program anew, and would run it anew.
-        ("app.run(members=2)", ["runs its app while a member imports it", "put the call under"]),
+        ("app.run(members=2)", ["starts its app while a member imports it", "put that call under"]),
         (HIDDEN, ["A member found no app named 'other'", "shop.py", "at the top level"]),
         (REGISTERED, ["differs from the supervisor's in: on_start more", "register it at the top level"]),
         (UNFINDABLE, ["A member cannot import what a setting names", "position", "top level of a module"]),
@@ -148,8 +148,8 @@ def test_what_members_cannot_import_is_said_once(
     [
         (("--members", "0"), "--members=0: give a number of processes from 1 to 256, or 'auto'"),
         (("--members", "2", "--hung-s", "0"), "hung_s=0.0: give seconds from 1 to"),
-        (("--hung-s", "30"), "--hung-s: only with --members"),
-        (("--members", "2", "--engine", "spark"), "--members: not with --engine spark"),
+        (("--hung-s", "30"), "--hung-s needs --members"),
+        (("--members", "2", "--engine", "spark"), "--engine spark does not work with --members"),
         (("--health-file", "nowhere/file"), "nowhere/file cannot be written"),
         (("--members", "2", "--health-file", "nowhere/file"), "nowhere/file cannot be written"),
         (("--members", "2", "--set", "group.instance.id=a"), "group.instance.id"),
@@ -182,14 +182,17 @@ IN_THREAD = """
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("make().run(members=2)", "made in a function or a class"),
-        ("if __name__ == '__main__':\n    make().run(members=2)", "Make it at the top level of a module"),
+        ("make().run(members=2)", "made inside a function or class"),
+        (
+            "if __name__ == '__main__':\n    make().run(members=2)",
+            "Make the app at the top level of a module",
+        ),
         ("app.run(members=0)", "members=0: give a number of processes from 1 to 256, or 'auto'"),
-        ("app.run(hung_s=5)", "hung_s and members_min are for members"),
+        ("app.run(hung_s=5)", "hung_s and members_min need members="),
         ("app.run(members=2, hung_s='x')", "hung_s='x': give seconds"),
         ("app.run(members=2, health_file=7)", "health_file=7: give the path of a file"),
         ("ehkafka.App(group='g', endpoint=endpoint, start=0).run(members=2)", "has no handler"),
-        (IN_THREAD, "only the main thread can run members"),
+        (IN_THREAD, "works only in the main thread"),
     ],
 )
 def test_bad_calls_are_refused(tmp_path: Path, write: Callable[..., Path], call: str, words: str) -> None:

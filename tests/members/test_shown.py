@@ -215,7 +215,7 @@ def test_advice_has_the_numbers() -> None:
     found = list(advice(6, {"orders": 4, "alerts": 1}, settings, session_s=6.0))
     assert len(found) == 2
     assert "2 of 6 members get no partition (orders has 4 partitions, alerts has 1 partition)" in found[0]
-    assert "members=4 uses them all" in found[0]
+    assert "set members=4" in found[0]
     for part in ("6 s", "stop_s=25 s", "session.timeout.ms to 30000 or more"):
         assert part in found[1]
     assert list(advice(4, {"orders": 4}, replace(settings, stop_s=1.0), session_s=6.0)) == []

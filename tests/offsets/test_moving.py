@@ -185,7 +185,7 @@ def test_a_skip_is_no_newer_than_the_commit_that_it_was_made_of() -> None:
 def test_a_service_that_forgets_what_a_commit_says_is_named() -> None:
     """The skipped record would be handled again, and the report would not say so."""
     group = Group(view(0, 5, above=3))
-    with pytest.raises(EndpointError, match="this service does not keep it"):
+    with pytest.raises(EndpointError, match="this service does not keep the list"):
         move(group, Plan((SKIP,)), watch_s=0)  # type: ignore[arg-type]
     assert group.requests == [{0: 5}]
 

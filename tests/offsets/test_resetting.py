@@ -192,7 +192,7 @@ def test_a_name_is_refused_where_it_cannot_be_kept(monkeypatch: pytest.MonkeyPat
     """A service that returns no metadata: nothing has moved."""
     group = Group(monkeypatch, {0: (7, OURS), 1: (9, "")})
     group.keeps_text = False
-    with pytest.raises(ConfigurationError, match="does not return the text that a commit has"):
+    with pytest.raises(ConfigurationError, match="does not keep the metadata of commits"):
         reset("june")
     assert (group.resets, group.stored[0][0], group.stored[1]) == ([], 7, (9, ""))
 

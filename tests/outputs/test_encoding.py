@@ -41,11 +41,11 @@ def test_headers_are_pairs_or_a_mapping(given: Any, pairs: list[Any]) -> None:
         (0, "is a int: give a mapping"),
         (["ab"], "is a str: give a mapping"),
         ([("a", "b", "c")], "is a tuple: give a mapping"),
-        ({5: "a"}, "the name of an output's header is a int"),
-        ({b"a": "a"}, "the name of an output's header is a bytes"),
-        ({"a": 5}, "header 'a' of an output is a int: give text, bytes or None"),
-        ({"a": bytearray(b"x")}, "header 'a' of an output is a bytearray"),
-        ({"a\0b": "c"}, "has a NUL character"),
+        ({5: "a"}, "the name of an output's header is of type int"),
+        ({b"a": "a"}, "the name of an output's header is of type bytes"),
+        ({"a": 5}, "header 'a' of an output is of type int: give text, bytes or None"),
+        ({"a": bytearray(b"x")}, "header 'a' of an output is of type bytearray"),
+        ({"a\0b": "c"}, "contains a NUL character"),
     ],
 )
 def test_what_is_no_header_is_named(given: Any, words: str) -> None:
@@ -78,5 +78,5 @@ def test_a_message_within_a_message_is_refused() -> None:
     """`record.send(Send(…))` is a slip that JSON would explain badly."""
     with pytest.raises(TypeError, match=r"call record.send\(value, key=…\)"):
         encoded(Send(Send("x")))
-    with pytest.raises(TypeError, match="a Send is a whole message"):
+    with pytest.raises(TypeError, match="a Send cannot be the value of another message"):
         encoded(Send("x"))

@@ -117,7 +117,7 @@ def test_a_start_without_an_id_tells_why_and_goes_on(lab: Lab) -> None:
     lab.on_open = lambda callbacks: callbacks.logger.log(30, "%s", line)
     lab.producer.start(0.05)
     (event,) = lab.events.of(ConnectionProblem)
-    assert "given the producer no id: Failed to acquire idempotence PID: Busy" in event.error
+    assert "given the producer an ID: Failed to acquire idempotence PID: Busy" in event.error
     assert "Busy" in (lab.producer.problem or "")
     lab.clients[0].callbacks.stats_cb(GIVEN)
     assert lab.producer.has_id
@@ -128,7 +128,9 @@ def test_an_id_that_is_refused_for_good_is_an_error_of_the_start(lab: Lab) -> No
     refusal = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "not you", fatal=True)
     lab.ids.append(ASKING)
     lab.on_open = lambda callbacks: callbacks.error_cb(refusal)
-    with pytest.raises(EndpointError, match=r"refuses an id.*CLUSTER_AUTHORIZATION_FAILED \(not you\)"):
+    with pytest.raises(
+        EndpointError, match=r"gives their producer no ID.*CLUSTER_AUTHORIZATION_FAILED \(not you\)"
+    ):
         lab.producer.start()
     assert len(lab.clients) == 1
 

@@ -63,7 +63,7 @@ def test_a_partition_whose_leader_does_not_say_where_to_begin_waits(code: int) -
     begins, waiting = positions.find(consumer, PLACES[:2])  # type: ignore[arg-type]
     assert [(begin.partition, begin.offset) for begin in begins] == [(PLACES[0], 5)]
     assert list(waiting) == [PLACES[1]]
-    assert "the broker does not answer where to begin: " in waiting[PLACES[1]]
+    assert "the broker does not report where the log begins and ends: " in waiting[PLACES[1]]
     assert len(consumer.asked) == 1
     consumer.refused.clear()
     found = positions.find(consumer, PLACES[1:2])  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ P0 = TopicPartition("t", 0)
     [
         pytest.param(3, (10, 7), (50, 47), id="deleted"),
         pytest.param(60, (10, 0), (50, 40), id="beyond the end"),
-        pytest.param(20, (10, 0), (50, 30), id="cut and written again"),
+        pytest.param(20, (10, 0), (50, 30), id="truncated and written again"),
     ],
 )
 def test_the_size_of_a_gap_is_what_is_never_read(
@@ -35,8 +35,8 @@ def test_the_size_of_a_gap_is_what_is_never_read(
     ("wanted", "words"),
     [
         (3, "offset 3, but the log now holds 10 to 50, so 7 records are gone"),
-        (60, "offset 60, but the log now holds 10 to 50, which ends 10 before it"),
-        (20, "offset 20, but the log now holds 10 to 50, with other records there than before"),
+        (60, "offset 60, but the log now holds 10 to 50, which ends 10 offsets before it"),
+        (20, "offset 20, but the log now holds 10 to 50, and its records have changed"),
     ],
 )
 def test_the_error_says_what_was_wanted_what_is_there_and_what_to_do(wanted: int, words: str) -> None:
@@ -52,7 +52,7 @@ def test_what_an_earlier_epoch_has_finished_is_not_lost(action: Any, lost: int) 
     """Nor what lies across the beginning of the log; `latest` skips what is finished, too."""
     gap = Gap(P0, 3, LogBounds(10, 50), ((4, 6), (8, 22)))
     assert gap.lost_records(action) == lost
-    assert "7 records are gone, of which 4 had been finished" in gap.text()
+    assert "7 records are gone (4 of them had been finished)" in gap.text()
 
 
 def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:

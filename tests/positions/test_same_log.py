@@ -47,7 +47,7 @@ def test_an_id_decides_then_the_witness(
 @pytest.mark.parametrize(
     ("topic_id", "reading", "is_same", "says"),
     [
-        (ID, None, True, "id is still"),
+        (ID, None, True, "id of its topic is still"),
         (OTHER_ID, Reading(WITNESS), False, "had the id"),
         (None, Reading(WITNESS), True, "is still of"),
         (None, Reading(LATER), False, "was of"),

@@ -125,7 +125,7 @@ def test_an_expired_token_fails_its_attempt_once_and_on_the_thread_that_expires_
     head.expire()
     ((_, error),) = bench.failures_asked
     assert isinstance(error, TimeoutError)
-    assert str(error) == "the record was deferred and neither finished nor failed within its deadline of 5 s"
+    assert str(error) == "the record was deferred, but its result was not given within its deadline of 5 s"
     assert [tokens[0].finish(), tokens[0].finish()] == [False, False]
     (dropped,) = bench.events
     assert (dropped.offset, dropped.key, dropped.attempt) == (0, "a", 1)
@@ -250,9 +250,9 @@ def test_a_deadline_that_cannot_be_is_refused(wrong: Any) -> None:
 def test_only_exceptions_are_failures() -> None:
     """A text or a class is a mistake that would end in the policy."""
     token = defer(message())
-    with pytest.raises(TypeError, match="give an exception"):
+    with pytest.raises(TypeError, match="give the exception"):
         token.fail("no luck")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="give an exception"):
+    with pytest.raises(TypeError, match="give the exception"):
         token.fail(ValueError)  # type: ignore[arg-type]
     assert token.is_open
 

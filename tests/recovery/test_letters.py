@@ -99,7 +99,7 @@ def test_what_no_broker_takes_is_given_back_to_be_held(lab: Lab, error: OutputRe
     ((offset, held),) = lab.answers
     assert isinstance(held, HoldHead)
     assert (offset, held.letter_refused) == (1, True)
-    assert "its dead letter is refused by dead" in held.reason
+    assert "the dead-letter topic dead refuses its dead letter" in held.reason
     assert ("azure" in held.reason or "property" in held.reason) == error.is_too_large
     assert lab.reports == [None]
 

@@ -93,7 +93,7 @@ def test_what_cannot_work_is_refused_with_its_value(name: str, value: Any) -> No
 @pytest.mark.parametrize("answer", ["1", -0.1, True, math.nan, math.inf, DELAY_S_MAX * 2, [1]])
 def test_a_function_may_answer_seconds_or_none_only(answer: Any) -> None:
     """Whatever else it answers is reported, with the value."""
-    with pytest.raises(ConfigurationError, match="the retry function answered"):
+    with pytest.raises(ConfigurationError, match="the retry function returned"):
         delay_of_function(answer)
     assert delay_of_function(None) is None
     assert delay_of_function(3) == 3.0

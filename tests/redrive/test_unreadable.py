@@ -65,6 +65,6 @@ def test_where_the_client_says_nothing_they_end_too(
     monkeypatch.setattr("ehkafka.checks.topic_reader._PATIENCE", 0.1)
     write_batch(broker, "dead", broken_batch("length"))
     code, said = dlq(broker, "list", "dead")
-    assert (code, "dead[0] came from offset 1" in said) == (3, True)
-    with pytest.raises(EndpointError, match=r"No record of dead\[0\] came"):
+    assert (code, "dead[0] arrived from offset 1" in said) == (3, True)
+    with pytest.raises(EndpointError, match=r"No record of dead\[0\] arrived"):
         redrive_of(broker).run(planned=RedriveCount())

@@ -71,7 +71,7 @@ def test_skip_ends_the_wait_and_skips_the_record_of_that_call(world: World, name
     """By whatever name; a preview changes nothing."""
     would = world.act("skip", name, preview=True)
     assert would.text.startswith(
-        "t/0@0 (key a) would be skipped; its key would be resumed, though the call of t/0@0 "
+        "t/0@0 (key a) would be skipped; the key would be resumed, although the handler call of t/0@0 "
     )
     world.bench.work()
     assert world.bench.started == ["a0", "b2"]
@@ -89,7 +89,7 @@ def test_skip_skips_nothing_where_the_record_of_that_call_did_not_come_again(wor
     world.begin()
     world.bench.receive(world.epoch, "a1 a3")
     done = world.act("skip", "t/0@0")
-    assert done.text.startswith("t/0@1 (key a): its key resumed, though the call of t/0@0 for an assignment ")
+    assert done.text.startswith("t/0@1 (key a): the key resumed, although the handler call of t/0@0 from ")
     world.bench.work()
     assert world.bench.started[1:] == ["a1", "a3"]
     assert world.skipped() == []
@@ -126,7 +126,7 @@ def test_records_of_a_stopped_handler_can_be_skipped_and_sent_away() -> None:
     bench.router.piles.stop()
     world.act("skip", "a")
     world.act("dead_letter", "b")
-    with pytest.raises(ActionRefusedError, match="is paused; resume it"):
+    with pytest.raises(ActionRefusedError, match="is paused: resume its key first"):
         world.act("retry", "a")
     bench.work()
     assert (bench.started, world.skipped()) == ([], [0])

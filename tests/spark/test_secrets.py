@@ -123,7 +123,7 @@ def test_a_missing_variable_says_where_it_must_be_set(monkeypatch: pytest.Monkey
     """No credential in an executor: the variable and the way to set it there are named."""
     monkeypatch.delenv("NOT_HERE", raising=False)
     with pytest.raises(
-        ConfigurationError, match=r"NOT_HERE is not set.*driver's machine and of every executor's"
+        ConfigurationError, match=r"NOT_HERE is not set.*driver's machine and on every executor's"
     ):
         options_from({"connectionStringEnv": "NOT_HERE", **TOPIC}).endpoint.endpoint()
 
@@ -169,15 +169,17 @@ def test_an_endpoint_factory_makes_what_options_cannot_say(factories: types.Modu
     named = options_from({"endpointFactory": "home_factories:make", **TOPIC}).endpoint
     assert named.endpoint().client_properties()["sasl.password"] == KEY
     assert KEY.encode() not in pickle.dumps(named)
-    with pytest.raises(ConfigurationError, match=r"returned str, no ehkafka\.Endpoint"):
+    with pytest.raises(
+        ConfigurationError, match=r"returned a value of type str: return an ehkafka\.Endpoint"
+    ):
         options_from({"endpointFactory": "home_factories:wrong", **TOPIC}).endpoint.endpoint()
 
 
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("home_factories", "no path such as"),
-        ("no_such_module_here:make", "must be on every executor"),
+        ("home_factories", "does not name a function"),
+        ("no_such_module_here:make", "Every executor needs this module"),
         ("home_factories:none", "has no none"),
         ("home_factories:broken", "raised ValueError"),
     ],

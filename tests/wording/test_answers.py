@@ -73,7 +73,7 @@ SAID = [
     (errors.TopicNotFoundError("There is no topic 'a'"), "there-is-no-topic"),
     (errors.OffsetGapError("orders[0] does not answer"), "the-next-offset-is-gone"),
     (errors.MissingExtraError("HTTP needs the extra [web]"), "an-extra-is-missing"),
-    (errors.ConfigurationError("start is missing: say where"), "start-is-missing"),
+    (errors.ConfigurationError("start is missing: set where"), "start-is-missing"),
     (errors.ConfigurationError("workers=0: give a number"), None),
     (errors.UnfinishedError("Not caught up: 1 record waits"), "the-run-has-not-caught-up"),
     (errors.HandlerFailedError("_SSL (what the user's own client met)"), "the-handler-failed"),

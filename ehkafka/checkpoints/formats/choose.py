@@ -77,7 +77,7 @@ def read_store(store: CheckpointStore, prefix: str = "") -> Iterator[FoundBlob |
         if count >= BLOBS_MAX:
             raise ConfigurationError(
                 f"{store.name} holds more than {BLOBS_MAX} blobs{f' under {prefix!r}' if prefix else ''}:"
-                " name the folder of the checkpoints, --prefix."
+                " name the folder of the checkpoints with --prefix."
             )
         if not may_hold(listed.name):
             continue
@@ -106,8 +106,8 @@ def choose(found: Iterable[FoundBlob | BadBlob], wanted: CheckpointFilter, where
     if len(sets) > 1:
         names = _listed(members[0].origin for members in sets.values())
         raise ConfigurationError(
-            f"{where} holds several sets of checkpoints for {wanted}: {names}. Nothing was read out of them."
-            " Say which one is meant: --from-namespace, --from-group, --format or --prefix."
+            f"{where} contains several sets of checkpoints for {wanted}: {names}. None was read. Choose "
+            f"one with --from-namespace, --from-group, --format or --prefix."
         )
     (members,) = sets.values()
     return _chosen(members, where)
@@ -121,8 +121,8 @@ def _chosen(members: list[FoundBlob | BadBlob], where: str) -> Chosen:
         if one.partition in positions:
             raise ConfigurationError(
                 f"{where} holds two checkpoints of partition {one.partition}:"
-                f" {positions[one.partition].blob!r} and {one.blob!r}. Nothing was read out of them. Delete"
-                " the one that is wrong, or name the folder of the other, --prefix."
+                f" {positions[one.partition].blob!r} and {one.blob!r}. Neither was read. Delete the wrong "
+                f"one, or name the folder of the right one with --prefix."
             )
         positions[one.partition] = one
     ours = all(one.origin.format is Format.EHKAFKA for one in positions.values())
@@ -143,12 +143,14 @@ def _none(everything: list[FoundBlob | BadBlob], wanted: CheckpointFilter, where
     if wanted.prefix:
         text += f" under {wanted.prefix!r}"
     if not everything:
-        return f"{text}, nor of another client. Is it the right container? Name another folder with --prefix."
+        return (
+            f"{text}, and no checkpoint of another client. Check the name of the container, or name "
+            f"another folder with --prefix."
+        )
     names = _listed(one.origin for one in everything)
     return (
-        f"{ended(text)} It holds those of {names}. Name what is meant: --from-hub, --from-namespace, "
-        "--from-group,"
-        " --format."
+        f"{ended(text)} It contains the checkpoints of {names}. Choose with --from-hub, --from-namespace, "
+        f"--from-group or --format."
     )
 
 

@@ -34,7 +34,7 @@ class FolderStore(FileStore):
     def list_blobs(self, prefix: str) -> Iterator[StoredBlob]:
         """Yield the files; links are not followed out of the folder."""
         if not self._folder.is_dir():
-            raise StoreMissingError(f"There is no folder {self.name}. Correct the path.")
+            raise StoreMissingError(f"The folder {self.name} does not exist. Correct the path.")
         yield from super().list_blobs(prefix)
 
     def read(self, name: str) -> StoredBlob | None:
@@ -86,7 +86,9 @@ class BlobList:
     ) -> Version:
         """Refuse: a list holds what another program saw."""
         del name, metadata, body, expected
-        raise ConfigurationError(f"{self.name} is a list of blobs, which is only read: give a folder.")
+        raise ConfigurationError(
+            f"{self.name} is a list of blobs, which can only be read: give a folder to write to."
+        )
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -108,7 +110,9 @@ def _flat(body: bytes) -> dict[str, str]:
 def _listed(path: Path) -> Iterator[StoredBlob]:
     try:
         if path.stat().st_size > _LIST_BYTES_MAX:
-            raise ConfigurationError(f"{path} is larger than any list of checkpoints: is it the right file?")
+            raise ConfigurationError(
+                f"{path} is larger than any list of checkpoints: check that it is the right file."
+            )
         found: object = orjson.loads(path.read_bytes())
     except OSError as error:
         raise StoreMissingError(f"{path} cannot be read: {error.strerror}. Correct the path.") from None
@@ -116,7 +120,7 @@ def _listed(path: Path) -> Iterator[StoredBlob]:
         found = None
     if not isinstance(found, list):
         raise ConfigurationError(
-            f"{path} is no list of blobs. Make one with: az storage blob list --include m -o json"
+            f"{path} is not a list of blobs. Make one with: az storage blob list --include m -o json"
             " --account-name … --container-name …"
         )
     for entry in found:

@@ -174,7 +174,10 @@ def _in_body(blob: StoredBlob, parts: list[str]) -> FoundBlob | BadBlob | None:
         return BadBlob(blob.name, origin, partition, "its JSON is none of a checkpoint")
     origin, partition = _origin_of(parts, _FORMATS[body.form])
     if body.partition not in (MISSING, str(partition)):
-        text = f"it says that it is of partition {body.partition[:20]!r}, its name that it is of {partition}"
+        text = (
+            f"its content names partition {body.partition[:20]!r}, but its blob name names partition "
+            f"{partition}"
+        )
         return BadBlob(blob.name, origin, partition, text)
     if _is_fresh(body):
         return FoundBlob(blob.name, origin, partition, None, body.offset, body.owner, blob.modified_at_ms)

@@ -148,7 +148,7 @@ class Mirror:
         if self._outage.error is not None:
             return self._outage.error
         if is_slow:
-            return f"{seconds(timeout_s)} were too short to write all of it"
+            return f"{seconds(timeout_s)} were too short to write the whole mirror"
         if self._thread.is_alive():
             return f"a request to the store was not answered within {seconds(timeout_s)}"
         return "another process writes there"

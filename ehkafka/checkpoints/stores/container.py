@@ -42,17 +42,17 @@ class Container:
     def parse(cls, text: object) -> Container:
         """Read a container's URL. Raises `ConfigurationError`, without the URL."""
         if not isinstance(text, str) or not text.strip():
-            raise _refusal("it is empty or no text")
+            raise _refusal("it is empty or not text")
         try:
             parts = urlsplit(text.strip())
             host, _ = parts.hostname, parts.port
         except ValueError:
-            raise _refusal("it is no URL") from None
+            raise _refusal("it is not a URL") from None
         if parts.scheme not in {"https", "http"} or not host or parts.username or parts.password:
             raise _refusal("it does not begin with https:// and a host")
         is_local = is_loopback(host)
         if parts.scheme == "http" and not is_local:
-            raise _refusal("http would send checkpoints and keys unencrypted; use https")
+            raise _refusal("http would send checkpoints and keys unencrypted: use https")
         path = [part for part in parts.path.split("/") if part]
         if len(path) != (2 if is_local else 1):
             raise _refusal("its path is not the name of one container")
@@ -78,11 +78,12 @@ def check_container_name(name: object) -> None:
     if not is_container_name(name):
         # Not repeated: it may be a secret in the wrong place.
         raise ConfigurationError(
-            "BlobMirror: that is no name of a container: 3 to 63 lower-case letters, digits, single hyphens."
+            "BlobMirror: the name of the container is not valid: use 3 to 63 lower-case letters, digits "
+            "and single hyphens."
         )
 
 
 def _refusal(reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"BlobMirror: the container's URL is refused: {ended(reason)} It looks like {_EXAMPLE}"
+        f"BlobMirror: the container's URL is refused: {ended(reason)} Give a URL such as {_EXAMPLE}"
     )

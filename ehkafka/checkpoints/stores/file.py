@@ -56,7 +56,7 @@ class FileStore:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         path = os.fspath(folder) if isinstance(folder, str | os.PathLike) else None
         if not isinstance(path, str) or not path or "\0" in path:
-            raise ConfigurationError(f"FileStore: {folder!r:.80} is no path of a folder; give one.")
+            raise ConfigurationError(f"FileStore: {folder!r:.80} is not the path of a folder: give a path.")
         self._folder = Path(path).expanduser().absolute()
 
     @property
@@ -89,7 +89,7 @@ class FileStore:
         with self._explained(name), self._locked():
             there = self._read(path, name)
             if (there.version if there else None) != expected:
-                raise StoreConflictError(f"{self.name}: {name} was written by another program meanwhile.")
+                raise StoreConflictError(f"{self.name}: another program wrote {name} in the meantime.")
             self._make_folders(path.parent)
             _replace(path, content)
         return _version(content)
@@ -112,7 +112,7 @@ class FileStore:
     def _path(self, name: str) -> Path:
         parts = name.split("/")
         if not all(part.strip(".") for part in parts) or "\0" in name or parts[-1].startswith(UNFINISHED):
-            raise StoreError(f"{self.name}: {name!r} is no name of a file below that folder.")
+            raise StoreError(f"{self.name}: {name!r} is not the name of a file in that folder.")
         return self._folder.joinpath(*parts)
 
     @staticmethod
@@ -143,8 +143,8 @@ class FileStore:
             except BlockingIOError:
                 if time.monotonic() >= deadline_s:
                     raise StoreUnavailableError(
-                        f"{self.name}: another process has had {LOCK} for {seconds(LOCK_S)}: look for "
-                        "one that was stopped or hangs."
+                        f"{self.name}: another process has held the file {LOCK} for {seconds(LOCK_S)}: "
+                        f"look for a process that is suspended or hangs."
                     ) from None
                 time.sleep(_LOCK_PAUSE_S)
             else:
@@ -153,7 +153,7 @@ class FileStore:
     def _must_be_there(self) -> None:
         # Not made here: a disk that is not mounted would silently be replaced by an empty folder.
         if not self._folder.is_dir():
-            raise StoreMissingError(f"The folder {self.name} for checkpoints is not there: create it.")
+            raise StoreMissingError(f"The folder {self.name} for checkpoints does not exist: create it.")
 
     def _make_folders(self, folder: Path) -> None:
         if folder != self._folder and not folder.is_dir():
@@ -168,10 +168,12 @@ class FileStore:
         except OSError as error:
             text = f"{self.name}: {name}: {error.strerror or type(error).__name__}"
             if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-                raise StoreForbiddenError(f"{ended(text)} Let this user read and write there.") from error
+                raise StoreForbiddenError(
+                    f"{ended(text)} Let this user read and write in the folder."
+                ) from error
             if error.errno in {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR}:
                 raise StoreError(f"{ended(text)} Choose another group name or folder.") from error
-            raise StoreUnavailableError(f"{ended(text)} Look at the disk.") from error
+            raise StoreUnavailableError(f"{ended(text)} Check the disk.") from error
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -46,7 +46,7 @@ OF_AN_EXPORT = OF_A_READ._replace(
     knows="--from names",
     allowed="--on-loss warn",
     records="To continue without them, add --on-loss warn; to begin elsewhere, give another --from.",
-    partitions="To continue without, add --on-loss warn.",
+    partitions="To continue without them, add --on-loss warn.",
     logs="To read the new log, add --on-loss warn; to begin elsewhere, give another --from.",
     slow="If the broker is only slow, raise --timeout.",
     broken="If it stays broken, end before it with --until, or begin after it with --from.",
@@ -73,19 +73,32 @@ class TopicRange:
             "--from",
             "--since",
             metavar="PLACE",
-            help="earliest, an offset, -10m, '1 hour ago', or a moment; N=OFFSET for one partition.",
+            help="Where to begin: earliest, an offset, -10m, '1 hour ago', or a moment. 3=OFFSET is for "
+            "partition 3 only.",
         ),
     ]
     until: Annotated[
         list[str] | None,
-        typer.Option(metavar="PLACE", help="Where to end, before that record. Default: the log's end now."),
+        typer.Option(
+            metavar="PLACE",
+            help="Where to end; the record at this position is not written. "
+            "Default: the current end of the log.",
+        ),
     ] = None
     partition: Partition = None
     columns: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Such as key,value,headers. Default: all but headers.")
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="The columns to write, such as key,value,headers. Default: all except headers.",
+        ),
     ] = None
     on_loss: Annotated[
-        OnLoss, typer.Option("--on-loss", help="Of records that the log has lost: end, or warn and continue.")
+        OnLoss,
+        typer.Option(
+            "--on-loss",
+            help="If the log has lost records of the range: raise stops with code 3, warn continues.",
+        ),
     ] = OnLoss.RAISE
 
     @property
@@ -103,8 +116,8 @@ class TopicRange:
         columns = columns_of(names)
         if by is FoldersBy.PARTITION and columns == ("partition",):
             raise ConfigurationError(
-                "--columns leaves nothing to write: --by partition has the partition in the folders' names."
-                " Add a column, such as offset."
+                "--columns leaves no column to write, because --by partition puts the partition into the "
+                "names of the folders. Add a column, such as offset."
             )
         options = ReadOptions(
             endpoint=target_of(topic, of).endpoint,
@@ -125,7 +138,8 @@ class TopicRange:
         is_time = None not in places and any(isinstance(one, datetime | timedelta) for one in places.values())
         if is_mixed or is_time or any(isinstance(place, LastRecords) for place in places.values()):
             raise ConfigurationError(
-                f"{option} takes one place for all partitions (not -N), or N=OFFSET for each one to read."
+                f"{option} takes one place for all partitions (but not the form -N), or N=OFFSET for each "
+                f"partition to read: change {option}."
             )
         return places.get(None, places)
 
@@ -141,22 +155,23 @@ def export_topic(
     records: TopicRange,
     target: ExportTarget,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show how many records and bytes it would be.")
+        bool, typer.Option("--dry-run", help="Only estimate how many records and bytes the file would have.")
     ] = False,
     of: OfEndpoint,
 ) -> int:
     r"""Write a range of a topic into Parquet, NDJSON or Arrow files.
 
-    Joins no group and commits nothing. A file has its name once it is whole: Ctrl-C, SIGTERM, an error or a
-    full disk leave none. With --by the folder has Hive's form, such as day=2026-01-31/part-0.parquet, which
-    Polars, DuckDB and Spark read as one table. Needs the extra [arrow].
+    The command joins no group and commits nothing. A file gets its name only when it is complete: after
+    Ctrl-C, SIGTERM, an error or a full disk no file is left. With --by it writes a folder in Hive's form,
+    such as day=2026-01-31/part-0.parquet, which Polars, DuckDB and Spark read as one table. It needs the
+    extra [arrow].
 
     \b
     Examples:
       ehkafka export orders --since '1 hour ago' --to orders.parquet
       ehkafka export orders --from earliest --until -10m --to orders.ndjson
       ehkafka export orders --from 0=1200 --from 3=900 --to some.arrow    two partitions, from these offsets
-      ehkafka export orders --from -7d --by day --to orders --dry-run     how much it would be
+      ehkafka export orders --from -7d --by day --to orders --dry-run     only estimate its size
 
     """
     target.check()
@@ -165,15 +180,15 @@ def export_topic(
         with ended_by_signals(interrupt), opened(options, start, end) as reader:
             found = _plan(options, reader) if dry_run else _copied(reader, target, records.names)
     except KeyboardInterrupt:
-        notice(f"interrupted: {target.to} was not written.")
+        notice(f"interrupted: the file {target.to} was not written.")
         return INTERRUPTED
     if of.as_json:
         put_json({"topic": topic, "to": target.to, "dry_run": dry_run, **found}, on_one_line=True)
         return 0
     count, size = counted(found["records"], "record"), decimal(found["bytes"])
     put_text(
-        f"{target.to} would have up to {count}, about {size} before compression: by the mean size of the"
-        f" first {SAMPLE_RECORDS} of each partition."
+        f"{target.to} would have up to {count} and about {size} before compression. The estimate uses the "
+        f"mean size of the first {SAMPLE_RECORDS} records of each partition."
         if dry_run
         else f"{target.to} has {count}, {size}."
     )

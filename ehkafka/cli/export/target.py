@@ -46,12 +46,18 @@ class DiskError(EndpointError):
 class ExportTarget:
     """Where the files go."""
 
-    to: Annotated[str, typer.Option(metavar="FILE", help="The file to write; with --by a folder.")]
+    to: Annotated[
+        str, typer.Option(metavar="FILE", help="The file to write; with --by, the folder to write.")
+    ]
     chosen_format: Annotated[
-        FileFormat | None, typer.Option("--format", help="Default: what the file's name ends with.")
+        FileFormat | None,
+        typer.Option(
+            "--format", help="The format of the file. Default: the one that the end of its name shows."
+        ),
     ] = None
     by: Annotated[
-        FoldersBy | None, typer.Option(help="Write a folder, with files for each day (UTC) or partition.")
+        FoldersBy | None,
+        typer.Option(help="Write a folder with a file for each day (UTC), or for each partition."),
     ] = None
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False
 
@@ -64,7 +70,8 @@ class ExportTarget:
             if self.by:
                 return FileFormat.PARQUET
             raise ConfigurationError(
-                f"--to {self.to!r} ends with none of .{', .'.join(FileFormat)}: choose one, or add --format."
+                f"The name in --to {self.to!r} must end with one of .{', .'.join(FileFormat)}: change it, "
+                f"or add --format."
             ) from None
 
     @property
@@ -76,18 +83,25 @@ class ExportTarget:
         """Refuse a name that is taken or cannot be used. Raises `ConfigurationError` or `DiskError`."""
         if "://" in self.to:  # not repeated: it may hold a key
             raise ConfigurationError(
-                "--to is a URL: give a file or a folder of this machine. For Blob Storage, see"
-                " docs/guides/tables.md."
+                "--to is a URL, but the command writes only files: give a file or a folder of this "
+                "machine. For Blob Storage, see docs/guides/tables.md."
             )
         _ = self.format
         with self._explained():
             is_there = self.path.exists()
             if not self.path.parent.is_dir():
-                raise ConfigurationError(f"--to {self.to!r} is in a folder that does not exist: create it.")
-            if is_there and not self.overwrite:
-                raise ConfigurationError(f"{self.to} exists: choose another name, or add --overwrite.")
+                raise ConfigurationError(
+                    f"--to {self.to!r} names a folder that does not exist: create that folder."
+                )
             if is_there and (self.by or not self.path.is_file()):
-                raise ConfigurationError(f"{self.to} exists, and --overwrite replaces single files only.")
+                raise ConfigurationError(
+                    f"{self.to} exists, and --overwrite replaces only a file by a file: choose another name, "
+                    f"or remove {self.to}."
+                )
+            if is_there and not self.overwrite:
+                raise ConfigurationError(
+                    f"The file {self.to} exists: choose another name, or add --overwrite."
+                )
 
     @contextmanager
     def staged(self) -> Iterator[Path]:

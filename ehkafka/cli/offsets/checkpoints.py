@@ -56,7 +56,12 @@ class Checkpoints:
     """Where another client's checkpoints lie, and which are meant."""
 
     source: Annotated[
-        str, typer.Option("--from", metavar="PLACE", help="A container's name or URL, a folder, or a list.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="Where the checkpoints are: a container's name or URL, a folder, or a list of blobs.",
+        ),
     ]
     credential: Credential = None
     client_id: ClientId = None
@@ -65,22 +70,29 @@ class Checkpoints:
         typer.Option("--from-namespace", metavar="NAME", help="The namespace of the checkpoints."),
     ] = None
     from_hub: Annotated[
-        str | None, typer.Option("--from-hub", metavar="NAME", help="Their event hub. Default: the topic.")
+        str | None,
+        typer.Option(
+            "--from-hub", metavar="NAME", help="The event hub of the checkpoints. Default: the topic."
+        ),
     ] = None
     from_group: Annotated[
         str | None,
-        typer.Option("--from-group", metavar="NAME", help="Their consumer group, such as $Default."),
+        typer.Option(
+            "--from-group", metavar="NAME", help="The consumer group of the checkpoints, such as $Default."
+        ),
     ] = None
     form: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="NAME",
-            help="sdk, eph, functions, eph-python, go, dapr or ehkafka. Default: any.",
+            help="The format of the checkpoints: sdk, eph, functions, eph-python, go, dapr or ehkafka. "
+            "Default: any.",
         ),
     ] = None
     prefix: Annotated[
-        str, typer.Option("--prefix", metavar="TEXT", help="What the blobs' names begin with.")
+        str,
+        typer.Option("--prefix", metavar="TEXT", help="Read only blobs whose name begins with this text."),
     ] = ""
 
     def opened(self, topic: str) -> tuple[CheckpointStore, CheckpointFilter]:
@@ -97,11 +109,12 @@ class Checkpoints:
 
 @cli.command("import")
 def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving, of: OfGroup) -> None:
-    r"""Move a group to where another client's checkpoints stand: sequence number + 1.
+    r"""Move a group to the checkpoints of another client (its sequence number + 1).
 
-    Reads those of the current Azure SDKs (.NET, Python, JavaScript, Java, Go), of EventProcessorHost (.NET
-    and Python 1.x), of Azure Functions, of the Go SDK before 1.0, of Dapr, and ehkafka's own mirror. Without
-    --yes it only says what it would do. Stop the consumers of the other client and of the group first.
+    Stop the consumers of the other client and of the group first. Without --yes the command only shows a
+    preview. It reads the checkpoints of the current Azure SDKs (.NET, Python, JavaScript, Java, Go), of
+    EventProcessorHost (.NET and Python 1.x), Azure Functions, the Go SDK before 1.0, Dapr, and ehkafka's own
+    mirror.
 
     \b
     Examples:
@@ -112,8 +125,9 @@ def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving
 
     \b
     Environment:
-      EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE, of the storage account, when
-      --from is a container's name. For a container's URL, ehkafka signs in with Entra ID: see --credential.
+      EHKAFKA_MIRROR_CONNECTION_STRING or EHKAFKA_MIRROR_CONNECTION_STRING_FILE: the storage account, if
+      --from is the name of a container. For the URL of a container, ehkafka signs in with Entra ID: see
+      --credential.
 
     """
     store, wanted = checkpoints.opened(topic)
@@ -129,7 +143,8 @@ def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving
             _report_owners(store, origin.namespace, origin.hub, origin.group)
         if origin.hub is None and origin.format is not Format.DAPR:
             notice(
-                f"the names of these blobs do not say which hub they belong to: make sure it is {wanted.hub}."
+                f"the names of these blobs do not contain an event hub: make sure that they belong to "
+                f"{wanted.hub}."
             )
         headline = f"{group.where}\nfrom {origin} in {store.name}"
         carry_out(group, plan, moving, as_json=of.as_json, headline=headline)
@@ -139,8 +154,17 @@ def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving
 class Destination:
     """Where checkpoints are written to, and as whose."""
 
-    to: Annotated[str, typer.Option("--to", metavar="PLACE", help="A container's name or URL, or a folder.")]
-    form: Annotated[str, typer.Option("--format", metavar="NAME", help="sdk, eph or functions.")] = "sdk"
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="PLACE",
+            help="Where to write the checkpoints: a container's name or URL, or a folder.",
+        ),
+    ]
+    form: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="The format to write: sdk, eph or functions.")
+    ] = "sdk"
     credential: Credential = None
     client_id: ClientId = None
     to_namespace: Annotated[
@@ -148,14 +172,19 @@ class Destination:
         typer.Option(
             "--to-namespace",
             metavar="HOST",
-            help="Default: the mirror's, else the endpoint's host.",
+            help="The namespace to write. Default: the namespace of the mirror, else the endpoint's host.",
         ),
     ] = None
-    to_group: Annotated[str, typer.Option("--to-group", metavar="NAME", help="The hub's consumer group.")] = (
-        "$Default"
-    )
+    to_group: Annotated[
+        str, typer.Option("--to-group", metavar="NAME", help="The consumer group to write.")
+    ] = "$Default"
     prefix: Annotated[
-        str, typer.Option("--prefix", metavar="TEXT", help="What stands before the group, with eph.")
+        str,
+        typer.Option(
+            "--prefix",
+            metavar="TEXT",
+            help="With --format eph: the text before the group in the names of the blobs.",
+        ),
     ] = ""
 
     def opened(self, group: GroupOffsets) -> tuple[CheckpointStore, ExportPlace]:
@@ -197,7 +226,10 @@ def export_checkpoints(
         views = group.views()
     if missing := sorted(set(only) - set(views)):
         numbers = ", ".join(map(str, missing))
-        raise OffsetGapError(f"{group.where}: the topic has no partition {numbers}. Nothing was written.")
+        raise OffsetGapError(
+            f"{group.where}: the topic has no partition {numbers}, so nothing was "
+            f"written: correct --partition."
+        )
     found = compared(exports(views, place, only=only), store)
     if any(one.version is not None for one in found):
         _report_owners(store, place.namespace, place.hub, place.group)
@@ -249,14 +281,15 @@ def _report_owners(store: CheckpointStore, namespace: str, hub: str, group: str)
     if owned:
         numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"
         notice(
-            f"consumers of {namespace}/{hub}/{group} still own {numbers} and will keep moving"
-            " their checkpoints: stop them before anything is moved, else both handle events."
+            f"consumers of {namespace}/{hub}/{group} still own partitions {numbers} and move their "
+            f"checkpoints. Stop them before you use --yes; otherwise the old and the new consumers both "
+            f"handle the events."
         )
 
 
 def _format(name: str, among: Sequence[Format]) -> Format:
     if name not in set(among):
-        raise ConfigurationError(f"--format {name!r} is none of {', '.join(among)}.")
+        raise ConfigurationError(f"--format {name!r} is unknown: use one of {', '.join(among)}.")
     return Format(name)
 
 

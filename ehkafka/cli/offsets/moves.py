@@ -40,18 +40,19 @@ def reset(
         typer.Option(
             "--to",
             metavar="PLACE",
-            help="earliest, latest, an offset, -N records, -10m, or a moment; N=PLACE for one partition.",
+            help="The new position: earliest, latest, an offset, -5 (the last 5 records), -10m, or a "
+            "moment. 3=PLACE moves only partition 3.",
         ),
     ],
     moving: Moving,
     of: OfGroup,
 ) -> None:
-    r"""Move a group to a time, an offset, or an end of the log.
+    r"""Move a group to a time, an offset, or the start or end of the log.
 
-    Without --yes it only says what it would do. Stop the group's consumers first: the broker refuses to move
-    a group that has members, and ehkafka watches for 7 to 65 s (--watch-for) whether a client commits. A
-    position outside of the log is refused; --clamp takes the nearest end instead. The result is read back and
-    shown.
+    Stop the group's consumers first. Without --yes the command only shows a preview. The broker refuses to
+    move a group that has members, and ehkafka watches for 7 to 65 s (--watch-for) whether a client commits.
+    A position outside the log is refused; --clamp takes the nearest end of the log instead. The command
+    reads the new commits back and shows them.
 
     \b
     Examples:
@@ -75,24 +76,26 @@ def reset(
 @cli.command("skip")
 def skip(
     place: Annotated[
-        str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="The record, or all with @FROM-TO.")
+        str,
+        typer.Argument(
+            metavar="TOPIC/PARTITION@OFFSET", help="The record to skip; @FROM-TO skips a range of offsets."
+        ),
     ],
     *,
     applying: Applying,
     of: OfGroup,
 ) -> None:
-    r"""Skip a record that a group cannot get past, such as one whose handler never returns.
+    r"""Skip a record that blocks a group, such as one whose handler never returns.
 
-    The group's commit then says that the record is finished, next to what was finished above it before. Where
-    the commit waits for this record, its position moves on over all that is finished behind it. Of a batch
-    that cannot be read, name its first offset: the next one that can be read is found. Without --yes it only
-    says what it would do. Stop the group's consumers first, as for a reset.
+    Stop the group's consumers first. Without --yes the command only shows a preview. The group's commit then
+    lists the record as finished. If the commit waits for this record, it moves to the next unfinished
+    record. If a batch cannot be read, name its first offset: the command finds the next readable record.
 
     \b
     Examples:
       ehkafka offsets skip readings/2@1207 --group shop             a preview
       ehkafka offsets skip readings/2@1207 --group shop --yes
-      ehkafka offsets skip readings/2@1207-1219 --group shop --yes  these 13
+      ehkafka offsets skip readings/2@1207-1219 --group shop --yes  these 13 records
 
     """
     asked = parse_skip(place)

@@ -36,8 +36,9 @@ class Applying:
             "--watch-for",
             min=0.0,
             max=600.0,
-            help="Seconds to watch that no client commits. Default: 7 where the broker reports no members of"
-            " the group; else, and on Event Hubs, 65: longer than any known client takes.",
+            help="Seconds to watch whether a client still commits. Default: 7 if the broker reports no "
+            "members of the group; else, and on Event Hubs, 65, because the slowest clients commit every "
+            "60 s.",
         ),
     ] = None
 
@@ -48,7 +49,7 @@ class Moving(Applying):
 
     partition: Partition = None
     clamp: Annotated[
-        bool, typer.Option("--clamp", help="Take the nearest end of the log for a position outside of it.")
+        bool, typer.Option("--clamp", help="Move a position outside the log to the nearest end of the log.")
     ] = False
 
 

@@ -46,7 +46,7 @@ class Reload:
     """What was given for a reload."""
 
     reload: Annotated[
-        bool, typer.Option("--reload", help="For development: start again when a Python file changes.")
+        bool, typer.Option("--reload", help="For development: restart the app when a Python file changes.")
     ] = False
     reload_dirs: Annotated[
         list[Path] | None,

@@ -45,17 +45,17 @@ def top(
     *,
     token_file: TokenFile = None,
 ) -> None:
-    r"""Watch a running app in the terminal, and steer it: which key holds a commit, and a hand on each.
+    r"""Watch a running app in the terminal: see which keys hold up a commit, and act on them.
 
-    It shows what the app's page shows, and asks the same HTTP interface of an app that was started with
-    --http. Actions say first what they will do, and need the token. Needs the extra [top].
+    It shows the same as the app's page, from an app that was started with --http. Each action first shows a
+    preview, and requires the app's token. The command needs the extra [top].
 
-    MODULE:APP instead of a URL: an app with http= in its code is asked there, by its own token. Any other one
-    is started here, in the same process, joins its group and consumes, until q stops it.
+    With MODULE:APP, an app that has http= in its code is asked at that address, with its own token. Any
+    other app is started in this process, joins its group and consumes until q stops it.
 
     \b
     Keys:
-      1 to 8   what holds it up, dead letters, partitions, errors, events, members, handlers, process
+      1 to 8   blocking keys, dead letters, partitions, errors, events, members, handlers, process
       r s d    retry, skip, dead letter           p u      pause, resume
       x b      stop, start a handler              l g      read, redrive dead letters
       o        partitions by name, lag or age     n        dead letters of the next topic
@@ -63,13 +63,13 @@ def top(
 
     \b
     Examples:
-      ehkafka top                                 what answers at http://127.0.0.1:8080
+      ehkafka top                                 the app at http://127.0.0.1:8080
       ehkafka top http://10.0.0.7:8080 --token-file /mnt/secrets/token
-      ehkafka top shop.orders:app                 the app of a module, or of a file: shop/orders.py:app
+      ehkafka top shop.orders:app                 the app in a module, or in a file: shop/orders.py:app
 
     \b
     Environment:
-      EHKAFKA_HTTP_TOKEN   the token, where there is no --token-file
+      EHKAFKA_HTTP_TOKEN   the token, if --token-file is not given
 
     """
     if importlib.util.find_spec("textual") is None:

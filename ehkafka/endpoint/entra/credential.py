@@ -77,26 +77,27 @@ def checked_credential(
     names = get_args(CredentialName)
     if client_id is not None and not _is_id(client_id):
         raise ConfigurationError(
-            f"{who}: client_id is not an id, such as 12345678-1234-1234-1234-123456789abc; leave it out, or "
-            "give the identity's"
+            f"{who}: client_id must be an ID such as 12345678-1234-1234-1234-123456789abc: give the client "
+            f"ID of the identity, or leave it out"
         )
     name = "default" if credential is None else credential
     if isinstance(name, str):
         if name not in names:
             # Not repeated: it may be a secret in the wrong place.
             raise ConfigurationError(
-                f"{who}: credential is a text, but none of {', '.join(names)}; choose one of them,"
-                " or give a credential object of azure-identity"
+                f"{who}: credential is an unknown name: use one of {', '.join(names)}, or give a "
+                f"credential object of azure-identity"
             )
         if client_id is not None and name not in _TAKES_CLIENT_ID:
             raise ConfigurationError(
-                f"{who}: client_id does not go with credential={name!r}, only with"
-                f" {', '.join(_TAKES_CLIENT_ID)}; leave it out"
+                f"{who}: client_id works only with the credentials {', '.join(_TAKES_CLIENT_ID)}, not with "
+                f"credential={name!r}: leave it out"
             )
         return name, None
     if client_id is not None:
         raise ConfigurationError(
-            f"{who}: client_id belongs into the credential that you give; leave it out here"
+            f"{who}: client_id has no effect on a credential object: set it in that object, and leave it "
+            f"out here"
         )
     _check_object(credential, who)
     return type(credential).__name__, credential
@@ -107,14 +108,15 @@ def _check_object(credential: object, who: str) -> None:
     if isinstance(credential, type) or not any(map(callable, asks)):
         raise ConfigurationError(
             f"{who}: credential is {getattr(credential, '__name__', type(credential).__name__)},"
-            " which has no get_token(scope); give a credential object of azure-identity, or a name:"
+            " which has no method get_token(scope): give a credential object of azure-identity, or one of "
+            "the names"
             f" {', '.join(get_args(CredentialName))}"
         )
     if any(map(is_async, asks)):
         raise ConfigurationError(
-            f"{who}: {type(credential).__name__} is an async credential; give its synchronous twin,"
-            " from azure.identity instead of azure.identity.aio. It blocks nothing: it runs on a thread of"
-            " its own"
+            f"{who}: {type(credential).__name__} is an async credential: give the synchronous class of the "
+            f"same name, from azure.identity instead of azure.identity.aio. It does not block your event "
+            f"loop, because it runs on its own thread"
         )
 
 

@@ -63,8 +63,8 @@ def _check_properties(chosen: Mapping[str, Any], namespace: EntraNamespace) -> N
     for name in chosen:
         if name.startswith("sasl.") or name == "oauth_cb":
             raise ConfigurationError(
-                f"Endpoint.entra: {name} comes from the credential; leave it out of properties, or describe"
-                " the broker with Endpoint.kafka(…)"
+                f"Endpoint.entra: the credential already sets {name}: leave it out of properties=, or "
+                f"describe the broker with Endpoint.kafka(…)"
             )
     hosts = bootstrap_hosts(chosen.get("bootstrap.servers", namespace.bootstrap))
     protocol = str(chosen.get("security.protocol", "SASL_SSL")).upper()

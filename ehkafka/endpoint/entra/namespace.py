@@ -47,11 +47,11 @@ class EntraNamespace:
     def parse(cls, text: object) -> EntraNamespace:
         """Read a bare name, a host name, or `sb://host:port/`. Raises `ConfigurationError`."""
         if not isinstance(text, str) or not text.strip():
-            raise _refusal("it is empty or no text")
+            raise _refusal("it is empty or not text")
         if "sharedaccess" in text.lower():
             raise _refusal(
-                "it is a connection string, which has a key and needs no token: give it to"
-                " Endpoint.connection_string(…) instead"
+                "it is a connection string, which contains a key: give it to Endpoint.connection_string(…) "
+                "instead"
             )
         found = _TEXT.fullmatch(text.strip().lower())
         if found is None:
@@ -59,13 +59,13 @@ class EntraNamespace:
         domain = found["domain"] or PUBLIC_DOMAIN
         if domain not in AUTHORITIES:
             raise _refusal(
-                f"its domain is none of Event Hubs' ({', '.join(AUTHORITIES)}); for a private endpoint give"
-                " the namespace's own name, which private DNS leads there"
+                f"its domain is not one of Event Hubs ({', '.join(AUTHORITIES)}); for a private endpoint, "
+                f"give the name of the namespace: private DNS resolves it to the endpoint"
             )
         if found["port"] is not None and found["port"] not in _PORTS:
             raise _refusal(
-                f"its port is not one of the service's; clients always connect to {KAFKA_PORT}, and another"
-                " address goes into properties={'bootstrap.servers': …}"
+                f"clients always connect to port {KAFKA_PORT} of Event Hubs: leave the port out, or set "
+                "another address as properties={'bootstrap.servers': …}"
             )
         return cls(f"{found['label']}.{domain}", AUTHORITIES[domain])
 

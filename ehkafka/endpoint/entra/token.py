@@ -50,9 +50,7 @@ def read_token(answer: object, now_s: float) -> Token:
     """Check what a credential returned at `now_s` (epoch). Raises `UnusableTokenError`."""
     if inspect.iscoroutine(answer):
         answer.close()
-        raise UnusableTokenError(
-            "the credential is an async one, and returned a coroutine instead of a token"
-        )
+        raise UnusableTokenError("the credential is async and returned a coroutine instead of a token")
     text = getattr(answer, "token", None)
     if not isinstance(text, str):
         raise UnusableTokenError(f"the credential returned {type(answer).__name__} without a text in .token")
@@ -60,7 +58,7 @@ def read_token(answer: object, now_s: float) -> Token:
         raise UnusableTokenError(
             "the credential returned an empty token"
             if not text
-            else "the credential returned a token with blanks, control or non-ASCII characters"
+            else "the credential returned a token with spaces, control characters or non-ASCII characters"
         )
     expires_at_s = _epoch(getattr(answer, "expires_on", None))
     life_s = expires_at_s - now_s
@@ -71,7 +69,7 @@ def read_token(answer: object, now_s: float) -> Token:
         )
     if life_s > _LIFE_S_MAX:
         raise UnusableTokenError(
-            "the credential returned a token that expires in more than a year; .expires_on is in seconds"
+            "the credential returned a token that expires in more than a year: .expires_on must be in seconds"
         )
     return Token(Secret(text), expires_at_s, life_s)
 
@@ -79,7 +77,7 @@ def read_token(answer: object, now_s: float) -> Token:
 def _epoch(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UnusableTokenError(
-            f"the credential returned {type(value).__name__} in .expires_on, and not epoch seconds"
+            f"the credential returned {type(value).__name__} in .expires_on, not seconds since 1970"
         )
     return float(value)
 

@@ -154,8 +154,8 @@ class TokenSource:
             self._report(event)
         # Outside of any handler: the credential's own error may hold a token, so it is no cause or context.
         problem = problem or (
-            f"The credential did not answer within {seconds(timeout_s)}: check the way to Entra ID or to this"
-            " machine's identity endpoint, or give it longer with connect_s="
+            f"The credential did not answer within {seconds(timeout_s)}: check the network route to Entra "
+            f"ID, or to this machine's identity endpoint. If it is only slow, raise connect_s"
         )
         raise EndpointError(f"{self._name}: there is no Entra ID token to connect with. {ended(problem)}")
 
@@ -211,8 +211,8 @@ class TokenSource:
         self._asked_s = now_s
         self._failures += 1
         self._problem = (
-            f"the credential has not answered for {now_s - self._begun_s[0]:.0f} s: check the way to Entra ID"
-            " or to this machine's identity endpoint"
+            f"the credential has not answered for {now_s - self._begun_s[0]:.0f} s: check the network "
+            f"route to Entra ID, or to this machine's identity endpoint"
         )
         remaining_s = self._remaining_s()
         return [TokenRefreshFailed(self._name, self._failures, self._problem, remaining_s, OVERTAKEN_AFTER_S)]

@@ -71,7 +71,9 @@ class ConnectionString:
         host, port = _address(parts["Endpoint"])
         if is_emulator and is_event_hubs_host(host):
             # It would send the key of a real namespace unencrypted.
-            raise _wrong("UseDevelopmentEmulator=true together with the host of a namespace")
+            raise _wrong(
+                "it has UseDevelopmentEmulator=true and the host of a namespace: remove one of the two"
+            )
         if port is None or port in _PORTS_OF_OTHER_PROTOCOLS:
             port = EMULATOR_KAFKA_PORT if is_emulator else KAFKA_PORT
         return cls(
@@ -123,7 +125,7 @@ def _unquoted(value: object) -> str:
             raise _wrong("it begins with a quotation mark that is never closed")
         text = text[1:-1].strip()
     if not text:
-        raise _wrong("it is empty; is the environment variable or the file that it comes from set?")
+        raise _wrong("it is empty: check the environment variable or file that should contain it")
     if "=" not in text:
         raise _wrong("it has no '='; if it is the path of a file, give it as pathlib.Path(…)")
     return text
@@ -151,9 +153,9 @@ def _split(text: str) -> tuple[dict[str, str], str]:
 def _name(given: str, number: int, *, has_value: bool) -> str | None:
     """Return the canonical name, or `None` for a part of another client's that we do not need."""
     if not has_value:
-        raise _wrong(f"part {number} has no '=' between name and value")
+        raise _wrong(f"part {number} (between ';') has no '=' between name and value")
     if (service := _OF_OTHER_SERVICES.get(given.lower())) is not None:
-        raise _wrong(f"it is the one of {service}")
+        raise _wrong(f"it is the connection string of another service: {service}")
     known = _CANONICAL.get(given.lower())
     if known is None and (close := difflib.get_close_matches(given.lower(), _CANONICAL, n=1, cutoff=0.8)):
         raise _wrong(f"the name of part {number} is unknown; did you mean {_CANONICAL[close[0]]}?")
@@ -165,7 +167,7 @@ def _value(name: str, value: str) -> str:
         raise _wrong(f"{name} has no value")
     # A line break inside would be sent as it is and refused by the service without a reason.
     if not value.isprintable() or any(character.isspace() for character in value):
-        raise _wrong(f"the value of {name} holds a space, a line break or a control character")
+        raise _wrong(f"the value of {name} contains a space, a line break or a control character")
     # Base64 ends with its padding, and no name holds an '=': here the separator got lost.
     if name in {"SharedAccessKeyName", "SharedAccessKey"} and "=" in _without_padding(name, value):
         raise _wrong(f"the value of {name} continues after an '='; is a ';' missing there?")
@@ -179,8 +181,7 @@ def _without_padding(name: str, value: str) -> str:
 def _event_hub(value: str | None) -> str | None:
     if value is not None and _EVENT_HUB.fullmatch(value) is None:
         raise _wrong(
-            "EntityPath is not a name of an event hub: letters, digits, '.', '-' and '_' only, 256 characters"
-            " at most"
+            "EntityPath is not the name of an event hub: use up to 256 letters, digits, '.', '-' and '_'"
         )
     return value
 
@@ -188,8 +189,8 @@ def _event_hub(value: str | None) -> str | None:
 def _require(parts: dict[str, str]) -> None:
     if "SharedAccessSignature" in parts:
         raise _wrong(
-            "it holds a SharedAccessSignature, which the Kafka endpoint does not accept;"
-            " use the SharedAccessKey of a policy, or Entra ID"
+            "it contains a SharedAccessSignature, which the Kafka endpoint does not accept: use the "
+            "SharedAccessKey of a policy, or Entra ID"
         )
     if missing := [name for name in _REQUIRED if name not in parts]:
         raise _wrong(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
@@ -205,14 +206,14 @@ def _flag(value: str | None) -> bool:
 def _address(endpoint: str) -> _Address:
     url = _url(endpoint)
     if url is None:
-        raise _wrong("Endpoint is not an address; is its port a number?")
+        raise _wrong("Endpoint is not an address: check that its port is a number")
     host, port = url.hostname, url.port
     if url.scheme.lower() not in _SCHEMES or not host:
         raise _wrong("Endpoint does not begin with sb:// and a host")
     if url.username is not None or url.query or url.fragment or _HOST.fullmatch(host) is None:
-        raise _wrong("Endpoint holds more than a scheme, a host and a port, or a character no host has")
+        raise _wrong("Endpoint must be sb://, a host and a port only, without other characters")
     if url.path not in {"", "/"}:
-        raise _wrong("Endpoint has a path; name the event hub in EntityPath=<event hub>")
+        raise _wrong("Endpoint has a path: remove it, and name the event hub in EntityPath=<event hub>")
     if port == 0:
         raise _wrong("the port of Endpoint is 0")
     return _Address(host, port)

@@ -62,8 +62,8 @@ class RotatingCredential:
             found = self._read()
             if moved := _moved(self._last, found):
                 raise ConfigurationError(
-                    f"{self.source.name}: {' and '.join(moved)} changed, which would move a running client to"
-                    " another place; the old key stays in use. To move, restart the app"
+                    f"{self.source.name}: {' and '.join(moved)} changed, but a running app can change only "
+                    f"its key; the old key stays in use. To connect to the new address, restart the app"
                 )
             if found != self._last:
                 self._last = found

@@ -46,8 +46,8 @@ class FileSource:
         # Our errors show the path, so it must be none that was meant to be the string itself.
         if any(sign in text.lower() for sign in _SIGNS_OF_TEXT) and not _is_there(text):
             raise ConfigurationError(
-                "the path given for a connection string is not a file and looks like the connection string"
-                " itself, so it is not repeated here: give the string as text, without Path(…)"
+                "the path of the connection-string file looks like a connection string itself, so it is "
+                "not shown here: give the string as text, without Path(…)"
             )
         # Absolute, because a process may change its directory; not resolved, because mounts move links.
         self.path = Path(text).absolute()
@@ -57,12 +57,14 @@ class FileSource:
         """Return the file's text; a byte-order mark is taken off."""
         content = self._content()
         if len(content) > FILE_BYTES_MAX:
-            raise _unreadable(self.name, f"it is larger than {FILE_BYTES_MAX} bytes; is it the right file?")
+            raise _unreadable(
+                self.name, f"it is larger than {FILE_BYTES_MAX} bytes: check that it is the right file"
+            )
         text = _decoded(content)
         if text is None:
-            raise _unreadable(self.name, "it is not UTF-8 text; save it again as UTF-8")
+            raise _unreadable(self.name, "it is not UTF-8 text: save it again as UTF-8")
         if not text.strip():
-            raise _unreadable(self.name, "it is empty; write the connection string into it")
+            raise _unreadable(self.name, "it is empty: write the connection string into it")
         return text
 
     def _content(self) -> bytes:
@@ -90,7 +92,7 @@ class CallableSource:
     def __init__(self, call: Callable[[], str]) -> None:
         self.name = f"callable {getattr(call, '__module__', '')}.{named(call)}"
         if is_async(call):
-            raise _unreadable(self.name, "it is async; give a plain function, such as lambda: asyncio.run(…)")
+            raise _unreadable(self.name, "it is async: give a plain function, such as lambda: asyncio.run(…)")
         self._call = call
 
     def read(self) -> str:
@@ -99,7 +101,8 @@ class CallableSource:
             value: object = self._call()
         except Exception as error:  # reported without its text, which may quote the secret
             shown = (
-                f"it raised {_where_raised(error)}; call it by hand to see its text, which may hold the key"
+                f"it raised {_where_raised(error)}; the text is not shown, because it may contain the key: "
+                f"call the function yourself to see it"
             )
         else:
             if isinstance(value, str):

@@ -151,4 +151,4 @@ class CredentialWatch:
         since_s, now_s = self._reading_since_s, self._clock()
         if since_s is None or now_s - since_s < HANGING_S:
             return None
-        return f"a read has not returned for {now_s - since_s:.0f} s; a rotated key is not seen"
+        return f"a read has not returned for {now_s - since_s:.0f} s, so a rotated key is not noticed"

@@ -65,8 +65,8 @@ _LEAST_MS = limits.IDEMPOTENT_REQUEST_TIMEOUT_MS_MIN
 _IDEMPOTENT_TIME = _Rule(
     "request.timeout.ms",
     lambda ms: ms < _LEAST_MS,
-    f"Event Hubs requires {_LEAST_MS} or more of an idempotent producer, as ours is, or it may forget the"
-    f" producer's id. Set {_LEAST_MS}, or leave it out",
+    f"Event Hubs requires {_LEAST_MS} or more for an idempotent producer (ehkafka uses one), or it may "
+    f"forget the producer's ID. Set {_LEAST_MS}, or leave it out",
 )
 _BELOW = limits.PRODUCE_REQUEST_BYTES_BELOW
 _PRODUCED = (
@@ -91,8 +91,8 @@ def consumer_advice(endpoint: Endpoint, properties: Mapping[str, Any]) -> list[S
     heartbeats = _Rule(
         "heartbeat.interval.ms",
         lambda ms: fitting * ms > session_ms,
-        f"{fitting} heartbeats should fit into session.timeout.ms={session_ms}, or a single lost one may end"
-        f" the membership. Set {session_ms // fitting} or less",
+        f"{fitting} heartbeats should fit into session.timeout.ms={session_ms}, or one lost heartbeat may "
+        f"end the membership in the group. Set {session_ms // fitting} or less",
         limits.KAFKA_CONSUMER_SOURCE,
     )
     on_event_hubs = (*_MEMBERSHIP, *_IDLE) if endpoint.is_event_hubs else ()

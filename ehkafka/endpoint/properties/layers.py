@@ -80,31 +80,33 @@ _CONSUMER_OWNED = (
     Owned(
         "enable.auto.commit",
         value=False,
-        reason="the engine owns commits; librdkafka's would pass records that no handler has finished",
+        reason="ehkafka commits itself; librdkafka would commit records that no handler has finished",
         fix="Leave it out, and set the pace with App(commit_interval_s=…)",
     ),
     Owned(
         "enable.auto.offset.store",
         value=False,
-        reason="the engine owns offsets; librdkafka's would pass records that no handler has finished",
+        reason="ehkafka stores offsets itself; librdkafka would store offsets of records that no handler "
+        "has finished",
         fix="Leave it out",
     ),
     Owned(
         "auto.offset.reset",
         value="error",
-        reason="the engine owns start positions, because a reset must never be silent",
+        reason="ehkafka decides where reading begins, because a reset must never be silent",
         fix="Leave it out and use App(start=…), which decides where a group without a commit begins",
     ),
     Owned(
         "enable.partition.eof",
         value=False,
-        reason="the engine owns it: an end of partition is no record, nor a proof of having caught up",
+        reason="ehkafka does not use it: the end of a partition is not a record, and does not prove that "
+        "the app has caught up",
         fix="Leave it out",
     ),
     Owned(
         "group.protocol",
         value="classic",
-        reason="the engine relies on the classic protocol, and Event Hubs documents no other",
+        reason="ehkafka needs the classic protocol, and Event Hubs documents no other protocol",
         fix="Leave it out",
     ),
 )
@@ -124,13 +126,13 @@ _PRODUCER_OWNED = (
     Owned(
         "enable.idempotence",
         value=True,
-        reason="the engine owns it: a retry would change the order of one key's records, or repeat one",
+        reason="without it a retry could repeat a record, or change the order of a key's records",
         fix="Leave it out",
     ),
     Owned(
         "acks",
         value="all",
-        reason="the engine owns it: a record may pass the watermark only when its copy is safe on the broker",
+        reason="a record may be committed only after all in-sync replicas have its outputs",
         fix="Leave it out",
     ),
 )

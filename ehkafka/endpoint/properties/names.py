@@ -73,7 +73,7 @@ def _text(value: object) -> str:
     try:
         return repr(value)
     except ValueError:  # Python writes no number of more than 4 300 digits
-        return f"a {type(value).__name__} too long to show"
+        return f"a value of type {type(value).__name__}, too long to show"
 
 
 def check_mapping(given: object, what: str) -> None:
@@ -98,8 +98,8 @@ def in_one_spelling(properties: Mapping[str, Value] | None, origin: str) -> dict
         _check_item(given, value, origin)
         if name in result and str(result[name]) != str(value):
             raise ConfigurationError(
-                f"{origin}: {name} is given twice with different values, once by a second name"
-                f" ({given if given != name else 'its alias'}); keep {name} alone"
+                f"{origin}: {name} is given twice with different values, once as "
+                f"{given if given != name else 'its alias'}: keep only {name}"
             )
         result[name] = value
     return result
@@ -114,13 +114,14 @@ def _check_item(name: str, value: object, origin: str) -> None:
     if name == "default.topic.config":
         # Its entries would slip past every check below.
         raise ConfigurationError(
-            f"{origin}: default.topic.config is not taken; put its entries with the others"
+            f"{origin}: default.topic.config is not supported: give its entries directly, next to the "
+            f"other properties"
         )
     if value is None:
         # librdkafka reads it as "back to its own default", which may be the unsafe one.
-        raise ConfigurationError(f"{origin}: {name} is None; leave it out, or give a value")
+        raise ConfigurationError(f"{origin}: {name} is None: leave it out, or give a value")
     if not isinstance(value, str | int | float) and not callable(value):
         raise ConfigurationError(
-            f"{origin}: the value of {name} is {type(value).__name__};"
-            " text, a number, true/false or (for a callback) a function is taken"
+            f"{origin}: the value of {name} is of type {type(value).__name__}: give text, a number, true, "
+            f"false, or a function for a callback"
         )

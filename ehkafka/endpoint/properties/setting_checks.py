@@ -82,8 +82,8 @@ def check_callbacks(asked: Mapping[str, object], callbacks: Collection[str]) -> 
     for name in callbacks:
         if name in asked:
             raise ConfigurationError(
-                f"{name} is refused: the engine follows assignments and commits through it."
-                " Use the app's hooks on_assigned, on_revoked and on_lost."
+                f"{name} is refused, because ehkafka uses it itself to follow assignments and commits. Use "
+                f"the app's hooks on_assigned, on_revoked and on_lost."
             )
 
 
@@ -92,14 +92,16 @@ def check_connection(endpoint: Mapping[str, object], overrides: Mapping[str, obj
     # An endpoint with a token of its own would lose it to another way of getting one.
     for name in overrides:
         if "oauth_cb" in endpoint and name.startswith("sasl.oauthbearer."):
-            raise invalid(name, overrides[name], "the endpoint's credential gives the token", "Leave it out")
+            raise invalid(
+                name, overrides[name], "the endpoint's credential already gives the token", "Leave it out"
+            )
     for name in _CONNECTION:
         if name in overrides and name in endpoint and not _same(name, endpoint[name], overrides[name]):
             raise invalid(
                 name,
                 overrides[name],
-                "the endpoint decides it, and it says otherwise",
-                "Change the Endpoint (its factories take properties=) and leave it out here",
+                "the endpoint sets another value",
+                "Change it in the Endpoint (its functions take properties=), and leave it out here",
             )
 
 
@@ -122,8 +124,9 @@ def check_trust(properties: Mapping[str, object], *, kind: str | None) -> None:
             raise invalid(
                 name,
                 properties[name],
-                "a machine in between would get the key or token of your namespace, and every record",
-                "Leave it out, and for a proxy with a certificate of your own authority set ssl.ca.location",
+                "a machine between this one and the broker could read the key or token of your namespace, "
+                "and every record",
+                "Leave it out. If a proxy has a certificate of your own authority, set ssl.ca.location",
             )
 
 
@@ -135,14 +138,14 @@ def check_group(group: object, *, is_event_hubs: bool) -> None:
     elif not is_utf_8(group):
         reason, fix = "it is not UTF-8", "Correct the name"
     elif group != group.strip() or not group.isprintable():
-        reason, fix = "it begins or ends with a space or holds a control character", "Correct the name"
+        reason, fix = "it begins or ends with a space, or contains a control character", "Correct the name"
     elif (size_bytes := len(group.encode())) > most_bytes:
-        reason = f"it has {size_bytes} bytes and Kafka's protocol carries {most_bytes}"
+        reason = f"it has {size_bytes} bytes, but Kafka's protocol allows {most_bytes}"
         fix = "Choose a shorter name"
     elif "sharedaccesskey" in group.lower():
-        reason, fix = "it holds a connection string", "Give the name of the group"
+        reason, fix = "it contains a connection string", "Give the name of the group"
     elif is_event_hubs and len(group) > most:
-        reason = f"it has {len(group)} characters and Event Hubs takes {most} ({limits.QUOTAS_SOURCE})"
+        reason = f"it has {len(group)} characters, but Event Hubs allows {most} ({limits.QUOTAS_SOURCE})"
         fix = "Choose a shorter name"
     else:
         return
@@ -155,9 +158,9 @@ def check_instance_id(instance_id: object) -> None:
         raise invalid(
             "group.instance.id",
             instance_id,
-            "brokers take 1 to 249 letters, digits, dots, dashes and underscores (Apache Kafka, its rule for"
-            " group instance ids)",
-            "Choose a name that is stable for this process, such as its pod's",
+            "brokers allow 1 to 249 letters, digits, dots, dashes and underscores (Apache Kafka, rule for "
+            "group instance IDs)",
+            "Choose a name that this process keeps after a restart, such as the name of its pod",
         )
 
 
@@ -169,16 +172,16 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
             properties,
             "session.timeout.ms",
             range(limits.SESSION_TIMEOUT_MS_MIN, limits.SESSION_TIMEOUT_MS_MAX + 1),
-            f"Event Hubs takes {{}} to {{}} ms ({limits.CLIENT_SETTINGS_SOURCE})",
-            "Leave it out: we set 30000",
+            f"Event Hubs allows {{}} to {{}} ms ({limits.CLIENT_SETTINGS_SOURCE})",
+            "Leave it out: ehkafka sets 30000",
         )
     if 2 * heartbeat_ms > session_ms:
         raise invalid(
             "heartbeat.interval.ms",
             heartbeat_ms,
-            f"two must fit into session.timeout.ms={session_ms}, or one late heartbeat ends the membership"
-            f" ({limits.KAFKA_CONSUMER_SOURCE})",
-            f"Set it to {max(1, session_ms // 3)} or less, or raise session.timeout.ms",
+            f"two heartbeats must fit into session.timeout.ms={session_ms}, or one late heartbeat ends the "
+            f"membership in the group ({limits.KAFKA_CONSUMER_SOURCE})",
+            f"Set heartbeat.interval.ms to {max(1, session_ms // 3)} or less, or raise session.timeout.ms",
         )
     if properties["max.poll.interval.ms"] <= session_ms:
         raise invalid(
@@ -186,7 +189,7 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
             properties["max.poll.interval.ms"],
             f"it must be above session.timeout.ms={session_ms} ({limits.CLIENT_SETTINGS_SOURCE};"
             f" {limits.LIBRDKAFKA_SOURCE})",
-            "Raise it or lower session.timeout.ms",
+            "Raise max.poll.interval.ms, or lower session.timeout.ms",
         )
 
 
@@ -194,13 +197,13 @@ def check_metadata_age(properties: Mapping[str, object]) -> None:
     """Refuse an age of metadata above what librdkafka can count, given or as it follows from the refresh."""
     most, times = limits.METADATA_MAX_AGE_MS_MOST, limits.METADATA_REFRESHES_PER_AGE
     age, refresh = "metadata.max.age.ms", "topic.metadata.refresh.interval.ms"
-    reason = f"librdkafka cannot count more than {most} ms of {age}, and would ask the broker every second"
+    reason = f"with {age} above {most}, librdkafka would ask the broker for metadata every second"
     if age in properties:
         if whole_number(age, properties[age]) > most:
-            raise invalid(age, properties[age], reason, f"Set it to {most} or less")
+            raise invalid(age, properties[age], reason, f"Set {age} to {most} ms or less")
     elif refresh in properties and times * whole_number(refresh, properties[refresh]) > most:
-        why = f"{age} is {times} times as much where it is not given, and {reason}"
-        raise invalid(refresh, properties[refresh], why, f"Set {age}, too, to {most} or less")
+        why = f"if {age} is not set, it is {times} times this value, and {reason}"
+        raise invalid(refresh, properties[refresh], why, f"Set {age}, too, to {most} ms or less")
 
 
 def check_idle_times(properties: Mapping[str, object]) -> None:
@@ -212,7 +215,7 @@ def check_idle_times(properties: Mapping[str, object]) -> None:
     ):
         # 0 means never to librdkafka.
         why = f"{reason} that were idle for 240 s"
-        _check_within(properties, name, range(1, below), why, "Leave it out: we set 180000")
+        _check_within(properties, name, range(1, below), why, "Leave it out: ehkafka sets 180000")
 
 
 def check_produce(properties: Mapping[str, Any]) -> None:
@@ -222,8 +225,9 @@ def check_produce(properties: Mapping[str, Any]) -> None:
         raise invalid(
             "compression.type",
             compression,
-            f"Event Hubs supports none, and gzip in Premium and Dedicated ({limits.OVERVIEW_SOURCE})",
-            "Leave it out, or use gzip in one of these two tiers",
+            f"Event Hubs supports only none, and gzip in the Premium and Dedicated tiers "
+            f"({limits.OVERVIEW_SOURCE})",
+            "Leave it out, or use gzip in the Premium or Dedicated tier",
         )
     timeout_ms = properties["request.timeout.ms"]
     if timeout_ms <= limits.REQUEST_TIMEOUT_MS_ABOVE:
@@ -231,15 +235,16 @@ def check_produce(properties: Mapping[str, Any]) -> None:
             "request.timeout.ms",
             timeout_ms,
             f"Event Hubs needs more than {limits.REQUEST_TIMEOUT_MS_ABOVE} ({limits.CLIENT_SETTINGS_SOURCE})",
-            "Leave it out: we set 60000",
+            "Leave it out: ehkafka sets 60000",
         )
     size_bytes = whole_number("message.max.bytes", properties.get("message.max.bytes", 0))
     if size_bytes > limits.DEDICATED_EVENT_BYTES_MAX:
         raise invalid(
             "message.max.bytes",
             size_bytes,
-            f"Event Hubs takes {limits.DEDICATED_EVENT_BYTES_MAX} on a Dedicated cluster at most, elsewhere"
-            f" less than {limits.PRODUCE_REQUEST_BYTES_BELOW} ({limits.QUOTAS_SOURCE})",
+            f"Event Hubs allows at most {limits.DEDICATED_EVENT_BYTES_MAX} bytes on a Dedicated cluster, "
+            f"and less than {limits.PRODUCE_REQUEST_BYTES_BELOW} bytes in other tiers "
+            f"({limits.QUOTAS_SOURCE})",
             "Leave it out: librdkafka sets 1000000",
         )
 
@@ -256,7 +261,7 @@ def check_protocol(properties: Mapping[str, Any], *, is_emulator: bool) -> None:
         raise invalid(
             "security.protocol",
             protocol,
-            f"Event Hubs takes SASL_SSL only ({limits.CLIENT_SETTINGS_SOURCE})",
+            f"Event Hubs allows only SASL_SSL ({limits.CLIENT_SETTINGS_SOURCE})",
             "Set SASL_SSL, or describe the namespace with Endpoint.connection_string(…)",
         )
 

@@ -43,7 +43,8 @@ RETRY_MAX_S = 30.0
 LATE_S: Final = 10.0
 """A dead letter that waits longer for its answer is reported."""
 TOO_LARGE_ADVICE = (
-    f"if the service accepts larger records (a Dedicated namespace does), raise the property {LETTER_BYTES}: "
+    f"if the service accepts larger records (as a Dedicated namespace does), raise the property "
+    f"{LETTER_BYTES}: "
     f"App(consumer={{{LETTER_BYTES!r}: …}})"
 )
 
@@ -123,7 +124,9 @@ class LetterTarget(ABC):
         for posted in self._late():
             if not posted.is_late:
                 posted.is_late = True
-                posted.report(f"it has not been acknowledged for {LATE_S:.0f} s: {self.why()}", 0.0)
+                posted.report(
+                    f"the dead letter has not been acknowledged for {LATE_S:.0f} s: {self.why()}", 0.0
+                )
 
     @property
     def problem(self) -> str | None:
@@ -136,7 +139,7 @@ class LetterTarget(ABC):
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
         return (
             f"The dead letter of {letter.origin}@{letter.offset}{more} has not been acknowledged by "
-            f"{self.to} for {self.clock() - late[0].since_s:.0f} s, and nothing is committed past it: "
+            f"{self.to} for {self.clock() - late[0].since_s:.0f} s, and commits wait for it: "
             f"{ended(self.why())}"
         )
 
@@ -208,7 +211,7 @@ class LetterTopic(LetterTarget):
             posted.letter, output.headers[:] = less, less.headers
             answer(0.0)
         elif error.is_too_large or error.is_for_good:
-            text = f"its dead letter is refused by {self.to}: {error}"
+            text = f"the dead-letter topic {self.to} refuses its dead letter: {error}"
             text = f"{text}; {TOO_LARGE_ADVICE}" if error.is_too_large else text
             posted.report(text, None)
             if self._refused is not None:

@@ -27,10 +27,15 @@ _KINDS: Final[dict[str, type]] = {
 }
 # By the status of the key's head. Of any other it waits, and can be acted upon.
 WHY_NOT: Final = {
-    "queued": "waits for a worker and will run. Pause its key first.",
-    "running": f"is with its handler: {_ONLY}. If its call never returns, use ehkafka offsets skip.",
+    "queued": "waits for a free worker, then it runs. To act on it, pause its key first.",
+    "running": (
+        f"is with its handler: {_ONLY}. If its handler never returns, stop the app and use ehkafka "
+        f"offsets skip."
+    ),
     "waiting: your answer": f"waits for your answer: {_ONLY}.",
-    "waiting: earlier call": "waits for a call of an earlier assignment. To end that wait, skip it.",
+    "waiting: earlier call": (
+        "waits for a handler call of an earlier assignment. To let its key continue, skip it."
+    ),
     "waiting: broker": "has been sent, and the broker has not acknowledged it yet.",
 }
 
@@ -65,7 +70,9 @@ class Action:
         """Make one of plain values from outside. Raises `ActionRefusedError` for what is none."""
         for name, value in given.items():
             if (kind := _KINDS.get(name)) is None:
-                raise refused("invalid", f"An action has no {name[:40]!r}; it has {', '.join(_KINDS)}.")
+                raise refused(
+                    "invalid", f"An action has no field {name[:40]!r}; its fields are {', '.join(_KINDS)}."
+                )
             is_left_out = value is None and name in ("offset", "for_s")
             if not is_left_out and type(value) not in (kind, int if kind is float else kind):
                 raise refused("invalid", f"{name} of an action must be {kind.__name__}.")
@@ -86,10 +93,12 @@ class Action:
     def check(self) -> None:
         """Refuse what no run could do. Raises `ActionRefusedError`."""
         if self.target not in ALLOWED:
-            raise refused("invalid", f"An action is on one of {', '.join(get_args(Target))}.")
+            raise refused("invalid", f"The target of an action must be one of {', '.join(get_args(Target))}.")
         if self.do not in ALLOWED[self.target]:
             can = ", ".join(ALLOWED[self.target])
-            raise refused("invalid", f"{str(self.do)[:40]!r} is no action on a {self.target}; use {can}.")
+            raise refused(
+                "invalid", f"{str(self.do)[:40]!r} is not an action on a {self.target}: use one of {can}."
+            )
         if not self.name or len(self.name) > TEXT_CHARACTERS_MAX:
             raise refused(
                 "invalid",
@@ -97,11 +106,17 @@ class Action:
                 f"{len(self.name)}. Name a longer key by its first record, TOPIC/PARTITION@OFFSET.",
             )
         if self.for_s is not None and not 0 < self.for_s <= 366 * 86_400:
-            raise refused("invalid", f"for_s={self.for_s:g}: a pause lasts more than 0 s and a year at most.")
+            raise refused(
+                "invalid", f"for_s={self.for_s:g}: give more than 0 seconds, up to a year, for a pause."
+            )
         if self.do != "pause" and (self.keep or self.for_s is not None):
-            raise refused("invalid", f"for_s and keep are for a pause, not for {self.do}.")
+            raise refused(
+                "invalid", f"for_s and keep work only with pause, not with {self.do}: leave them out."
+            )
         if self.all and self.do not in ("skip", "dead_letter"):
-            raise refused("invalid", f"all is for skip and dead_letter, not for {self.do}.")
+            raise refused(
+                "invalid", f"all works only with skip and dead_letter, not with {self.do}: leave it out."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,5 +162,5 @@ def refusals(status: str, handler: str, *, has_letters: bool) -> dict[str, str]:
     if status == "waiting: earlier call":
         del found["skip"]
     if status == "waiting: paused":
-        found["retry"] = "is paused: resume it."
+        found["retry"] = "is paused: resume its key."
     return found if has_letters else found | {"dead_letter": no_letters(handler)}

@@ -79,7 +79,8 @@ class KeyActions:
         if action.offset is not None and found.offset != action.offset:
             raise refused(
                 "moved",
-                f"Nothing was done: the key's first record is now {found.name}, not offset {action.offset}.",
+                f"Nothing was done: the key's first record is now {found.name}, not offset "
+                f"{action.offset}: repeat the action with the new name.",
                 (found.name,),
             )
 
@@ -130,7 +131,9 @@ class KeyActions:
             return _result(action, found.name, f"{where} is {status} already", 1, changed=False)
         is_paused = status in ("waiting: retry", "waiting: on hold") and self._is_paused(found)
         if status == "waiting: paused" or is_paused:
-            raise refused("paused", f"Nothing was done: {where} is paused; resume it.", (found.name,))
+            raise refused(
+                "paused", f"Nothing was done: {where} is paused: resume its key first.", (found.name,)
+            )
         self._must_wait(found)
         if not action.preview:
             with self._waiting(found) as waiting:
@@ -157,8 +160,8 @@ class KeyActions:
         left = head_name(call[EPOCH].partition, call[MESSAGE].offset())
         skipped = f" {action.done('skipped')}{_more(len(heads))};" if heads else ":"
         text = (
-            f"{_described(found)}{skipped} its key {action.done('resumed')}, though the call of {left} "
-            "for an assignment that has ended still runs"
+            f"{_described(found)}{skipped} the key {action.done('resumed')}, although the handler call of "
+            f"{left} from an earlier assignment still runs"
         )
         if not action.preview:
             # First paused, so that nothing of the key starts in between.
@@ -239,7 +242,7 @@ class KeyActions:
             return f"Nothing was done: {name} is not the first record of its key."
         if received is None or offset >= received:
             return f"Nothing was done: {name} has not been received yet."
-        return f"Nothing was done: {name} is finished already, as all below {watermark} are."
+        return f"Nothing was done: {name} is already finished, as are all records below offset {watermark}."
 
     def owned(self, partition: TopicPartition) -> OwnedPartition:
         """Return a partition of ours. Raises `ActionRefusedError` for another one."""
@@ -248,8 +251,8 @@ class KeyActions:
             ours = ", ".join(map(partition_name, sorted(self._context.owned)[:20])) or "none"
             raise refused(
                 "elsewhere",
-                f"{partition_name(partition)} is not with this member, which has {ours}. `ehkafka owners` "
-                "shows its owner.",
+                f"{partition_name(partition)} is not with this member, which has {ours}. Run ehkafka "
+                f"owners to find its owner.",
             )
         return owned
 

@@ -177,7 +177,9 @@ def only_one(found: Iterable[FoundKey], text: str) -> FoundKey:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise refused("unknown", f"No unfinished record here has the key {text!r}.")
+        raise refused("unknown", f"No unfinished record of this app has the key {text!r}.")
     names = tuple(one.name for one in found)
     shown = ", ".join(names[:NAMES_MAX]) + (" …" if len(names) > NAMES_MAX else "")
-    raise refused("ambiguous", f"{len(names)} keys are named {text!r}; name one of: {shown}.", names)
+    raise refused(
+        "ambiguous", f"{len(names)} keys have the name {text!r}: give one of these names: {shown}.", names
+    )

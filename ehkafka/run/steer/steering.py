@@ -80,7 +80,7 @@ class Steering:
         for one in self._pausing.check():
             name = describe_key(one.key) if one.is_key else str(one.partition)
             target = "key" if one.is_key else "partition"
-            text = f"the pause of {target} {name} is over"
+            text = f"the pause of {target} {name} has ended"
             self._emit(ActionTaken("resume", target, name, "the pause's own time", True, text))
 
     def _act(self, action: Action) -> ActionResult:
@@ -100,16 +100,21 @@ class Steering:
         was_paused = self._pausing.is_paused(paused)
         if action.do == "resume":
             if self._pausing.is_stopped(route):
-                raise refused("stopped", f"Nothing was done: handler {route.handler!r} is stopped; start it.")
+                raise refused(
+                    "stopped", f"Nothing was done: handler {route.handler!r} is stopped: start it first."
+                )
             if not action.preview:
                 self._pausing.resume(paused)
-            text = f"{name} {action.done('resumed')}" if was_paused else f"{name} was not paused by hand"
+            text = f"{name} {action.done('resumed')}" if was_paused else f"{name} was not paused by an action"
             return ActionResult(f"{text}.", was_paused, name, is_preview=action.preview)
         if not action.preview:
             self._pausing.pause(paused, action.for_s, keep=action.keep)
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         paused_text = action.done("paused")
-        text = f"{name} {paused_text}{wait}: the app receives no more of it, and handles the received records"
+        text = (
+            f"{name} {paused_text}{wait}: the app receives no more records of it, but handles those "
+            f"already received"
+        )
         return ActionResult(f"{text}.", not was_paused, name, is_preview=action.preview)
 
     def _act_on_handler(self, action: Action) -> ActionResult:

@@ -43,8 +43,9 @@ def check_session(spark: Any) -> None:
     """Refuse a session in which order could not be kept. Raises `ConfigurationError`."""
     if not hasattr(spark, "_jsparkSession"):
         raise ConfigurationError(
-            "The engine needs a classic Spark session, on the driver itself: a Spark Connect client "
-            "cannot follow its query. Start it with spark-submit, or use format('ehkafka') from there."
+            "run_on_spark needs a classic Spark session on the driver, because a Spark Connect client "
+            "cannot follow the query. Start the program with spark-submit, or use format('ehkafka') with "
+            "Spark Connect."
         )
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigurationError(
@@ -54,7 +55,8 @@ def check_session(spark: Any) -> None:
     kept = str(spark.conf.get(_PROGRESS_KEPT, "100"))
     if not kept.isdecimal() or int(kept) < PROGRESS_KEPT_MIN:
         raise ConfigurationError(
-            f"{_PROGRESS_KEPT}={kept} would keep too little to know which batches have finished. Give "
+            f"{_PROGRESS_KEPT}={kept} keeps too few progress reports to know which batches have finished. "
+            f"Give "
             f"{PROGRESS_KEPT_MIN} or more; Spark's own default is 100."
         )
     kills = _setting(spark, "killOnIdleTimeout", "false").lower() == "true"

@@ -135,8 +135,8 @@ class CheckpointFolder:
                 return content
         if set(names) - set(descriptions.values()):
             raise ConfigurationError(
-                f"checkpoint={self.location!r} is not a folder of ehkafka's: it is not empty, and has no "
-                "whole ehkafka-….json. Give a folder of its own to each app."
+                f"checkpoint={self.location!r} was not made by ehkafka: it is not empty, and has no "
+                f"complete ehkafka-….json. Give each app its own folder."
             )
         return {}
 
@@ -160,8 +160,9 @@ class CheckpointFolder:
         ]
         if differs:
             raise ConfigurationError(
-                f"checkpoint={self.location!r} belongs to {', '.join(differs)}. Give a folder of its own "
-                "to each app; where the app has changed, a new one begins where its group stands."
+                f"checkpoint={self.location!r} belongs to {', '.join(differs)}. Give each app its own "
+                f"folder. If the app has changed, give a new folder: reading then begins at the group's "
+                f"commits."
             )
 
     def _offset(self, path: str) -> offsets.StreamOffset:

@@ -98,8 +98,8 @@ def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSessio
     except Exception as error:
         text = " ".join(str(error).split())[:250]
         raise ConfigurationError(
-            f"Spark did not start: {text} It needs a master that answers (--master local[*] for this "
-            "machine), and properties that it knows (--spark-conf)."
+            f"Spark did not start: {text} Check that the master answers (--master local[*] for this "
+            f"machine), and that Spark knows the properties in --spark-conf."
         ) from error
     _LOG.info("Spark %s is up, %s.", spark.version, spark.sparkContext.master)
     try:

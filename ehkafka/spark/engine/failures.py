@@ -69,8 +69,8 @@ def _with_reason(text: str) -> str:
     if unset is None or not os.environ.get(unset[1]):
         return text
     return (
-        f"{text} This program's own environment has {unset[1]}, but Spark's processes were started without "
-        "it: set it before the Spark session begins."
+        f"{text} The environment of this program has {unset[1]}, but Spark's processes do not: set it "
+        f"before the Spark session begins."
     )
 
 

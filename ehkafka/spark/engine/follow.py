@@ -295,7 +295,7 @@ class Follower:
         try:
             function()
         except BaseException as error:
-            self.ending.fail(EhkafkaError(f"The end of the app failed: {ended(describe(error))}"))
+            self.ending.fail(EhkafkaError(f"Stopping the app failed: {ended(describe(error))}"))
 
     def _end_query(self) -> None:
         if self._query is None:

@@ -42,8 +42,8 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
         found |= {one: max(offsets, found.get(one, 0)) for one, offsets in left.items()}
     if not found:
         raise ConfigurationError(
-            "The progress has no position of a Kafka topic, so its lag is unknown: wait for the first batch, "
-            "and give the options of this query's stream."
+            "The query's progress has no Kafka offsets, so the lag is unknown: wait for the first batch, "
+            "and check that the options are those of this query's stream."
         )
     return found
 
@@ -53,8 +53,8 @@ def _reported(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
     reported = reported_offset(source.get("latestOffset"))
     if reported is None:
         raise ConfigurationError(
-            "The progress does not contain where the logs end. Give the stream's options, so that the broker "
-            "is asked: lag(query.lastProgress, options)."
+            "The query's progress does not contain the ends of the logs. Give the stream's options, so "
+            "ehkafka can ask the broker: lag(query.lastProgress, options)."
         )
     return dict(reported.log_ends)
 

@@ -118,6 +118,6 @@ def read(text: str) -> StreamOffset:
 
 def _no_offset(value: object) -> ConfigurationError:
     return ConfigurationError(
-        f"The checkpoint holds no offset of the ehkafka source, but {value!s:.200}. It belongs to another"
-        " source, or is damaged: give the query a checkpointLocation of its own."
+        f"The checkpoint holds no offset of the ehkafka source, but {value!s:.200}. The checkpoint belongs "
+        f"to another source, or is damaged: give the query its own checkpointLocation."
     )

@@ -93,7 +93,10 @@ def pattern(name: str, text: str | None) -> str | None:
     try:
         re.compile(text or "")
     except (re.error, RecursionError, OverflowError) as error:
-        advice = f"it is no regular expression of Python ({error}); give one for whole names, such as home-.*"
+        advice = (
+            f"it is not a regular expression of Python ({error}): give one that matches whole names, "
+            f"such as home-.*"
+        )
         raise wrong(name, text or "", advice) from None
     return text
 
@@ -139,7 +142,7 @@ def _by_partition(
                 raise wrong(name, text, advice)
             where = TopicPartition(topic, partition)
             if where in found:  # as 1 and 01
-                raise wrong(name, text, f"partition {partition} of {topic} is there twice")
+                raise wrong(name, text, f"partition {partition} of topic {topic} is given twice")
             found[where] = at
     return tuple(sorted(found.items()))
 
@@ -194,7 +197,7 @@ def _check_topic(name: str, text: str, topic: str) -> None:
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON; Python would take the last one of two equal names and say nothing."""
     if len(found := dict(pairs)) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name is given twice")
     return found
 
 

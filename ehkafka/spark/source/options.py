@@ -165,12 +165,14 @@ def options_from(mapping: Mapping[str, str]) -> SourceOptions:
     if split and tasks is None:
         # Otherwise it would do nothing, silently: each partition is one task then.
         raise ConfigurationError(
-            "Option splitPartitions shares partitions among tasks: give tasks, their number, or leave it out."
+            "Option splitPartitions needs the number of tasks: add the option tasks, or leave "
+            "splitPartitions out."
         )
     commits = _flag(options, "commitOffsets", default=False)
     if commits and group is None:
         raise ConfigurationError(
-            "Option commitOffsets needs the group: give groupId, for which it commits, or leave it out."
+            "Option commitOffsets needs a group for its commits: add the option groupId, or leave "
+            "commitOffsets out."
         )
     return SourceOptions(
         endpoint=secrets.named_endpoint(options),
@@ -204,11 +206,13 @@ def _group(options: dict[str, str]) -> str | None:
 def _least_records(options: Mapping[str, str]) -> int:
     least, most = _count(options, _LEAST), _count(options, "maxOffsetsPerTrigger")
     if least is None and _DELAY in options:
-        raise ConfigurationError(f"Option {_DELAY} belongs to {_LEAST}: give both, or leave it out.")
+        raise ConfigurationError(
+            f"Option {_DELAY} works only with {_LEAST}: give both, or leave {_DELAY} out."
+        )
     if least is not None and most is not None and least > most:
         raise ConfigurationError(
-            f"Option {_LEAST} is {least}, and maxOffsetsPerTrigger is {most}: a batch cannot have both."
-            " Give the smaller number to the first."
+            f"Option {_LEAST}={least} is above maxOffsetsPerTrigger={most}, so no batch can fulfil both: "
+            f"lower {_LEAST}."
         )
     return least or 0
 
@@ -219,7 +223,10 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
         return COLUMNS if with_headers else WITHOUT_HEADERS
     columns = chosen_columns(option_text.names("columns", options["columns"]))
     if with_headers and "headers" not in columns:
-        raise ConfigurationError("Option includeHeaders wants headers, but columns leaves them out.")
+        raise ConfigurationError(
+            "Option includeHeaders needs the column headers, but the option columns "
+            "leaves it out: add headers to columns, or leave includeHeaders out."
+        )
     return columns
 
 

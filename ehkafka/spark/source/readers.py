@@ -66,12 +66,13 @@ class SourceBatchReader(PiecesReader, DataSourceReader):
         if options.limit_records is not None or options.least_records:
             name = "minOffsetsPerTrigger" if options.limit_records is None else "maxOffsetsPerTrigger"
             raise ConfigurationError(
-                f"Option {name} belongs to spark.readStream: leave it out; endingOffsets is the end of a"
-                " batch."
+                f"Option {name} works only with spark.readStream: leave it out, and set the end of the "
+                f"batch with endingOffsets."
             )
         if options.commits:
             raise ConfigurationError(
-                "Option commitOffsets belongs to spark.readStream: leave it out; a batch may be read often."
+                "Option commitOffsets works only with spark.readStream, because Spark may read a batch "
+                "several times: leave it out."
             )
         self.options = options
 
@@ -97,8 +98,8 @@ class StreamReaderParts(PiecesReader, DataSourceStreamReader):
     def __init__(self, options: SourceOptions) -> None:
         if options.end is not None:
             raise ConfigurationError(
-                "Options ending… belong to spark.read: a stream has no end. Leave them out, or use"
-                " Trigger.AvailableNow."
+                "Options ending… work only with spark.read, because a stream has no end. Leave them out, "
+                "or use Trigger.AvailableNow."
             )
         self.options = options
 

@@ -33,7 +33,9 @@ def start_from(options: Mapping[str, str], group: str | None) -> Start | None:
     additions = ((_STRATEGY, _STARTS[:2]), (_WITHOUT_COMMIT, _STARTS[2:]), (_UNNAMED, _STARTS[2:]))
     for addition, belongs in additions:
         if addition in options and name not in belongs:
-            raise ConfigurationError(f"Option {addition} belongs to {' and '.join(belongs)}; leave it out.")
+            raise ConfigurationError(
+                f"Option {addition} works only with {' and '.join(belongs)}: leave it out."
+            )
     if name is None:
         return None
     if name == "startingOffsets":
@@ -62,13 +64,16 @@ def _offsets_start(options: Mapping[str, str], group: str | None) -> Start:
     text = options["startingOffsets"]
     is_group = text.lower() == "group"
     if _WITHOUT_COMMIT in options and not is_group:
-        raise ConfigurationError(f"Option {_WITHOUT_COMMIT} belongs to startingOffsets=group.")
+        raise ConfigurationError(
+            f"Option {_WITHOUT_COMMIT} works only with startingOffsets=group: leave it out."
+        )
     place = _group_start(options, group) if is_group else _place("startingOffsets", text)
     if _UNNAMED not in options:
         return place
     if not isinstance(place, AtOffsets):
         raise ConfigurationError(
-            f"Option {_UNNAMED} belongs to offsets of single partitions, startingOffsets={_OFFSETS}."
+            f"Option {_UNNAMED} works only with offsets of single partitions, such as "
+            f"startingOffsets={_OFFSETS}: leave it out."
         )
     word = option_text.word(_UNNAMED, options[_UNNAMED], "earliest", "latest")
     return replace(place, otherwise=cast("Word", word))
@@ -77,7 +82,8 @@ def _offsets_start(options: Mapping[str, str], group: str | None) -> Start:
 def _group_start(options: Mapping[str, str], group: str | None) -> AtGroup:
     if group is None:
         raise ConfigurationError(
-            "Option startingOffsets=group needs the group: give groupId, whose commits are the start."
+            "Option startingOffsets=group needs a group, at whose commits reading starts: add the option "
+            "groupId."
         )
     given = options.get(_WITHOUT_COMMIT, "earliest")
     word = option_text.word(_WITHOUT_COMMIT, given, "earliest", "latest", "fail")

@@ -104,8 +104,8 @@ class Stream:
         self._check_same(end)
         if start.is_unresolved and end.start is None:
             raise ConfigurationError(
-                "The checkpoint does not say where its first batch began: it is of another version, or"
-                " damaged. Give the query a new checkpointLocation."
+                "The checkpoint does not contain the start of its first batch: it was written by another "
+                "version, or is damaged. Give the query a new checkpointLocation."
             )
         if start == end:
             return []  # Spark plans an empty batch from an end to itself, too
@@ -262,12 +262,12 @@ class Stream:
         topics = {one.topic for one in offset.positions}
         if topics and not any(map(self._log.reads, topics)):
             raise ConfigurationError(
-                f"The checkpoint is of {', '.join(sorted(topics))}, but the query reads"
-                f" {', '.join(self._log.topics())}. Give each query a checkpointLocation of its own."
+                f"The checkpoint belongs to topic {', '.join(sorted(topics))}, but the query reads "
+                f"{', '.join(self._log.topics())}. Give each query its own checkpointLocation."
             )
         group = self._group
         if offset.group != group and offset.group is not None and group is not None:
             raise ConfigurationError(
                 f"The checkpoint began with the commits of group {offset.group!r}, but groupId is {group!r}."
-                " Give each query a checkpointLocation of its own, or continue with the same group."
+                " Give each query its own checkpointLocation, or set groupId to the group of the checkpoint."
             )

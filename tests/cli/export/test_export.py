@@ -254,9 +254,9 @@ def test_a_file_that_exists_is_kept_unless_it_is_to_be_replaced(broker: Embedded
     for name, more, reason in [
         ("real.parquet", [], "exists"),
         ("some", ["--by", "day"], "exists"),
-        ("some", ["--by", "day", "--overwrite"], "single files only"),
-        ("some", ["--format", "arrow", "--overwrite"], "single files only"),
-        ("real.parquet", ["--by", "day", "--overwrite"], "single files only"),
+        ("some", ["--by", "day", "--overwrite"], "replaces only a file by a file"),
+        ("some", ["--format", "arrow", "--overwrite"], "replaces only a file by a file"),
+        ("real.parquet", ["--by", "day", "--overwrite"], "replaces only a file by a file"),
     ]:
         code, text, error = export(broker, "--from", "earliest", "--to", name, *more)
         assert (code, text) == (2, "")
@@ -270,11 +270,11 @@ def test_a_file_that_exists_is_kept_unless_it_is_to_be_replaced(broker: Embedded
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--to", "out.csv"], "ends with none of .parquet, .ndjson, .arrow"),
-        (["--to", "no/such/out.parquet"], "create it"),
+        (["--to", "out.csv"], "must end with one of .parquet, .ndjson, .arrow"),
+        (["--to", "no/such/out.parquet"], "create that folder"),
         (["--to", "https://me.blob.core.windows.net/c/out.parquet"], "docs/guides/tables.md"),
         (["--to", "out.parquet", "--columns", "key,no"], "no"),
-        (["--to", "out", "--by", "partition", "--columns", "Partition"], "leaves nothing to write"),
+        (["--to", "out", "--by", "partition", "--columns", "Partition"], "leaves no column to write"),
         (["--to", "out.parquet", "--partition", "7"], "7"),
         (["--to", "out.parquet", "--until", "3"], "before"),
         (["--to", "out.parquet", "--from", "0=1"], "one place for all"),

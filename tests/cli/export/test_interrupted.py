@@ -51,7 +51,7 @@ def test_what_ends_it_in_order_leaves_no_file(terminal: Terminal, tmp_path: Path
     code = terminal.process.wait(20)
     if by != "the terminal's end":  # which leaves no place for a line
         assert code == 130
-        wait_until(lambda: "ehkafka: interrupted: out.parquet was not written." in terminal.text)
+        wait_until(lambda: "ehkafka: interrupted: the file out.parquet was not written." in terminal.text)
     assert "Traceback" not in terminal.text
     assert list(tmp_path.iterdir()) == []
 

@@ -180,7 +180,7 @@ def test_the_app_gets_all_other_arguments(arguments: str, left: str) -> None:
     [
         ({"reload": True}, False, "2", "--reload and --members exclude each other"),
         ({"reload": True}, True, None, "--reload and --engine spark exclude each other"),
-        ({"reload_dirs": [Path()]}, False, None, "--reload-dir: only with --reload"),
+        ({"reload_dirs": [Path()]}, False, None, "--reload-dir needs --reload"),
         ({"reload": True, "reload_dirs": [Path("/none")]}, False, None, "/none: there is no such folder"),
     ],
 )

@@ -84,8 +84,8 @@ def test_handlers_with_outputs_of_two_kinds_are_refused(lab: Any) -> None:
     [
         ({"taskz": "3"}, r"no option 'taskz'; did you mean tasks\?"),
         ({"connectionStringEnv": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE"),
-        ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger is the engine's own"),
-        ({"commitOffsets": "true"}, "commitOffsets is the engine's own"),
+        ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger cannot be set"),
+        ({"commitOffsets": "true"}, "commitOffsets cannot be set"),
     ],
 )
 def test_options_of_the_source_are_checked_before_spark_has_them(

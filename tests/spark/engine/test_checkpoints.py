@@ -94,7 +94,7 @@ def test_checkpoints_of_others_are_refused(spark: SparkSession, tmp_path: Path) 
             CheckpointFolder(spark, where, other)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thing").write_text("x")
-    with pytest.raises(ConfigurationError, match="is not a folder of ehkafka's"):
+    with pytest.raises(ConfigurationError, match="was not made by ehkafka"):
         CheckpointFolder(spark, str(tmp_path / "full"), ours)
     CheckpointFolder(spark, where, ours)
 
@@ -119,7 +119,7 @@ def test_a_folder_outlives_a_driver_that_was_killed_while_it_wrote_whose_it_is(
     assert json.loads((folder / "ehkafka-0003.json").read_text())["run"] == 2
     for number in (1, 3):
         (folder / f"ehkafka-000{number}.json").unlink()
-    with pytest.raises(ConfigurationError, match="not a folder of ehkafka's"):
+    with pytest.raises(ConfigurationError, match="not made by ehkafka"):
         CheckpointFolder(spark, str(folder), ours)
     new = tmp_path / "new"
     new.mkdir()

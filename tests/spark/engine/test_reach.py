@@ -99,7 +99,7 @@ def test_properties_of_the_apps_consumer_go_along(lab: Any) -> None:
         reach_options(endpoint, {}, {}, {"ssl.key.password": KEY})
     app = lab.make_app()
     app.handler("t")(print)
-    with pytest.raises(ConfigurationError, match="startingOffsets is the engine's own"):
+    with pytest.raises(ConfigurationError, match="startingOffsets cannot be set"):
         app.run_on_spark(None, source_options={"startingOffsets": "earliest"})
 
 

@@ -150,7 +150,7 @@ sys.stdout.buffer.write(pack(app._options(), folders=(sys.argv[1],)))
     packed = subprocess.run(command, capture_output=True, check=True, env=environment).stdout
     before = list(sys.path)
     try:
-        with pytest.raises(ConfigurationError, match=r"'NEEDY'.*machines' own environment"):
+        with pytest.raises(ConfigurationError, match=r"'NEEDY'.*environment variables"):
             unpack(packed)
     finally:
         sys.path[:] = before

@@ -137,7 +137,7 @@ def test_a_refused_letter_of_a_refused_output_fails_the_task(out: Out) -> None:
     log = out.lab.log_of(1)
     work = out.work(out.app(by_thread, on_failure=ehkafka.DeadLetter("dead")), log)
     out.broker.fail_next(ApiKey.PRODUCE, *[87] * 8)
-    with pytest.raises(HandlerFailedError, match="So was its record's dead letter"):
+    with pytest.raises(HandlerFailedError, match="The record's dead letter was refused, too"):
         work.run(out.lab.as_batches(log))
 
 

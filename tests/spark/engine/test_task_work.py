@@ -137,7 +137,7 @@ def test_a_record_held_for_good_fails_the_task(lab: Any) -> None:
     def handle(record: ehkafka.Record) -> None:
         raise ValueError(record.offset())
 
-    with pytest.raises(HandlerFailedError, match=r"t\[0\]@0.*waits for good.*on_error answers"):
+    with pytest.raises(HandlerFailedError, match=r"t\[0\]@0.*waits without end.*on_error must answer"):
         lab.run_task(app, lab.log_of(1))
 
 

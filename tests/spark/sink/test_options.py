@@ -34,7 +34,7 @@ def test_options_in_any_case_become_values() -> None:
         ({"container": "homes"}, "container does not go with containerUrl"),
         ({"credentialFactory": "a:b", "credential": "cli"}, "leave credential and clientId out"),
         ({"credentialFactory": "a.b"}, "module:function"),
-        ({"credential": "robot"}, "none of default"),
+        ({"credential": "robot"}, "use one of default"),
         ({"containerUrl": "http://shop.blob.core.windows.net/homes"}, "use https"),
         ({"containerUrl": "https://shop.blob.core.windows.net/"}, "not the name of one container"),
         ({"path": None}, r"names the folder.*\.start\("),
@@ -89,7 +89,7 @@ def test_a_secret_that_is_missing_in_one_process_is_named_with_the_fix() -> None
     assert reported.startswith(
         "ConfigurationError Option connectionStringEnv: the variable STORAGE is not set in this process"
     )
-    assert "environment of the driver's machine and of every executor's" in reported
+    assert "on the driver's machine and on every executor's" in reported
 
 
 def test_a_file_that_cannot_be_read_is_named() -> None:
@@ -104,7 +104,7 @@ def test_a_secret_of_the_wrong_kind_is_not_repeated(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("STORAGE", f"Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKey={KEY}")
     place = Place.from_options({"connectionStringEnv": "STORAGE", "container": "homes"})
     with pytest.raises(
-        ConfigurationError, match="Option connectionStringEnv: that is no connection string"
+        ConfigurationError, match="Option connectionStringEnv: the text is not the connection string"
     ) as refused:
         place.open_client({})
     assert KEY not in str(refused.value)

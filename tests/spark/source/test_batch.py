@@ -65,7 +65,7 @@ def test_a_batch_is_everything_between_two_places(load: Callable[..., DataFrame]
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"maxOffsetsPerTrigger": "5"}, "belongs to spark.readStream"),
+        ({"maxOffsetsPerTrigger": "5"}, "works only with spark.readStream"),
         ({"subscribe": "none"}, "no such topic"),
     ],
 )

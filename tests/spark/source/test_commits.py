@@ -155,7 +155,7 @@ def test_a_partition_that_is_gone_is_committed_no_more(query: Callable[..., Quer
     ("code", "error", "text"),
     [
         (KafkaError.UNKNOWN_MEMBER_ID, GroupInUseError, r"'g' on .* in use.*groupId of its own"),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, EndpointError, "does not let"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, EndpointError, "refuses commits of this app"),
     ],
     ids=["members", "denied"],
 )
@@ -200,7 +200,9 @@ def test_a_commit_that_fails_for_a_moment_is_made_again(
 
 def test_only_a_stream_with_a_group_commits(options: Callable[..., SourceOptions]) -> None:
     """A batch may be read again and again; and commits are some group's."""
-    with pytest.raises(ConfigurationError, match=r"commitOffsets belongs to spark\.readStream"):
+    with pytest.raises(ConfigurationError, match=r"commitOffsets works only with spark\.readStream"):
         SourceBatchReader(options(groupId="g", commitOffsets="true"))
-    with pytest.raises(ConfigurationError, match="commitOffsets needs the group: give groupId"):
+    with pytest.raises(
+        ConfigurationError, match="commitOffsets needs a group for its commits: add the option groupId"
+    ):
         options(commitOffsets="true")

@@ -34,7 +34,7 @@ def ours(end: str | None, **latest: str | None) -> dict[str, Any]:
 def test_ends_that_are_not_reported_are_asked_of_the_broker(latest: dict[str, Any]) -> None:
     """With the stream's options, as they are now: a partition that was added counts, too."""
     old = progress(ours(DONE, **latest), RATE)
-    with pytest.raises(ConfigurationError, match=r"where the logs end\. Give the stream's options"):
+    with pytest.raises(ConfigurationError, match=r"the ends of the logs\. Give the stream's options"):
         lag(old)
     with EmbeddedBroker({"readings": 3, "other": 1}) as broker:
         for partition, count in enumerate((5, 4, 2)):
@@ -61,7 +61,7 @@ def test_before_4_2_the_ends_are_in_the_end_of_the_batch(end: str) -> None:
 )
 def test_a_progress_without_a_position_has_no_lag(sources: tuple[dict[str, Any], ...]) -> None:
     """Neither none nor another query's: no source, another kind's, one before its first batch."""
-    with pytest.raises(ConfigurationError, match="no position of a Kafka topic"):
+    with pytest.raises(ConfigurationError, match="no Kafka offsets"):
         lag(progress(*sources))
 
 

@@ -58,7 +58,11 @@ def _last_error(reported: Exception) -> str:
 @pytest.mark.parametrize(
     ("given", "schema", "shown"),
     [
-        ({"endingOffsets": "latest"}, "", "Options ending… belong to spark.read: a stream has no end."),
+        (
+            {"endingOffsets": "latest"},
+            "",
+            "Options ending… work only with spark.read, because a stream has no end.",
+        ),
         ({}, "a INT", "The source's columns are key, value"),
         ({"topic": "readings"}, "a INT", "There is no option 'topic'; name the topics to read"),
     ],

@@ -131,5 +131,5 @@ def test_the_shape_is_the_jvm_connectors() -> None:
 )
 def test_a_checkpoint_of_another_source_is_refused(text: str) -> None:
     """What is no offset of this source is one clear error."""
-    with pytest.raises(ConfigurationError, match="checkpointLocation of its own"):
+    with pytest.raises(ConfigurationError, match="its own checkpointLocation"):
         read(text)

@@ -219,7 +219,7 @@ def test_a_batch_reader_needs_no_jvm(broker: EmbeddedBroker, options: Callable[.
             {"startingOffsets": '{"readings": {"0": 1}}', "startingOffsetsUnnamed": "latest"},
             "begins at latest reads nothing",
         ),
-        ({"minOffsetsPerTrigger": "5"}, "Option minOffsetsPerTrigger belongs to spark.readStream"),
+        ({"minOffsetsPerTrigger": "5"}, "Option minOffsetsPerTrigger works only with spark.readStream"),
         (
             {
                 "startingOffsets": '{"readings": {"0": 9, "1": 0}}',

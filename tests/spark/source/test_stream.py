@@ -248,7 +248,7 @@ def test_a_damaged_first_offset_is_refused(log: FakeLog) -> None:
     """An end of batch 0 that does not say where it began cannot be replayed."""
     log.grow("readings", 9)
     stream = stream_of(log)
-    with pytest.raises(ConfigurationError, match="does not say where its first batch began"):
+    with pytest.raises(ConfigurationError, match="does not contain the start of its first batch"):
         stream.pieces(stream.initial(), StreamOffset({P0: 9}).to_json())
 
 

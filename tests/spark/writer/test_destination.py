@@ -65,5 +65,7 @@ def test_what_is_wrong_is_an_error_of_the_driver(
 def test_a_broker_that_refuses_a_producer_its_id_is_an_error_of_the_driver(broker: EmbeddedBroker) -> None:
     """No right to write, where brokers say so before the first message."""
     broker.fail_next(ApiKey.INIT_PRODUCER_ID, CLUSTER_AUTHORIZATION_FAILED)
-    with pytest.raises(EndpointError, match="No rows can be written: the broker refuses an id"):
+    with pytest.raises(
+        EndpointError, match="No rows can be written, because the broker gives their producer no ID"
+    ):
         look(broker, "readings")

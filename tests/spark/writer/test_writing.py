@@ -113,7 +113,7 @@ WRONG: dict[str, tuple[list[str], dict[str, str], str]] = {
     "secret": (
         ["value"],
         {"topic": "readings", "password": "hidden-1234"},
-        "ConfigurationError: Option password gives a secret",
+        "ConfigurationError: Option password contains a secret",
     ),
 }
 

@@ -51,7 +51,7 @@ def test_what_is_no_setting_is_named_and_where_it_goes() -> None:
     app.handler("a")(lambda record: None)
     settings: dict[str, Any] = {"endpoint": ehkafka.Endpoint.embedded()}
     with (
-        pytest.raises(ConfigurationError, match=r"given to App\(endpoint=…\), and is no setting"),
+        pytest.raises(ConfigurationError, match=r"give it in the code instead, as App\(endpoint=…\)"),
         run(app, **settings),
     ):
         pass

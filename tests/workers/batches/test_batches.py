@@ -58,13 +58,17 @@ def test_results_are_kept_by_place() -> None:
             "t.1.@99 is not in",
         ),
         (lambda b: b.skip(Record(SimulatedMessage("u", 1, 10)), "x"), ValueError, "u.1.@10 is not in"),
-        (lambda b: b.fail(3, ValueError()), TypeError, "not for a int"),
-        (lambda b: b.fail(b[0:2], ValueError()), TypeError, "not for a tuple"),
+        (lambda b: b.fail(3, ValueError()), TypeError, "not a value of type int"),
+        (lambda b: b.fail(b[0:2], ValueError()), TypeError, "not a value of type tuple"),
         (lambda b: b.fail(b[0], "broken"), TypeError, "give the exception"),
         (lambda b: b.fail(b[0], KeyboardInterrupt()), TypeError, "give the exception"),
         (lambda b: b.skip(b[0], None), TypeError, "reason as text"),
-        (lambda b: (b.fail(b[0], ValueError()), b.skip(b[0], "x")), ValueError, "a result already: failed"),
-        (lambda b: (b.skip(b[0], "x"), b.skip(b[0], "x")), ValueError, "a result already: skipped"),
+        (
+            lambda b: (b.fail(b[0], ValueError()), b.skip(b[0], "x")),
+            ValueError,
+            "already has the result failed",
+        ),
+        (lambda b: (b.skip(b[0], "x"), b.skip(b[0], "x")), ValueError, "already has the result skipped"),
     ],
 )
 def test_results_that_make_no_sense_are_refused(say: Any, kind: type[Exception], words: str) -> None:

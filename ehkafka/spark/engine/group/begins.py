@@ -43,9 +43,8 @@ def logs_of(consumer: Consumer, partitions: Collection[TopicPartition], timeout_
     except KafkaException as error:
         text = describe_error(error.args[0])
         raise EndpointError(
-            f"Where the logs begin and end could not be read from the broker: {ended(text)} Start "
-            "again when it "
-            "answers."
+            f"The broker did not report the starts and ends of the logs: {ended(text)} Start again when "
+            f"the broker answers."
         ) from error
 
 
@@ -82,8 +81,8 @@ def inside_the_logs(
     gone = sorted(set(starts) - set(logs))
     if gone and action == "stop":  # else Spark's source warns of it
         raise OffsetGapError(
-            f"The checkpoint knows {names(gone)}, which the topic no longer has: it was recreated with fewer "
-            f"partitions. {_step(has_checkpoint=True)}"
+            f"The checkpoint contains {names(gone)}, which no longer exist: the topic was recreated with "
+            f"fewer partitions. {_step(has_checkpoint=True)}"
         )
     found = {partition: offset for partition, offset in starts.items() if partition in logs}
     for partition, offset in tuple(found.items()):

@@ -203,8 +203,9 @@ class GroupWatch:
         )
         return GroupInUseError(
             f"{self._group} was moved by {who} since this run, {self.tag.run}, looked ({shown}). This run "
-            "ends and commits nothing over it: two runs would handle every record twice. Make sure that "
-            "nothing else uses the group, and start again: the run continues at the group's offsets. If the "
+            f"stops without a further commit, because two runs would handle every record twice. Make sure "
+            f"that no other program uses the group, then start again: the run continues at the group's "
+            f"offsets. If the "
             "checkpoint has other offsets, give new_checkpoint=True or --new-checkpoint."
         )
 

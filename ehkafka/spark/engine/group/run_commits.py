@@ -153,7 +153,9 @@ class RunCommits:
         lost = self.fatal if self._watch is None else self._watch.lost or self.fatal
         if lost is not None or self.problem is None or self._committer.is_transient:
             return lost
-        return self._group.in_use(f"the broker refuses a commit from outside ({self.problem})")
+        return self._group.in_use(
+            f"the broker refuses commits of a client that is not a member ({self.problem})"
+        )
 
     def commit_now(self, timeout_s: float) -> None:
         """Commit what is not committed, and wait for the answer."""
@@ -217,16 +219,18 @@ class RunCommits:
             if refusal is None:
                 return
             if refusal.code() in LIVE:
-                raise self._group.in_use(f"the broker refuses a commit from outside ({refusal.name()})")
+                raise self._group.in_use(
+                    f"the broker refuses commits of a client that is not a member ({refusal.name()})"
+                )
             if self.fatal is not None:
                 raise self.fatal
             if says_more and classify(refusal) is CommitError.METADATA:
                 continue  # without it, at once
             if refusal.code() not in NOT_YET or time.monotonic() >= ends_s:
                 raise EndpointError(
-                    f"{self._group}: where it begins could not be committed: "
-                    f"{ended(describe_error(refusal))} "
-                    "Nothing was started: look at the broker and the network, and start again."
+                    f"{self._group}: the start offsets could not be committed: "
+                    f"{ended(describe_error(refusal))} Nothing was started: check the broker and the "
+                    f"network, then start again."
                 )
             time.sleep(AGAIN_S)
 
@@ -247,7 +251,7 @@ class RunCommits:
             if time.monotonic() >= ends_s:
                 raise EndpointError(
                     f"{self._group}: the broker did not return the group's commits in time. Nothing was "
-                    "started: look at the broker and the network, and start again."
+                    f"started: check the broker and the network, then start again."
                 )
             self._consumer.consume(1, AGAIN_S)
 

@@ -90,9 +90,9 @@ def unpack(packed: bytes) -> Shipped:
         ) from error
     except Exception as error:
         raise ConfigurationError(
-            f"Spark's executors cannot take the app over: {ended(describe(error).rstrip('.'))} They "
-            "import its modules; what those read has to be there too: files, and variables in the machines' "
-            "own environment."
+            f"Spark's executors cannot load the app: {ended(describe(error).rstrip('.'))} They import its "
+            f"modules, so files and environment variables that the modules read must exist on the "
+            f"executors' machines."
         ) from error
 
 
@@ -118,8 +118,8 @@ def _named_parts(found: Shipped) -> Iterator[tuple[str, Any]]:
 def _shipped_properties(producer: Mapping[str, object]) -> dict[str, Any]:
     if others := sorted(name for name in producer if name.replace("_", ".").lower() not in _PRODUCER):
         raise ConfigurationError(
-            f"On Spark, App(producer=…) may have {', '.join(sorted(_PRODUCER))}, and this one has "
-            f"{', '.join(others)}: give that to the endpoint, whose properties reach the executors safely."
+            f"On Spark, App(producer=…) may have {', '.join(sorted(_PRODUCER))}, but this app has "
+            f"{', '.join(others)}: set these properties on the endpoint, which reaches the executors safely."
         )
     return dict(producer)
 

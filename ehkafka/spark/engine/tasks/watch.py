@@ -88,8 +88,8 @@ class TaskWatch:
                 HandlerFailedError(
                     f"Handler {late.handler!r} has been busy with {late.partition}@{late.offset}, key "
                     f"{late.key}, for {seconds(late.running_s)}; its deadline_s is {late.deadline_s:g}. A "
-                    "thread cannot be ended, so its task fails. Make the handler an async def, or "
-                    "raise deadline_s."
+                    f"thread cannot be stopped, so the Spark task fails. Make the handler an async def, or "
+                    f"raise deadline_s."
                 )
             )
 
@@ -102,9 +102,9 @@ class TaskWatch:
         place, key, reason = endless
         self._fail(
             HandlerFailedError(
-                f"The record at {place}, key {describe_key(key)} of handler {route.handler!r} waits for good "
-                f"({reason}), and its batch would never end. On Spark on_error answers {STOP!r} or None, and "
-                "letters must be taken."
+                f"The record at {place}, key {describe_key(key)} of handler {route.handler!r} waits "
+                f"without end ({reason}), so its batch would never end. On Spark, on_error must answer "
+                f"{STOP!r} or None, and the broker must accept dead letters."
             )
         )
 
