@@ -182,7 +182,7 @@ def test_a_commit_that_is_refused_ends_the_query_or_the_commits(
         run.batch()
     assert run.committed == {0: 5, 1: 2}
     (line,) = [one for one in caplog.messages if "commits nothing more in this run" in one]
-    assert "'g'" in line or "let" in line
+    assert "'g'" in line or "refuses commits" in line
 
 
 def test_a_commit_that_fails_for_a_moment_is_made_again(
