@@ -52,8 +52,8 @@ KINDS = (
     Kind(
         "soak",
         "Soak",
-        "For hours, all kinds of workers handle a steady load, and one key in twenty always fails. Meanwhile "
-        "members join, leave and are killed, and the broker restarts.",
+        "For hours, all kinds of workers handle a steady load, and one key in twenty always fails. During "
+        "the load, members join, leave and are killed, and the broker restarts.",
         "scripts/faults --row 27 --minutes 120",
     ),
     Kind(

@@ -39,7 +39,7 @@ class AppSettings(TypedDict, total=False):
     """The fields of `Settings` without `group` and `start`, which `App` names itself."""
 
     reset: bool | str
-    """Default `False`: true moves the group back to start at each start; a name moves the group back only
+    """Default `False`: true moves the group back to `start` at each run; a name moves the group back only
     once.
     """
 

@@ -82,7 +82,7 @@ class Settings:
     )
     reset: bool | str = option(
         False,
-        "true moves the group back to start at each start; a name moves the group back only once. The group "
+        "true moves the group back to `start` at each run; a name moves the group back only once. The group "
         "must have no members (else `GroupInUseError`). The commits' metadata keep the name, so all replicas "
         "and restarted containers may be given it.",
         rule=check_reset,
