@@ -51,15 +51,17 @@ def _from_file(file: Path) -> ModuleType:
     if not file.is_file():
         raise ConfigurationError(f"There is no file {file} in {Path.cwd()}. {FORMS}")
     if not file.stem.isidentifier():
-        raise ConfigurationError(f"{file} cannot be imported: {file.stem!r} is not a module name. Rename it.")
+        raise ConfigurationError(
+            f"{file} cannot be imported: {file.stem!r} is not a module name. Rename the file."
+        )
     _search_first_in(file.resolve().parent)
     # By its name and not by its path alone: what is defined there can then be found again by others.
     module = _import(file.stem)
     found = getattr(module, "__file__", None)
     if found is None or Path(found).resolve() != file.resolve():
         raise ConfigurationError(
-            f"{file} is hidden by another module named {file.stem!r} ({found or 'built in'}). Rename it, "
-            "or name it as package.module:app."
+            f"{file} cannot be imported, because another module is also named {file.stem!r} "
+            f"({found or 'built in'}). Rename the file, or name it as package.module:app."
         )
     return module
 
@@ -80,7 +82,10 @@ def _not_found(name: str, error: ModuleNotFoundError) -> str:
     missing = error.name or str(error)
     if name == missing or name.startswith(f"{missing}."):
         return f"There is no module {missing!r}, neither in {Path.cwd()} nor installed. {FORMS}"
-    return f"{name} imports {missing!r}, which is not installed ({place_of(error)}). Install or correct it."
+    return (
+        f"{name} imports {missing!r}, which is not installed ({place_of(error)}). Install it, or "
+        f"correct the import."
+    )
 
 
 def _app_in(module: ModuleType, name: str) -> App:

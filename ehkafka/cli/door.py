@@ -63,7 +63,7 @@ class Door:
         if parts is not None and (parts.username or parts.password):
             # Not repeated.
             raise ConfigurationError(
-                "Leave user names and passwords out of the URL; give the token in a file."
+                "The URL contains a user name or password: leave it out, and give the token in a file."
             )
         if parts is None:
             # What stands behind may be a token.
@@ -86,7 +86,7 @@ class Door:
             raise self.failure(answer)
         found = answer.body.get("keys")
         if not isinstance(found, list) or not all(_has(one, KEY_FIELDS) for one in found):
-            raise EndpointError(f"{self.url} answered without keys: it is no ehkafka app.")
+            raise EndpointError(f"{self.url} answered, but is not an ehkafka app: check the address.")
         return found
 
     def act(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -123,10 +123,11 @@ class Door:
             return EndpointError(f"{self.url} answered {answer.status}: {answer.text}")
         if self._token is None:
             return ConfigurationError(
-                f"{self.url} requires the token: set {TOKEN_VARIABLE}, or give --token-file."
+                f"The app at {self.url} requires the token: set {TOKEN_VARIABLE}, or give --token-file."
             )
         return ConfigurationError(
-            f"{self.url} refuses the token of {TOKEN_VARIABLE} or --token-file: give the token of that app."
+            f"The app at {self.url} refuses the token of {TOKEN_VARIABLE} or --token-file: give the token "
+            f"of that app."
         )
 
     def ask(
@@ -156,7 +157,9 @@ class Door:
         finally:
             connection.close()
         if not isinstance(found, dict):
-            raise EndpointError(f"{self.url} answered, but not in JSON: it is no ehkafka app.")
+            raise EndpointError(
+                f"{self.url} answered, but not in JSON, so it is not an ehkafka app: check the address."
+            )
         return Answer(answer.status, found)
 
 

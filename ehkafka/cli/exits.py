@@ -81,12 +81,12 @@ def reported(*, debug: bool) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             forget_stdout()
             where = f" for {error.filename}" if error.filename else ", where the output goes"
-            say(f"the disk has no space left{where}. Free space there, or write to another disk.")
+            say(f"the disk has no space left{where}. Free some space, or write to another disk.")
             raise typer.Exit(ehkafka.errors.EndpointError.exit_code) from None
         if not logged_as_json("ended by an error that it did not expect.", error):
             traceback.print_exception(error)
             where = answer_to("", ehkafka.errors.EngineError.__name__)
-            say(f"ended by the error above, which it did not expect. {where}")
+            say(f"the command stopped because of the unexpected error above. {where}")
         raise typer.Exit(UNEXPECTED) from None
 
 

@@ -249,8 +249,6 @@ class StopNotice:
         """Write a line for the two events that matter here."""
         if isinstance(event, AppStopping) and event.drain != "running" and event.reason == "SIGINT":
             what = "received" if event.drain == "all" else "started"
-            typer.echo(
-                f"Finishing the records that were {what}; press Ctrl-C again to stop at once.", err=True
-            )
+            typer.echo(f"Finishing the {what} records; press Ctrl-C again to stop at once.", err=True)
         elif isinstance(event, Draining) and not self._log_shows_it:
             typer.echo(event.sentence(), err=True)

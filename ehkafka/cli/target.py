@@ -49,7 +49,7 @@ def chosen_target(
     """Return the target that the options name, else what `run` would use. Raises `ConfigurationError`."""
     named = tuple(dict.fromkeys(topics))
     if not all(named):
-        raise ConfigurationError("A topic was given as an empty text: give its name.")
+        raise ConfigurationError("The name of a topic is empty: give the name.")
     given = Given.read(config)
     if app is not None:
         if endpoint is not None:
@@ -110,7 +110,7 @@ def parse_from(text: str, *, option: str = "--from") -> FixedStart | LastRecords
         if isinstance(place, timedelta):
             _ = datetime.now(UTC) - place  # further back than there are dates?
     except (ValueError, OverflowError):
-        raise ConfigurationError(f"{option} {text!r} is not a place to begin; give {FORMS}.") from None
+        raise ConfigurationError(f"{option} {text!r} is not a place to begin: give {FORMS}.") from None
     return place
 
 

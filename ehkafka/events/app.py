@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ehkafka.settings import Drain
 
 _FINISHED = {
-    "started": "the records that have started, and those before them if time allows",
-    "all": "all records that were received",
-    "running": "the records that run now",
+    "started": "the records that have started, then earlier records of their partitions if time allows",
+    "all": "all received records",
+    "running": "the records that handlers run now",
 }
 
 
@@ -59,9 +59,9 @@ class AppCatchingUp(Event):
             return "Catching up: the group has given this member no partition yet."
         left = f"{self.left_records:,} left in {counted(self.partitions, 'partition')}"
         if self.unknown_partitions:
-            left += f" (where {self.unknown_partitions} of them end is not known yet)"
+            left += f" (the end of {self.unknown_partitions} of them is not known yet)"
         if not self.records_per_s:
-            return f"Catching up: {left}; nothing was finished in the last seconds."
+            return f"Catching up: {left}; no record was finished in the last seconds."
         time_left = f", about {seconds(self.left_records / self.records_per_s)} to go"
         return f"Catching up: {left}, {self.records_per_s:,.0f} records/s{time_left}."
 
@@ -79,7 +79,7 @@ class AppCaughtUp(Event):
 
     def sentence(self) -> str:
         if self.is_standby:
-            return "Nothing to catch up with: the group has given this member no partition."
+            return "This member has no partition, so it has nothing to catch up with."
         done = f"{records(self.finished_records)} in {seconds(self.took_s)}"
         return f"Caught up with {counted(self.partitions, 'partition')}: {done}."
 

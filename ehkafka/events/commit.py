@@ -77,9 +77,9 @@ class ProgressTruncated(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}: the commit has no room for {self.dropped_offsets} of the offsets finished "
-            f"above it (its metadata holds {self.bytes_max} bytes, {self.kept_offsets} fit). A crash before "
-            "the commit passes them repeats their records."
+            f"{self.partition}: the metadata of the commit ({self.bytes_max} bytes) has room for "
+            f"{self.kept_offsets} of the offsets finished out of order, not for {self.dropped_offsets} "
+            f"more. If the app crashes before the commit reaches those, their records are handled again."
         )
 
 
@@ -114,7 +114,6 @@ class ProgressIgnored(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}: ignoring the list in {self.source} of offsets finished above "
-            f"{self.next_offset}: {ending(self.reason)} Nothing is skipped; some records may be handled "
-            "again."
+            f"{self.partition}: the list of finished offsets above {self.next_offset} in {self.source} is "
+            f"ignored: {ending(self.reason)} No record is skipped; some may be handled again."
         )

@@ -169,8 +169,8 @@ class UserCodeHangs(Event, level=ERROR):
 
     def sentence(self) -> str:
         return (
-            f"{plain(self.where)} has not returned for {seconds(self.running_s)}. Its partition waits until "
-            "it does; hooks of other partitions and deadlines keep working. Set timeouts on its calls."
+            f"{plain(self.where)} has not returned for {seconds(self.running_s)}. The partition waits until "
+            "the call returns; other partitions continue. Set timeouts on the requests that it makes."
         )
 
 

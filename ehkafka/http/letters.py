@@ -99,7 +99,7 @@ def _until(time_s: float, batches: Iterable[Iterable[Record]]) -> Iterator[Recor
 def _sentence(count: RedriveCount, topic: str, *, preview: bool) -> str:
     number = sum(count.to.values())
     if not count.to:
-        return f"All dead letters in {topic} have been redriven already."
+        return f"{topic} has no dead letter left to redrive."
     homes = ", ".join(sorted({home.topic for home in count.to}))
     goes = "goes" if number == 1 else "go"
     return f"{counted(number, 'letter')} of {topic} {goes if preview else 'went'} back to {homes}."

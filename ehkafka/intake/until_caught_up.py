@@ -215,7 +215,7 @@ def _error(stuck: tuple[Blocker, ...], settle_s: float) -> UnfinishedError:
     named = ", ".join(_named(stuck)) + (" …" if len(stuck) > NAMED_MAX else "")
     return UnfinishedError(
         f"Not caught up: all other records are done, but "
-        f"{counted(len(stuck), 'record waits', 'records wait')} for more than settle_s={settle_s:g} s: "
+        f"{counted(len(stuck), 'record waits', 'records wait')} for more than settle_s={settle_s:g}: "
         f"{named}. They are not committed, so they are handled again. Fix the causes in brackets, or raise "
         f"settle_s (--settle-for)."
     )

@@ -113,7 +113,7 @@ class EventBus:
         """Hand every event to this hook too, from the next one reported. From any thread."""
         if not callable(getattr(hook, "on_event", None)):
             raise ConfigurationError(
-                f"A hook needs a method on_event(event); {type(hook).__qualname__} has none."
+                f"A hook needs a method on_event(event), but {type(hook).__qualname__} has none: add it."
             )
         with self._lock:
             self._hooks = (*self._hooks, hook)
@@ -122,7 +122,7 @@ class EventBus:
         """Start the telemetry thread. Raises `EngineError` if it was started or closed before."""
         with self._lock:
             if self._thread is not None or self._closed:
-                raise EngineError("An event bus starts once, and not after close(); make a new one.")
+                raise EngineError("An event bus cannot be started again, nor after close(): make a new one.")
             self._thread = threading.Thread(target=self._run, name="ehkafka-telemetry", daemon=True)
         self._thread.start()
 
@@ -140,7 +140,7 @@ class EventBus:
         thread = self._thread
         if thread is threading.current_thread():
             raise EngineError(
-                "close() was called from a hook, which it waits for; ask the app to stop instead."
+                "close() was called from a hook, for which close() waits: ask the app to stop instead."
             )
         with self._lock:
             if not self._closed:
@@ -160,8 +160,8 @@ class EventBus:
         if first and unreported:
             who = "start() was never called" if self._thread is None else f"{self._reporting} was not done"
             _write_to_stderr(
-                f"{unreported} telemetry events were not reported within {seconds(timeout_s)}: {who}. "
-                f"Let it hand over to a queue of its own. Dropped since the start: {dropped}."
+                f"{unreported} telemetry events were not reported within {seconds(timeout_s)}: {who}. Let "
+                f"the slow hook put events into its own queue. Dropped since the start: {dropped}."
             )
         return unreported
 
@@ -215,8 +215,8 @@ class EventBus:
         self._errors_logged.add(which)
         self._log(
             logging.ERROR,
-            f"{name} raised {type(error).__qualname__} on {kind}; the data path is not affected. Fix it; "
-            f"further ones are only counted, in hook_errors.",
+            f"{name} raised {type(error).__qualname__} on {kind}; records are handled as before. Fix the "
+            f"hook; further errors are only counted, in hook_errors.",
             error,
         )
 
@@ -236,8 +236,8 @@ class EventBus:
             self._log(
                 logging.WARNING,
                 f"{new} telemetry events were counted but neither logged nor handed to hooks: a hook or "
-                f"log handler was too slow for the queue of {self._queued_events_max}. Let it hand over "
-                f"to a queue of its own.",
+                f"log handler was too slow for the queue of {self._queued_events_max}. Let the hook or log "
+                f"handler put events into its own queue.",
             )
 
     def _log(self, level: int, line: str, error: BaseException | None = None) -> None:

@@ -36,8 +36,8 @@ def begin_measuring(name: str, apps: Sequence[Measured]) -> None:
     groups = [one.snapshot().group for one in apps] if len(apps) > 1 else []
     if len(set(groups)) < len(groups):
         raise ConfigurationError(
-            f"{name}: two apps have the same group ({', '.join(groups)}), and so would their series. Give "
-            "one app all of the handlers, or run it with members."
+            f"{name}: two apps have the same group ({', '.join(groups)}), so their metrics would have the "
+            f"same names. Put all handlers into one app, or run it with members."
         )
     for one in apps:
         one.measure()

@@ -45,8 +45,8 @@ class Auto:
                 raise ConfigurationError(f"Auto({name}={value!r}): use a number from 1 to {HIGHEST}.")
         if self.workers_max is not None and self.workers_max < self.workers_min:
             raise ConfigurationError(
-                f"Auto(workers_min={self.workers_min}, workers_max={self.workers_max}): the most is below "
-                "the least; exchange them."
+                f"Auto(workers_min={self.workers_min}, workers_max={self.workers_max}): workers_max is "
+                f"below workers_min: exchange them."
             )
 
     @classmethod
@@ -55,7 +55,7 @@ class Auto:
         found = re.fullmatch(r"auto(?::(\d{1,9})-(\d{0,9}))?", text.strip())
         if found is None:
             # Without the text, which may be a secret in the wrong place.
-            raise ConfigurationError("write a number, auto, or auto:2-64 for at least 2 and at most 64")
+            raise ConfigurationError("give a number, auto, or auto:2-64 (2 to 64 workers)")
         least, most = found.groups()
         return cls() if least is None else cls(int(least), int(most) if most else None)
 

@@ -37,16 +37,15 @@ def mistakes_of(workers: WorkersOption, handler: Any) -> dict[str, bool]:
     if not isinstance(workers, Processes):
         return {}
     return {
-        "workers=Processes(…): raw=True hands over confluent's Message, which cannot be pickled for "
-        "them; take the Record, which has the same methods, or threads: workers=16.": handler.raw,
-        "workers=Processes(…): a class handler keeps an instance for each partition, and processes share "
-        "them; use a function, with what it keeps opened in on_worker_start, or threads: "
+        "workers=Processes(…): raw=True passes confluent's Message, which cannot be pickled for processes: "
+        "use the Record, which has the same methods, or threads: workers=16.": handler.raw,
+        "workers=Processes(…): a class handler has an instance for each partition, which processes cannot "
+        "share: use a function that opens its resources in on_worker_start, or threads: "
         "workers=16.": handler.is_class,
-        "workers=Processes(…): an async def needs an event loop, and processes have none; use a plain "
-        "function, which opens its clients in on_worker_start, or threads: "
-        "workers=16.": handler.is_async,
-        "workers=Processes(…): a lambda, or a function inside another one, cannot be pickled for them: "
-        "they import it by name; put it at the top level of a module, or use threads: "
+        "workers=Processes(…): an async def needs an event loop, but worker processes have none: use a "
+        "plain function that opens its clients in on_worker_start, or threads: workers=16.": handler.is_async,
+        "workers=Processes(…): processes import a function by name, so a lambda or a function inside "
+        "another function does not work: put it at the top level of a module, or use threads: "
         "workers=16.": is_nameless(handler.function),
     }
 

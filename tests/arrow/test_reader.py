@@ -168,7 +168,9 @@ def test_a_reader_that_has_ended_gives_no_second_empty_table(
             assert reader.table().num_rows == (50 if use == "read whole" else 0)
     ways: list[Callable[[Any], object]] = [list, lambda one: one.table(), pa.table, pl.DataFrame]
     for again in (*ways, pa.RecordBatchReader.from_stream):
-        with pytest.raises(ConfigurationError, match=r"of readings .*start=reader\.starts .*reader\.ends"):
+        with pytest.raises(
+            ConfigurationError, match=r"of topic readings .*start=reader\.starts .*reader\.ends"
+        ):
             again(reader)
     assert offsets(read(start=reader.starts, end={0: 30, 1: 20})) == ALL
 

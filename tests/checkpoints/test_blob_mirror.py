@@ -149,15 +149,15 @@ def test_an_environment_that_says_too_little_or_too_much_is_refused(environ: dic
 # A SAS may be in it, or a connection string in its place.
 URLS: list[tuple[Any, str]] = [
     ("", "empty"),
-    (None, "no text"),
+    (None, "not text"),
     (CONNECTION_STRING, "https://"),
     ("https://shop.blob.core.windows.net", "one container"),
     (f"{URL}/readings", "one container"),
     (f"http://shop.blob.core.windows.net/checkpoints?sig={KEY}", "unencrypted"),
     (f"https://user:{KEY}@shop.blob.core.windows.net/checkpoints", "https://"),
-    ("https://shop.blob.core.windows.net/Checkpoints", "name of a container"),
-    ("https://shop.blob.core.windows.net/a", "name of a container"),
-    (f"https://[{KEY}/checkpoints", "no URL"),
+    ("https://shop.blob.core.windows.net/Checkpoints", "name of the container"),
+    ("https://shop.blob.core.windows.net/a", "name of the container"),
+    (f"https://[{KEY}/checkpoints", "not a URL"),
 ]
 
 

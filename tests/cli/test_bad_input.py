@@ -49,7 +49,7 @@ PATHS = {
     "a package that is not there": ("no_such.module:app", ["no module 'no_such'", "module:app"]),
     "a file that is not there": ("no/such/file.py", ["no file no/such/file.py", "path/to/file.py:app"]),
     "no module": (":app", ["names no module", "module:app"]),
-    "a file that hides behind another": ("json.py", ["hidden by another module named 'json'", "Rename"]),
+    "a file that hides behind another": ("json.py", ["another module is also named 'json'", "Rename"]),
     "a file without a module's name": ("my-app.py", ["not a module name", "Rename"]),
 }
 

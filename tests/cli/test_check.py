@@ -132,7 +132,7 @@ def retention_was_quicker(broker: EmbeddedBroker) -> None:
             lambda broker: broker.set_topic_error("orders", KafkaError.TOPIC_AUTHORIZATION_FAILED),
             ["TOPIC_AUTHORIZATION_FAILED", "Basic tier", "#the-broker-refuses-access."],
         ),
-        (lambda broker: broker.move_leader("orders", 1, None), ["1 of 3 have no leader: 1"]),
+        (lambda broker: broker.move_leader("orders", 1, None), ["1 of 3 partitions have no leader: 1"]),
         (
             lambda broker: broker.fail_next(ApiKey.OFFSET_COMMIT, KafkaError.OFFSET_METADATA_TOO_LARGE),
             ["✗ commit", "1024 bytes"],

@@ -177,7 +177,7 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
         (
             "HANDLER_READING_WORKERS",
             "3",
-            "no handler that this fits; did you mean EHKAFKA_HANDLER_READINGS_W",
+            "no handler with this name; did you mean EHKAFKA_HANDLER_READINGS_W",
         ),
         (
             "HANDLER_READINGS_WORKER",
@@ -195,7 +195,7 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
             "3",
             "the app has no handler 'others_workers': it has readings, readings_late",
         ),
-        ("HANDLER_READINGS_WORKERS", "many", "READINGS_WORKERS='many' is refused: write a number, auto"),
+        ("HANDLER_READINGS_WORKERS", "many", "READINGS_WORKERS='many' is refused: give a number, auto"),
         (
             "HANDLER_CLEANDOC_WORKERS",
             "5000",

@@ -228,7 +228,10 @@ def _variables_of_tests() -> set[str]:
         ("drain_s", "--set takes NAME=VALUE"),
         ("drains_s=1", "no setting 'drains_s'; did you mean drain_s?"),
         ("drain_s=x", "--set drain_s='x' is refused"),
-        ("consumer.sasl.password=" + KEY, "--set consumer.sasl.password is refused: everybody.*command line"),
+        (
+            "consumer.sasl.password=" + KEY,
+            "--set consumer.sasl.password is refused, because all users.*command line",
+        ),
         (CONNECTION_STRING, "no setting of that name|no setting 'Endpoint'"),
     ],
 )

@@ -119,7 +119,9 @@ def test_a_login_of_the_code_goes_to_no_broker_of_the_file() -> None:
     """An app that leaves its endpoint open expects it from its environment."""
     write("[endpoint]\nbootstrap = 'evil.example:9092'")
     app = App(group="g", start="earliest", consumer={"sasl.password": KEY})
-    with pytest.raises(ConfigurationError, match=r"sasl.password \(code\) is for a broker") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"sasl.password \(code\) would be sent to a broker"
+    ) as caught:
         Given.read().apply(app)
     assert KEY not in str(caught.value)
 
@@ -158,10 +160,8 @@ def test_every_command_names_the_file_that_no_option_names(
 ) -> None:
     """On stderr, before anything is opened; not where the file was named."""
     write("[app]\ndrain_s = 5")
-    assert (
-        "ehkafka reads ehkafka.toml of this folder, which no option names" in ehkafka_command(*command).stderr
-    )
-    assert "which no option names" not in ehkafka_command(*command, "--config", "ehkafka.toml").stderr
+    assert "ehkafka reads the settings in ehkafka.toml of this folder" in ehkafka_command(*command).stderr
+    assert "of this folder" not in ehkafka_command(*command, "--config", "ehkafka.toml").stderr
 
 
 @pytest.mark.parametrize(

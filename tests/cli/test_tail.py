@@ -161,7 +161,7 @@ def test_a_place_outside_of_the_log_is_moved_and_reported(broker: EmbeddedBroker
     code, lines, notices = tail(broker, "--from", "1", "--partition", "0", "--count", "2")
     assert code == 0
     assert places(lines) == ["0@3", "0@4"]
-    assert "orders[0] holds 3 to 5: reading begins at 3, not 1" in notices
+    assert "orders[0] holds offsets 3 to 5: reading begins at offset 3, not 1" in notices
 
 
 def test_a_wrong_topic_is_explained(broker: EmbeddedBroker) -> None:

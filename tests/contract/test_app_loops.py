@@ -82,7 +82,7 @@ def test_the_end_of_asyncio_run_under_the_app_is_named(lab: Any) -> None:
 
     asyncio.run(main())
     assert app.state == "stopped"
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="await the task that is in it"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="await the task that contains the block"):
         tasks[0].result()
     assert lab.committed() in (None, 0)
 

@@ -47,7 +47,7 @@ class Kept:
     ("handler", "options", "words"),
     [
         (awaited, {}, "needs an event loop"),
-        (Kept, {}, "a class handler keeps an instance for each partition"),
+        (Kept, {}, "a class handler has an instance for each partition"),
         (print, {"raw": True}, "confluent's Message, which cannot be pickled"),
         (lambda record: record, {}, "a lambda.*top level of a module"),
     ],

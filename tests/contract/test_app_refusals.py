@@ -238,7 +238,7 @@ def test_more_tasks_than_threads_may_be_asked_for() -> None:
     ("bounds", "words"),
     [
         ((0,), "workers_min=0"),
-        ((2, 1), "below the least"),
+        ((2, 1), "workers_max is below workers_min"),
         ((1, 2.5), "workers_max=2.5"),
         ((1, True), "workers_max=True"),
         ((None,), "workers_min=None"),

@@ -121,16 +121,16 @@ def test_a_bus_starts_once() -> None:
     """Neither twice nor after its close."""
     bus = EventBus()
     bus.start()
-    with pytest.raises(EngineError, match="starts once"):
+    with pytest.raises(EngineError, match="cannot be started again"):
         bus.start()
     bus.close(DEADLINE_S)
-    with pytest.raises(EngineError, match="starts once"):
+    with pytest.raises(EngineError, match="cannot be started again"):
         bus.start()
 
 
 def test_what_is_no_hook_is_refused_at_once() -> None:
     """Not when the first event comes."""
-    with pytest.raises(ConfigurationError, match=r"on_event\(event\); int has none"):
+    with pytest.raises(ConfigurationError, match=r"on_event\(event\), but int has none"):
         EventBus([3])  # type: ignore[list-item]
     with pytest.raises(ConfigurationError, match="queued_events_max"):
         EventBus(queued_events_max=0)

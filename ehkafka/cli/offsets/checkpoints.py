@@ -281,7 +281,7 @@ def _report_owners(store: CheckpointStore, namespace: str, hub: str, group: str)
     if owned:
         numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"
         notice(
-            f"consumers of {namespace}/{hub}/{group} still own partitions {numbers} and move their "
+            f"consumers of {namespace}/{hub}/{group} still own {numbers} and move their "
             f"checkpoints. Stop them before you use --yes; otherwise the old and the new consumers both "
             f"handle the events."
         )

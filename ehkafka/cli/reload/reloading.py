@@ -69,12 +69,12 @@ class Reload:
             )
         if on_spark:
             raise ConfigurationError(
-                "--reload and --engine spark exclude each other: leave one out. A session takes longer to "
-                "start than an app to stop, so try the app without Spark first."
+                "--reload and --engine spark exclude each other: leave one out. A Spark session starts "
+                "slowly, so develop the app without --engine spark first."
             )
         for folder in self.reload_dirs or ():
             if not folder.is_dir():
-                raise ConfigurationError(f"--reload-dir {folder}: there is no such folder.")
+                raise ConfigurationError(f"--reload-dir {folder}: the folder does not exist.")
 
     def watched(self, app: str) -> tuple[Path, ...]:
         """Return the folders to watch: the given ones, else the current one and that of the app's file."""
@@ -127,7 +127,8 @@ def _begin(changes: Iterator[object]) -> None:
         next(changes)
     except (OSError, RuntimeError) as error:  # the latter for whatever its Rust has no better word for
         raise ConfigurationError(
-            f"--reload cannot watch that: {ended(describe(error))} Name smaller folders by --reload-dir."
+            f"--reload cannot watch the folders: {ended(describe(error))} Name smaller folders with "
+            f"--reload-dir."
         ) from None
 
 
@@ -167,7 +168,10 @@ class Reloading:
             if self._is_ending:
                 return code if code >= 0 else 128 - code
             if not self._changed:
-                note(f"waits for the next change of a Python file: the app has ended with exit code {code}.")
+                note(
+                    f"the app has stopped with exit code {code}; --reload starts it again at the next "
+                    f"change of a Python file."
+                )
         if self._child is None:
             if self._is_ending:
                 return 0  # nothing ran

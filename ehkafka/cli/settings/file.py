@@ -43,7 +43,9 @@ def read_file(path: Path, *, unasked: bool = False) -> Layer:
     try:
         layer = _layer(path, _tables(path, content))
     except RecursionError:
-        raise ConfigurationError(f"{path} is not a settings file: tables are nested too deeply.") from None
+        raise ConfigurationError(
+            f"{path} is not a settings file: its tables are nested too deeply."
+        ) from None
     if unasked:
         check_unasked(path, layer)
     _warn_of_secrets(path, layer, mode)
@@ -106,11 +108,11 @@ def _content(path: Path) -> tuple[bytes, int]:
     except OSError as error:
         raise _unreadable(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError:
-        raise _unreadable(f"{path} cannot be read: its name holds a NUL or is not UTF-8") from None
+        raise _unreadable(f"{path} cannot be read: its name contains a NUL or is not UTF-8") from None
     if len(content) > BYTES_MAX:
         raise _unreadable(f"{path} has more than {BYTES_MAX} bytes, which is not a settings file")
     if not content and stat.S_ISFIFO(mode):
-        raise _unreadable(f"{path} is a pipe that ended without a byte, so the command behind it failed")
+        raise _unreadable(f"{path} is a pipe that ended without a byte: check the command that writes to it")
     return content, mode
 
 

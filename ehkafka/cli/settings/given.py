@@ -45,7 +45,7 @@ class Given:
         """
         file, unasked = _file(config)
         if unasked:
-            note(f"reads {file} of this folder, which no option names; --config names a file.")
+            note(f"reads the settings in {file} of this folder; to use another file, give --config.")
         below = Layer() if file is None else read_file(file, unasked=unasked)
         above = (read_environment(), read_flags(assignments))
         is_replaced = any(layer.way is not None for layer in above)
@@ -117,8 +117,8 @@ class Given:
         start = f"{self.file}: endpoint."
         if unused := [origin for origin in self.layer.origins().values() if origin.startswith(start)]:
             raise ConfigurationError(
-                f"{unused[0]} has no effect, for the app's code gives its endpoint itself. Leave one of them"
-                " out: App(…) without endpoint= takes the file's."
+                f"{unused[0]} has no effect, because the app's code gives the endpoint. Leave one of the "
+                f"two out: without endpoint=, App(…) takes the endpoint of the file."
             )
         return None
 
@@ -132,7 +132,8 @@ def _file(config: Path | None) -> tuple[Path | None, bool]:
     if "sharedaccess" in str(config).lower():
         # Its name would be given as the origin of what it holds.
         raise ConfigurationError(
-            f"{CONFIG_VARIABLE} or --config holds a connection string, and no file's name."
+            f"{CONFIG_VARIABLE} or --config contains a connection string instead of a file name: give the "
+            f"name of the settings file."
         )
     return config, False
 

@@ -56,7 +56,7 @@ def _taken_apart(variable: str, origin: str, handlers: Sequence[Tunable]) -> tup
         handler = _longest(begun)[0]
         raise unknown_option(handler, _rest(variable, handler), origin)
     if meant := _meant(origin, handlers):
-        raise ConfigurationError(f"{origin}: the app has no handler that this fits{meant}")
+        raise ConfigurationError(f"{origin}: the app has no handler with this name{meant}")
     raise unknown_handler(variable.lower(), handlers, origin)
 
 

@@ -73,10 +73,10 @@ class Layer:
         if table == "app":
             value = _checked(name, value, origin, is_text=is_text)
         elif table == "endpoint" and not (isinstance(value, str) and value):
-            raise ConfigurationError(f"{origin} must be text, and not empty.")
+            raise ConfigurationError(f"{origin} must be text that is not empty.")
         elif not isinstance(value, str | int | float):
             raise ConfigurationError(
-                f"{origin}={shown(name, value)} is refused: librdkafka takes text, a number or true/false."
+                f"{origin}={shown(name, value)} is refused: give text, a number, true or false."
             )
         self.tables[table][name] = Written(value, origin)
 

@@ -48,9 +48,9 @@ def check_unasked(path: Path, layer: Layer) -> None:
         for name, value in in_one_spelling(layer.values(table), f"{path}: {table}").items():
             if not _may_say(name, value, is_own=table == "endpoint.properties"):
                 raise ConfigurationError(
-                    f"{path}: {table}.{name} is refused: no option names this file, and a file that just lies"
-                    " in the folder may not decide where a key goes, how a broker is checked, or what is"
-                    f" loaded and read. If you trust it, name it: --config {path}."
+                    f"{path}: {table}.{name} is refused, because no option names this file. A file that "
+                    f"was only found in the folder cannot set where a key is sent, how a broker is "
+                    f"checked, or which files are loaded. If you trust the file, name it: --config {path}."
                 )
 
 
@@ -62,8 +62,9 @@ def check_credentials(file: Path | None, properties: Mapping[str, object], origi
     for name, origin in zip(properties, origins, strict=True):
         if not origin.startswith(f"{file}: ") and (name.startswith(("sasl.", "oauth")) or is_secret(name)):
             raise ConfigurationError(
-                f"{name} ({origin}) is for a broker that {file} names, and no option names that file: it"
-                f" might send your login to any server. If you trust it, name it: --config {file}."
+                f"{name} ({origin}) would be sent to a broker that {file} names, but no option names that "
+                f"file: it could send your login to any server. If you trust the file, name it: --config "
+                f"{file}."
             )
 
 

@@ -113,8 +113,8 @@ def _set_option(layer: Layer, name: str, text: str) -> None:
 def _set_property(layer: Layer, table: str, name: str, text: object) -> None:
     if is_secret(name, text):
         raise ConfigurationError(
-            f"--set {name} is refused: everybody on this machine can read a command line."
-            f" Use a variable, {_OF_CLIENTS[table]}…, or a file."
+            f"--set {name} is refused, because all users of this machine can read a command line. Use a "
+            f"variable, {_OF_CLIENTS[table]}…, or a file."
         )
     layer.take(table, name.removeprefix(f"{table}."), text, f"--set {name}")
 
@@ -139,7 +139,9 @@ def _check_names(environ: Mapping[str, str]) -> None:
         if meant := _of_one(name):
             raise ConfigurationError(f"There is no variable {name}{meant}.")
         if close := did_you_mean(name, known, cutoff=0.85):
-            raise ConfigurationError(f"There is no variable {name}{close} Correct it or remove it.")
+            raise ConfigurationError(
+                f"There is no variable {name}{close} Correct the variable, or remove it."
+            )
         logging.getLogger("ehkafka").warning(
             "The variable %s is not a setting of ehkafka; it is ignored.", name
         )

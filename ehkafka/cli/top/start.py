@@ -140,7 +140,7 @@ def _first_state(door: Door) -> dict[str, Any]:
     if answer.status == http.client.UNAUTHORIZED:
         raise door.failure(answer)
     if answer.status == http.client.FORBIDDEN:
-        raise ConfigurationError(f"{door.url} shows nothing without a token. {answer.text}")
+        raise ConfigurationError(f"The app at {door.url} shows nothing without its token. {answer.text}")
     if not answer.is_ok or "panels" not in answer.body:
         raise EndpointError(f"{door.url} answered {answer.status} and shows no app: {answer.text}")
     return answer.body

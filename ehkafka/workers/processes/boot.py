@@ -51,14 +51,14 @@ def must_travel(thing: object, what: str) -> None:
         pickle.dumps(thing)
     except Exception as error:
         raise ConfigurationError(
-            f"{what}: {name!r} cannot be pickled for processes ({describe(error)}). Processes import it "
-            "by name: make it a function at the top level of a module (no lambda, no function inside another "
-            "one), or use threads: workers=16."
+            f"{what}: {name!r} cannot be pickled for processes ({describe(error)}). Processes import it by "
+            f"name: make it a function at the top level of a module (no lambda, no function inside another "
+            f"function), or use threads: workers=16."
         ) from error
     if getattr(thing, "__module__", None) == "__main__" and not _main_name():
         raise ConfigurationError(
-            f"{what}: {name!r} was typed into a program without a file, so a worker process cannot import "
-            "it. Put it into a module, or use threads: workers=16."
+            f"{what}: {name!r} is not in a file, so a worker process cannot import it. Put it into a "
+            f"module, or use threads: workers=16."
         )
 
 

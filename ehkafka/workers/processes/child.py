@@ -102,9 +102,9 @@ def _boot(boot: dict[str, Any], parent: wire.Wire) -> tuple[Caller, Callable[[],
     except Exception as error:
         raise ConfigurationError(
             "A worker process cannot import the handler, a middleware or a worker hook: "
-            f"{ended(describe(error))} It "
-            "imports afresh, so each must stand at the top level of a module that it can import, not be "
-            'defined within `if __name__ == "__main__":`, nor in a package\'s __main__.py.'
+            f"{ended(describe(error))} "
+            "Put each at the top level of a module that a new process can import, not under "
+            '`if __name__ == "__main__":` or in a package\'s __main__.py.'
         ) from error
     outbox = None if call.maker is None else Outbox(call.maker)
     if set_up is not None:

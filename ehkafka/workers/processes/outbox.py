@@ -54,7 +54,8 @@ class Outbox:
             if self._message is not message:
                 where = _where(message)
                 raise RuntimeError(
-                    f"{where} has ended and can send nothing more: call send() before the handler returns"
+                    f"{where} is finished, so it can send no more outputs: call send() before the handler "
+                    f"returns"
                 )
             self._add(made, message)
 

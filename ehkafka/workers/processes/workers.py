@@ -189,8 +189,8 @@ class ProcessWorkers(ThreadPool):
                 return
             if link.is_gone:
                 raise WorkerDiedError(
-                    f"A worker process of {self.name} ended ({link.bury()}) before it was ready. Look "
-                    "at what it wrote to stderr, and at what its modules do when they are imported."
+                    f"A worker process of {self.name} ended ({link.bury()}) before it was ready. Read its "
+                    f"output on stderr, and check what its modules do when they are imported."
                 )
         raise WorkerDiedError(f"A worker process of {self.name} was not ready when the app stopped.")
 

@@ -138,8 +138,8 @@ class SharedLoop:
         how = "was closed" if self.loop.is_closed() else "was ended, and all of its tasks cancelled,"
         return HandlerFailedError(
             f"The event loop that entered the app {how} while the app ran, so {what} was cut off. Records "
-            "that ran are not committed and are handled again at the next start. Leave the block of "
-            "`async with app` before the loop ends: await the task that is in it."
+            "that ran are not committed and are handled again at the next start. Leave the block of `async "
+            "with app` before the event loop ends: await the task that contains the block."
         )
 
 
@@ -214,8 +214,8 @@ class AppLoop(SharedLoop):
             place = place_of(error)
         failure = HandlerFailedError(
             f"Code that {what} runs ended its event loop: {how}{f' at {place}' if place else ''}. "
-            "Records that ran are not committed and are handled again at the next start. Leave the loop to "
-            "the app; app.stop() ends it in good order."
+            "Records that ran are not committed and are handled again at the next start. Do not stop the "
+            "event loop of the app: call app.stop() instead."
         )
         failure.__cause__ = error
         return failure

@@ -124,13 +124,13 @@ def test_an_app_that_cannot_be_imported_waits_for_its_correction(
     change(shop, "VERSION = 1", "VERSION = (")
     running = start("run", "shop", "--reload")
     running.wait_for("'(' was never closed")
-    running.wait_for("waits for the next change of a Python file: the app has ended with exit code 2.")
+    running.wait_for("the app has stopped with exit code 2; --reload starts it again at the next change")
     change(shop, "VERSION = (", "VERSION = 3")
     running.wait_for("HANDLED 3")
     change(shop, "VERSION = 3", "VERSION = 4")
     running.wait_for("HANDLED 4")
     change(shop, 'say(f"HANDLING {VERSION}")', 'raise ValueError("wrong")')
-    running.wait_for("the app has ended with exit code 1.")
+    running.wait_for("the app has stopped with exit code 1;")
     running.process.send_signal(signal.SIGINT)
     assert running.end() == 0
 
@@ -181,7 +181,7 @@ def test_the_app_gets_all_other_arguments(arguments: str, left: str) -> None:
         ({"reload": True}, False, "2", "--reload and --members exclude each other"),
         ({"reload": True}, True, None, "--reload and --engine spark exclude each other"),
         ({"reload_dirs": [Path()]}, False, None, "--reload-dir needs --reload"),
-        ({"reload": True, "reload_dirs": [Path("/none")]}, False, None, "/none: there is no such folder"),
+        ({"reload": True, "reload_dirs": [Path("/none")]}, False, None, "/none: the folder does not exist"),
     ],
 )
 def test_what_cannot_be_together_is_refused_by_name(

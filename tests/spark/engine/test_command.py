@@ -112,7 +112,7 @@ def test_a_signal_stops_it_after_the_running_batch(
         "20",
         "Starting Spark",
         "Spark ended",
-        "Finishing the records that",
+        "Finishing the started records",
         "WARNING: ",  # the JVM's own
         "NOTE: Picked up JDK_JAVA_OPTIONS",  # as the fixture says
     )
