@@ -180,7 +180,7 @@ class Pages:
             status, reason, text = TOO_MANY
             return Json({"reason": reason, "text": text}, status)
         if not is_token:
-            return Json({"reason": "token", "text": "That is not the token."}, HTTPStatus.FORBIDDEN)
+            return Json({"reason": "token", "text": "The token is wrong."}, HTTPStatus.FORBIDDEN)
         answer = Response(status_code=HTTPStatus.NO_CONTENT)
         answer.set_cookie(
             self._access.cookie,

@@ -59,7 +59,11 @@ ANSWERS: Final = (
         ("_TRANSPORT (", "_ALL_BROKERS_DOWN (", "_TIMED_OUT (", " has answered for "),
     ),
     Section("the-app-does-not-answer", "EndpointError", ("Is the app started with",)),
-    Section("the-broker-cannot-be-reached", "EndpointError", ("be reached", "does not answer")),
+    Section(
+        "the-broker-cannot-be-reached",
+        "EndpointError",
+        ("be reached", "does not answer", "does not report where"),
+    ),
     Section("there-is-no-topic", "TopicNotFoundError topic"),
     Section("the-next-offset-is-gone", "OffsetGapError OffsetGap LogReplaced offsets"),
     Section("retention-deletes-unread-records", "RetentionNear UnreadDeleted"),

@@ -89,7 +89,7 @@ class Ask(ModalScreen[Answer | None]):
                 yield Checkbox(f"All {asked.records:,} records of the key", id="dialog-all")
             if "for_s" in asked.options:
                 yield Select(PAUSES, value=UNTIL_RESUMED, allow_blank=False, id="dialog-for")
-                yield Checkbox("Also after this process gets the partition again", id="dialog-keep")
+                yield Checkbox("Keep the pause if this process gets the partition again", id="dialog-keep")
             yield Static("", id="dialog-text", markup=False)
             with Horizontal(id="dialog-buttons"):
                 yield Button("Cancel", id="dialog-cancel")
@@ -140,7 +140,7 @@ class Ask(ModalScreen[Answer | None]):
             text = (
                 str(error)
                 if request["preview"]
-                else f"{error} The action may have been done: look before you repeat it."
+                else f"{error} The action may have been done: check before you repeat it."
             )
             answer = Answer(0, {"text": text})
         # The app may end between the two: textual then says so, and has no other way to ask.

@@ -38,7 +38,7 @@ export function watchAccess(onChange) {
     const answer = await send("login", { token: field.value });
     field.value = "";
     at("token-wrong").hidden = answer.ok;
-    write(at("token-wrong"), answer.ok ? "" : visible(answer.text ?? "That is not the token."));
+    write(at("token-wrong"), answer.ok ? "" : visible(answer.text ?? "The token is wrong."));
     if (!answer.ok) {
       field.focus();
       return;

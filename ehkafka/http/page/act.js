@@ -62,7 +62,7 @@ function pauseOptions(options, preview, target) {
   });
   return [
     element("label", "option", "How long ", time),
-    element("label", "option", keep, element("span", "", "Also after this process gets the partition again")),
+    element("label", "option", keep, element("span", "", "Keep the pause if this process gets the partition again")),
   ];
 }
 
@@ -83,7 +83,7 @@ async function ask(question, more = () => {}) {
   const number = ++asked;
   const confirm = at("dialog-confirm");
   confirm.disabled = true;
-  say("Asking what that would do …", false);
+  say("Loading the preview …", false);
   const answer = await question;
   if (number !== asked || !dialog.open) return;
   say(answer.text, !answer.ok);

@@ -25,7 +25,7 @@ export function showKeys({ keys, snapshot }) {
   at("nothing-holds").hidden = stuck.length > 0;
   cards.show(shown, (key) => key.name);
   at("more-cards").hidden = stuck.length <= CARDS_MAX;
-  write(at("more-cards"), `${counted(stuck.length - CARDS_MAX, "more key holds", "more keys hold")} a commit: below, the oldest first.`);
+  write(at("more-cards"), `${counted(stuck.length - CARDS_MAX, "more key holds", "more keys hold")} up a commit, listed below, the oldest first.`);
   showOthers(others);
   applyAccess(at("holding"));
 }
@@ -39,7 +39,7 @@ function showOthers(others) {
   box.hidden = !others.length;
   const waiting = others.filter((key) => !ON_THEIR_WAY.includes(key.status)).length;
   const cut = others.length > ROWS_MAX ? `, the first ${ROWS_MAX} shown` : "";
-  write(box.querySelector("summary"), `Other keys: ${number(waiting)} waiting, ${number(others.length - waiting)} on their way${cut}`);
+  write(box.querySelector("summary"), `Other keys: ${number(waiting)} waiting, ${number(others.length - waiting)} in progress${cut}`);
   rows.show(box.open ? others.slice(0, ROWS_MAX) : [], (key) => key.name);
 }
 
@@ -87,7 +87,7 @@ function factsOf(key) {
     ...(stateOf(key) === key.status ? [] : [stateOf(key)]),
     `received ${span(key.age_s)} ago`,
     counted(key.attempts, "attempt"),
-    key.records > 1 ? `${number(key.records)} records of the key in line` : "no other record of the key in line",
+    key.records > 1 ? `${number(key.records)} queued records of the key` : "no other record of the key is queued",
   ];
   if (key.overdue) facts.push(`running for ${span(key.overdue.running_s)} on ${visible(key.overdue.worker, 60)}, its deadline is ${span(key.overdue.deadline_s)}`);
   return facts.join(" · ");

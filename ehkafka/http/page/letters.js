@@ -28,7 +28,7 @@ async function show() {
     return;
   }
   const found = answer.letters;
-  say(found.length ? `${answer.more ? "The newest " : ""}${counted(found.length, "letter")} of ${visible(topic, 256)}.` : `${visible(topic, 256)} has no letters.`);
+  say(found.length ? `${answer.more ? "The newest " : ""}${counted(found.length, "dead letter")} of ${visible(topic, 256)}.` : `${visible(topic, 256)} has no dead letters.`);
   at("letter-list").replaceChildren(...found.map(letter));
 }
 

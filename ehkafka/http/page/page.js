@@ -49,7 +49,7 @@ function showHead({ snapshot, health, process, silent_members: silent = [] }) {
   const standby = snapshot.is_standby ? ", standby" : "";
   write(pill, `${snapshot.state[0].toUpperCase()}${visible(snapshot.state.slice(1), 20)}${standby} · ${health.ok ? "healthy" : counted(problems, "problem")}`);
   sentences(at("reasons"), health.reasons);
-  sentences(at("notes"), [...health.notes, ...silent.map((member) => `Member ${member} does not answer: what it has noted is as it answered last.`)]);
+  sentences(at("notes"), [...health.notes, ...silent.map((member) => `Member ${member} does not answer; its data is from its last answer.`)]);
 }
 
 function sentences(list, texts) {
@@ -103,8 +103,8 @@ const stream = follow({
     at("broken").hidden = !isOld;
     document.body.classList.toggle("old", isOld);
     if (!isOld) return;
-    const since = ageMs === null ? "" : ` What is shown is ${span(ageMs / 1000)} old.`;
-    write(at("broken"), `No connection to the app: ${problem || "it has gone silent"}.${since} Still trying.`);
+    const since = ageMs === null ? "" : ` This page is ${span(ageMs / 1000)} old.`;
+    write(at("broken"), `No connection to the app: ${problem || "it sends no data"}.${since} Still trying.`);
   },
 });
 const askForToken = watchAccess(() => stream.again());

@@ -75,7 +75,7 @@ export function follow(on) {
     if (isLocked) return;
     const now = performance.now();
     if (source && now - Math.max(openedAtMs, heardAtMs ?? 0) > SILENCE_MS) {
-      problem = "it has gone silent";
+      problem = "it sends no data";
       leave();
     }
     on.age(heardAtMs === null ? null : now - heardAtMs, problem);
@@ -105,7 +105,7 @@ export async function send(path, body, waitMs = 30_000) {
     });
     return { ok: answer.ok, status: answer.status, ...(await content(answer)) };
   } catch {
-    return { ok: false, status: 0, text: "The server does not answer: whether anything was done is not known." };
+    return { ok: false, status: 0, text: "The server does not answer. The action may or may not have been done: check before you repeat it." };
   }
 }
 

@@ -70,7 +70,7 @@ def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_p
         "home-4711",
         "waiting: on hold",
         "5 attempts",
-        "132 records",
+        "132 queued records",
         "ReadingError",
         '"sensor": null',
         "4 min 12 s ago",
@@ -102,7 +102,7 @@ def test_partitions_are_sorted_by_any_column(shown: Shown, browser_page: Any) ->
     assert text(browser_page, first) == "readings/0"
     assert browser_page.locator("th[aria-sort=ascending]").inner_text().startswith("Lag")
     assert browser_page.locator("#cards .card").count() == 8
-    assert text(browser_page, "#more-cards").startswith("492 more keys hold a commit")
+    assert text(browser_page, "#more-cards").startswith("492 more keys hold up a commit")
     browser_page.click("#other-keys summary")
     assert browser_page.locator("#other-rows tr").count() == 200
 

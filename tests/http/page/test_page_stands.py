@@ -58,7 +58,7 @@ def test_a_broken_stream_is_a_notice_with_the_age(shown: Shown, browser_page: An
     browser_page.wait_for_selector("#broken", state="visible", timeout=15_000)
     notice = text(browser_page, "#broken")
     assert notice.startswith("No connection to the app: ")
-    assert re.search(r"What is shown is \d+(\.\d)? s old\.", notice)
+    assert re.search(r"This page is \d+(\.\d)? s old\.", notice)
     double.start(port)
     browser_page.wait_for_selector("#broken", state="hidden", timeout=15_000)
 
