@@ -41,7 +41,7 @@ BUDGETS = {
     "redrive": 410,
     "run": 4920,
     "settings": 650,
-    "spark": 8920,
+    "spark": 8950,
     "telemetry": 2890,
     "testing": 2740,
     "transactions": 1790,

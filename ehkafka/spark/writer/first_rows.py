@@ -7,11 +7,12 @@ one, it takes the answer to the next one as the answer to both: the rows of the 
 error. Later requests cannot pass each other, because their numbers would leave a gap.
 
 A row's partition is computed as the client does, and only while a partition of its topic has no row yet.
-Partitions that a topic gets while a client is open are not checked.
+Partitions that a topic gets while a client is open are not protected.
 """
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 from functools import lru_cache
@@ -54,8 +55,10 @@ _HASHES: Final[Mapping[str, Callable[[bytes], int]]] = {
     "consistent": zlib.crc32,
     "fnv1a": fnv1a,
 }
-# A hash takes as long as sending the row; with fewer keys, partitions may stay empty for long.
+# A hash takes as long as sending the row; with fewer keys, partitions may stay empty for long. Longer keys
+# are hashed anew each time, so that the cache holds a few megabytes at most.
 _KEYS_KEPT: Final = 10_000
+_KEY_KEPT_BYTES: Final = 1_024
 
 
 class FirstRows:
@@ -64,12 +67,14 @@ class FirstRows:
     def __init__(self, partitioner: str, count_of: Callable[[str], int]) -> None:
         """`partitioner` is librdkafka's name of it; `count_of` returns how many partitions a topic has."""
         self._partitioner = partitioner
-        its = _HASHES.get(partitioner.removesuffix("_random"))
-        self._hash = None if its is None else lru_cache(_KEYS_KEPT)(its)
+        self._hash = _HASHES.get(partitioner.removesuffix("_random"))
+        self._known_hash = None if self._hash is None else lru_cache(_KEYS_KEPT)(self._hash)
         self._count_of = count_of
-        # By topic: its partitions that have no row of this client, and how many it has in all.
-        self._empty: dict[str, set[int]] = {}
+        # By topic: its partitions that have no row of this client, in any order, and how many it has in all.
+        self._empty: dict[str, dict[int, None]] = {}
         self._counts: dict[str, int] = {}
+        # The partitions of the rows that `split` returned last.
+        self._begun: list[tuple[str, int]] = []
 
     def forget(self) -> None:
         """Begin with another client."""
@@ -78,10 +83,13 @@ class FirstRows:
     def split(self, rows: Iterable[Row], topics: Iterable[str]) -> tuple[list[Row], Iterable[Row]]:
         """Return the first rows of partitions, and all others, which go when the first ones are written.
 
-        `topics` are those of the rows.
+        `topics` are those of the rows. A row that may go anywhere gets the number of an empty partition. The
+        client chooses the partition of a key, as for all its other rows: a topic may have grown meanwhile.
         """
-        empty = {topic: set(self._empty_of(topic)) for topic in topics}
+        empty = {topic: dict(self._empty_of(topic)) for topic in topics}
         if not any(empty.values()):
+            if self._known_hash is not None:
+                self._known_hash.cache_clear()
             return [], rows
         rows = list(rows)
         places = {place: self._partition(*place) for place in {(row[0], row[2], row[3]) for row in rows}}
@@ -89,26 +97,31 @@ class FirstRows:
             return [], rows
         firsts: list[Row] = []
         others: list[Row] = []
+        self._begun = []
         for row in rows:
             left, number = empty[row[0]], places[row[0], row[2], row[3]]
             if number is None and left:
-                number = min(left)
-            if number in left:
-                left.remove(number)
+                number, _ = left.popitem()
                 firsts.append((*row[:3], number, row[4]))
+            elif number in left:
+                del left[number]
+                firsts.append(row)
             else:
                 others.append(row)
+                continue
+            self._begun.append((row[0], number))
         return firsts, others
 
-    def written(self, firsts: Iterable[Row]) -> None:
-        """Note that these rows are written, as `split` returned them."""
-        for topic, _, _, partition, _ in firsts:
-            self._empty[topic].discard(partition)
+    def written(self) -> None:
+        """Note that the first rows that `split` returned last are written."""
+        for topic, partition in self._begun:
+            self._empty[topic].pop(partition, None)
 
-    def _empty_of(self, topic: str) -> set[int]:
+    def _empty_of(self, topic: str) -> dict[int, None]:
         if topic not in self._empty:
-            self._counts[topic] = self._count_of(topic)
-            self._empty[topic] = set(range(self._counts[topic]))
+            count = self._counts[topic] = self._count_of(topic)
+            # In no order: otherwise each client would send what may go anywhere to partition 0 first.
+            self._empty[topic] = dict.fromkeys(random.sample(range(count), count))
         return self._empty[topic]
 
     def _partition(self, topic: str, key: bytes | None, partition: int) -> int | None:
@@ -117,7 +130,8 @@ class FirstRows:
             return partition
         # The client's own default differs from all others: an empty key counts as none.
         has_no_key = key is None or (not key and self._partitioner == "consistent_random")
-        count = self._counts[topic]
-        if self._hash is None or not count or (has_no_key and self._partitioner.endswith("_random")):
+        count, key = self._counts[topic], key or b""
+        if not count or (has_no_key and self._partitioner.endswith("_random")):
             return None
-        return self._hash(key or b"") % count
+        own = self._known_hash if len(key) <= _KEY_KEPT_BYTES else self._hash
+        return None if own is None else own(key) % count

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 # So many portions are kept for another client; then a task waits until all of them are written.
 WINDOW_PORTIONS: Final = 100
 POLL_S: Final = 0.05
+# No report tells when the first rows of partitions are written, and all others wait for that.
+FIRSTS_POLL_S: Final = 0.002
 _ASK_S: Final = 5.0
 # A broker that takes longer for an answer makes a task wait half a second more for a producer's id.
 _HURRY_S: Final = 1.0
@@ -129,6 +131,8 @@ class RowSender:
         self._window: dict[int, pa.RecordBatch] = {}
         # The first row that the client has not; how many before it have no error and no place in its queue.
         self._row = self._written = 0
+        # Of the rows from there on: how many the client got already, as the first ones of their partitions.
+        self._ahead = 0
         partitioner = str(endpoint.chosen("partitioner") or PARTITIONERS[0])
         self._firsts = FirstRows(partitioner, self._partitions_of)
         # Of this client: how many errors it has reported, and the first portion with one; the error that
@@ -202,12 +206,14 @@ class RowSender:
     def _hand_over(self, portion: pa.RecordBatch) -> None:
         firsts, rows = self._firsts.split(messages(portion, self._topic), topics(portion, self._topic))
         if firsts:
+            self._ahead = len(firsts)
             self._produce(firsts)
             while len(self.producer.client) and not self._refusal:
-                self._serve(POLL_S)
+                self._serve(FIRSTS_POLL_S)
             if self._refusal:
                 return
-            self._firsts.written(firsts)
+            self._ahead = 0
+            self._firsts.written()
         self._produce(rows)
         if not self._refusal:
             self._row += portion.num_rows
@@ -234,7 +240,7 @@ class RowSender:
         """Run callbacks, and check that the broker writes."""
         self.producer.serve(timeout_s)
         left = len(self.producer.client)
-        written = self._row - self._errors - left
+        written = self._row + self._ahead - self._errors - left
         # A client that gets no further than one before it makes no progress.
         if written > self._written:
             self._written = written
@@ -259,6 +265,7 @@ class RowSender:
             self._window = {at: one for at, one in self._window.items() if at >= self._refused_from}
             self._patience.moved()
         self._row, self._errors, self._refused_from, self._refusal = min(self._window), 0, inf, None
+        self._ahead = 0
         self._firsts.forget()
         self.producer.renew(is_fault=is_fault, waits=is_busy)
         while self.producer.client is None:

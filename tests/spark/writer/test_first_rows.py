@@ -66,11 +66,11 @@ def test_no_partition_gets_a_second_row_before_its_first_one_is_written(
     for portion in portions:
         numbered = [(topic, number, *more) for number, (topic, _, *more) in enumerate(portion)]
         firsts, rest = first_rows.split(numbered, {one[0] for one in portion})
-        places = [(topic, partition) for topic, _, _, partition, _ in firsts]
+        places = [(one[0], first_rows._partition(one[0], *one[2:4])) for one in firsts]
         assert len(places) == len(set(places))
         assert written.isdisjoint(places)
         written.update(places)
-        first_rows.written(firsts)
+        first_rows.written()
         order = [*firsts, *rest]
         for topic, _, key, partition, _ in order[len(firsts) :]:
             number = first_rows._partition(topic, key, partition)
@@ -87,10 +87,41 @@ def test_rows_that_may_go_anywhere_begin_all_partitions_at_once(partitioner: str
     """Not one partition after another, with a wait for each."""
     first_rows = FirstRows(partitioner, lambda _: COUNT)
     firsts, others = first_rows.split([row()] * 8, ["readings"])
-    assert [one[3] for one in firsts] == [*range(COUNT)]
+    assert sorted(one[3] for one in firsts) == [*range(COUNT)]
     assert others == [row()] * 3
-    first_rows.written(firsts)
+    first_rows.written()
     rows = iter([row(b"a")])
     assert first_rows.split(rows, ["readings"]) == ([], rows)
     first_rows.forget()
     assert len(first_rows.split([row(b"a")], ["readings"])[0]) == 1
+
+
+def test_rows_that_may_go_anywhere_go_to_no_partition_more_often_than_to_others() -> None:
+    """Short tasks, each with a client of its own, would otherwise fill partition 0 alone."""
+    begun = {
+        FirstRows("murmur2_random", lambda _: COUNT).split([row()], ["readings"])[0][0][3] for _ in range(100)
+    }
+    assert begun == {*range(COUNT)}
+
+
+def test_the_client_chooses_a_keys_partition_also_where_the_topic_has_grown() -> None:
+    """A key's first row would otherwise be the only one in its old partition."""
+    counts = iter([4, 8])
+    first_rows = FirstRows("murmur2_random", lambda _: next(counts))
+    for _ in range(2):
+        [first], _ = first_rows.split([row(b"a")], ["readings"])
+        assert first == row(b"a")
+        first_rows.forget()
+
+
+def test_long_keys_and_those_of_a_client_that_has_written_everywhere_are_not_kept() -> None:
+    """A worker process keeps its client for hours."""
+    first_rows = FirstRows("murmur2_random", lambda _: COUNT)
+    assert first_rows._known_hash is not None
+    first_rows.split([row(b"a" * 2_000), row(b"a")], ["readings"])
+    assert first_rows._known_hash.cache_info().currsize == 1
+    first_rows.written()
+    first_rows.split([row()] * COUNT, ["readings"])
+    first_rows.written()
+    assert first_rows.split([], ["readings"]) == ([], [])
+    assert first_rows._known_hash.cache_info().currsize == 0

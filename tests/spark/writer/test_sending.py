@@ -143,6 +143,14 @@ def test_no_row_overtakes_or_replaces_the_first_one_of_a_partition(
     assert values_by_key(broker)[b"k"] == [0, 1, 2]
 
 
+def test_a_broker_that_answers_one_first_row_after_the_other_writes(broker: EmbeddedBroker) -> None:
+    """All first rows together may take longer than a task waits for a broker that writes nothing."""
+    assert write(broker, frame(key=[None], value=[b"0"], partition=[0])) is None
+    broker.set_rtt(0.4)
+    others = frame(key=[None] * 3, value=[b"1", b"2", b"3"], partition=[1, 2, 3])
+    assert write(broker, others, deliveryTimeoutMs="1000") is None
+
+
 def test_what_is_written_before_a_refused_row_is_not_sent_again(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
