@@ -129,7 +129,7 @@ class AppSettings(TypedDict, total=False):
     """
 
     unreachable_s: float
-    """Seconds, default `15.0`: time without an answer of all brokers, or of one leader, at which health turns
+    """Seconds, default `15.0`: time in which no broker answers, or one leader does not, at which health turns
     red.
     """
 

@@ -103,7 +103,7 @@ class ParkedBudgetFull(Event, level=WARNING, subject="partition"):
         }
         return (
             f"{self.partition} has reached its limit of {records(self.parked_records)} ({self.parked_bytes} "
-            f"bytes) waiting behind failed ones; most have key {plain(self.largest_key)}: "
+            f"bytes) waiting behind failed ones; key {plain(self.largest_key)} has the most: "
             f"{action.get(self.action, self.action)}."
         )
 

@@ -93,8 +93,8 @@ class ParkedBudget:
             self._context.fatal(
                 HandlerFailedError(
                     f"{partition} has reached its limit with "
-                    f"{counted(epoch.tally.parked_records, 'record')} waiting behind failed ones; most of "
-                    f"them have key {key}. None of them was committed. Fix the handler, raise "
+                    f"{counted(epoch.tally.parked_records, 'record')} waiting behind failed ones; key "
+                    f"{key} has the most. None of them was committed. Fix the handler, raise "
                     f"parked_records_max and parked_bytes_max, or choose another on_parked_full."
                 )
             )

@@ -147,7 +147,7 @@ def _refuse_unsaid(group: GroupOffsets, plan: Plan, views: dict[int, PartitionVi
             raise EndpointError(
                 f"{group.where}: the commit of partition {one.partition} was read back without its list of "
                 f"finished records, because this service does not keep the list. Those records are handled "
-                f"again, including the skipped one. Skip it when the group reaches it."
+                f"again, including the skipped ones. Skip them when the group reaches it."
             )
 
 

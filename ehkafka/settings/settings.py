@@ -210,7 +210,7 @@ class Settings:
     )
     unreachable_s: float = option(
         15.0,
-        "time without an answer of all brokers, or of one leader, at which health turns red. So does this "
+        "time in which no broker answers, or one leader does not, at which health turns red. So does this "
         "time without partitions after all were lost.",
         above=0,
     )

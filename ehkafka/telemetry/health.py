@@ -151,7 +151,7 @@ def _partition_reasons(
     if partition.parked_full_key is not None:
         full = (
             f"{partition.partition} has reached its limit of {records(partition.parked_records)} waiting "
-            f"behind failed ones; most have key {partition.parked_full_key}."
+            f"behind failed ones; key {partition.parked_full_key} has the most."
         )
         if reason and partition.oldest is not None and partition.oldest.key == partition.parked_full_key:
             reason = f"{reason} {full}"

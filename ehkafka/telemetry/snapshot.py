@@ -145,7 +145,7 @@ class PartitionSnapshot:
     blocked_lanes: int = 0
     # A person has paused it, or stopped its handler.
     is_paused_by_hand: bool = False
-    # Of these, the ones that no time ends.
+    # Of the blocked lanes, the ones that no time ends.
     held_lanes: int = 0
     # Seconds since a broker said last where the log ends, by a fetch or asked for it; before it ever did
     # None, and from `unreachable_s` on since the partition is ours. After 8 s (or `unreachable_s`) without an

@@ -156,7 +156,7 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
     app = App(group="code", start="latest", endpoint=Endpoint.kafka("code:1"))
     for name, topic in (("a.b", "one"), ("a_b", "two"), ("same", "three"), ("same", "four")):
         named(name, topic, app)
-    both = r"A_B_WORKERS fits 'a.b' \(of one\) and 'a_b' \(of two\): rename"
+    both = r"A_B_WORKERS fits several handlers, 'a.b' \(of one\) and 'a_b' \(of two\): rename"
     monkeypatch.setenv("EHKAFKA_HANDLER_A_B_WORKERS", "3")
     with pytest.raises(ConfigurationError, match=both):
         configured(app=app)

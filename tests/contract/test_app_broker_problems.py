@@ -175,6 +175,23 @@ def test_a_key_that_changes_during_a_drain_is_taken_up(
     assert lab.committed() == 3
 
 
+def test_health_names_a_key_that_cannot_be_read_again_while_that_lasts(
+    lab: Any, recorder: Any, tmp_path: Path
+) -> None:
+    """Health shows it before the old key is withdrawn; green again afterwards."""
+    path = tmp_path / "key"
+    write(path, "b2xkb2xkb2xk")
+    app = lab.start(recorder, endpoint=rotating(lab, path))
+    wait_until(app.health)
+    path.unlink()
+    wait_until(lambda: not app.health())
+    (reason,) = app.health().reasons
+    assert f"file {path}" in reason
+    assert "does not exist" in reason
+    write(path, "b2xkb2xkb2xk")
+    wait_until(app.health)
+
+
 def test_health_names_problem_with_tokens(lab: Any, recorder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The embedded broker asks for no token, so the endpoint only carries a source with a problem."""
     tokens = TokenSource(lambda: None, "home.servicebus.windows.net")

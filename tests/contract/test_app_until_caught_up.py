@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from confluent_kafka import ThrottleEvent
 
 import ehkafka
 from ehkafka.events import AppCatchingUp, AppCaughtUp, AppStopped, PartitionAssigned
@@ -14,6 +15,7 @@ from ehkafka.intake import until_caught_up
 from ehkafka.testing import ApiKey
 from tests.contract.mirrored import commit
 from tests.kit.events import Events
+from tests.kit.inside import inside
 from tests.kit.waiting import must_stay, wait_until
 
 UNTIL = {"until": "caught_up", "settle_s": 5.0}
@@ -186,3 +188,43 @@ def test_a_stop_from_outside_ends_it_as_any_run(lab: Any, recorder: Any) -> None
     app.start()
     wait_until(lambda: app.snapshot().partitions)
     assert app.current_run.app.until is None
+
+
+def test_a_partition_that_is_paused_by_hand_is_named(lab: Any, recorder: Any) -> None:
+    """The records that were taken before are done."""
+    gate = recorder.block(b"first")
+    lab.produce("first", topic="t4")
+    app = lab.app(recorder, "t4")
+    run = Run(app, settle_s=3.5)
+    wait_until(lambda: recorder.started)
+    app.keys.pause_partition("t4/0")
+    lab.produce("later", topic="t4")
+    # As if both had been there at the start.
+    ends = inside(app).context.begins.catch_up_ends
+    ends.logs = {**ends.logs, ("t4", 0): ends.logs["t4", 0]._replace(end=2)}
+    gate.set()
+    error = run.end()
+    assert isinstance(error, ehkafka.errors.UnfinishedError)
+    assert "t4[0] (the partition is paused)" in str(error)
+    assert recorder.finished_offsets(topic="t4") == [0]
+
+
+def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(lab: Any, recorder: Any) -> None:
+    """Fetches come back empty from a log that goes on: it is not at its end, nor does anything wait."""
+    lab.produce("a b c")
+    app = lab.app(recorder)
+    gate = recorder.block(b"a")
+    run = Run(app, settle_s=0.5)
+    wait_until(lambda: recorder.started)
+    runtime = app.current_run
+    ends = runtime.context.begins.catch_up_ends
+    assert ends.logs["t", 0].end == 3
+    # As if the log had more, of which throttled fetches bring nothing.
+    ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
+    runtime.context.brokers.throttle.on_throttle(ThrottleEvent("broker", 1, 3.0))
+    gate.set()
+    wait_until(lambda: recorder.count == 3)
+    must_stay(lambda: not run.has_ended, for_s=2.0)
+    lab.produce("d e")
+    assert run.end() is None
+    assert lab.committed() == 5

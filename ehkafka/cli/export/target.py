@@ -91,7 +91,7 @@ class ExportTarget:
             is_there = self.path.exists()
             if not self.path.parent.is_dir():
                 raise ConfigurationError(
-                    f"--to {self.to!r} names a folder that does not exist: create that folder."
+                    f"--to {self.to!r} is in a folder that does not exist: create that folder."
                 )
             if is_there and (self.by or not self.path.is_file()):
                 raise ConfigurationError(

@@ -220,7 +220,7 @@ def test_a_dry_run_counts_and_writes_nothing(broker: EmbeddedBroker, folder: Pat
     broker.track_requests()
     code, text, error = export(broker, "--from", "10", "--to", "out.parquet", "--dry-run")
     assert (code, error) == (0, "")
-    assert re.match(r"out.parquet would have up to 80 records, about [\d.]+ kB before compression", text)
+    assert re.match(r"out.parquet would have up to 80 records and about [\d.]+ kB before compression", text)
     code, text, _ = export(broker, "--from", "10", "--to", "out.parquet", "--dry-run", "--json")
     found = orjson.loads(text)
     size = read(broker, "orders", "key,value,topic,partition,offset,timestamp,timestampType").nbytes

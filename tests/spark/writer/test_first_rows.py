@@ -56,7 +56,7 @@ ROWS = st.builds(
 )
 
 
-@given(st.lists(st.lists(ROWS, max_size=12), max_size=6))
+@given(st.lists(st.lists(ROWS, max_size=8), max_size=4))
 def test_no_partition_gets_a_second_row_before_its_first_one_is_written(
     portions: list[list[tuple[Any, ...]]],
 ) -> None:
