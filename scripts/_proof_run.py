@@ -133,7 +133,9 @@ def report(results: list[dict[str, Any]], asked: argparse.Namespace) -> int:
     broken = [result for result in results if result["violations"]]
     for result in broken:
         print(f"\nseed {result['seed']}: {dict(result['violations'])}, logs in {result.get('logs', 'none')}")
-        print("\n".join(f"  {line[:300]}" for line in [*result.get("shown", ()), *result.get("evidence", ())]))
+        print(
+            "\n".join(f"  {line[:300]}" for line in [*result.get("shown", ()), *result.get("evidence", ())])
+        )
         same = f"--seconds {asked.seconds:g} --rate {asked.rate:g} --members {asked.members}"
         print(f"  again: scripts/proof --brokers {asked.brokers} --replay {result['seed']} {same}")
     return 1 if broken else 0

@@ -165,7 +165,9 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ConfigurationError, match=rf"--set same.workers fits several handlers, {both}"):
         configured("same.workers=3", app=app)
     monkeypatch.setenv("EHKAFKA_HANDLER_SAME_WORKERS", "3")
-    with pytest.raises(ConfigurationError, match=rf"EHKAFKA_HANDLER_SAME_WORKERS fits several handlers, {both}"):
+    with pytest.raises(
+        ConfigurationError, match=rf"EHKAFKA_HANDLER_SAME_WORKERS fits several handlers, {both}"
+    ):
         configured(app=app)
     monkeypatch.delenv("EHKAFKA_HANDLER_SAME_WORKERS")
     assert spec_of(configured("a.b.workers=3", "a_b.workers=4", app=app), "a.b").workers == 3
