@@ -121,7 +121,7 @@ def summary_of(results: list[dict[str, Any]], *, command: str, commit: str, date
         "columns": [*COLUMNS],
         "rows": rows,
         "broken": sum(map(broken_of, results)),
-        "note": note_of(faults),
+        "note": " ".join([note_of(faults), *map(why_of, filter(broken_of, results))]),
         # A series goes on from these.
         "runs": [{k: v for k, v in result.items() if k not in OF_ONE_RUN} for result in results],
     }
@@ -138,6 +138,15 @@ def note_of(faults: dict[str, int]) -> str:
         "fault also appears under *end to end*, it counts once. *Excused* lists results that looked wrong "
         f"and had an injected fault as their cause. The test injected these faults: {each}."
     )
+
+
+def why_of(result: dict[str, Any]) -> str:
+    """Return a sentence about a run in which something broke. It stays in the table when its seed runs again.
+
+    `why` is written into the series by hand, once the cause is known.
+    """
+    found = f"Seed {result['seed']} at {result.get('commit', 'no commit')} ({words(result['violations'])})"
+    return f"{found}: {result.get('why', 'the cause is not known yet')}."
 
 
 def words(counts: dict[str, int]) -> str:

@@ -73,11 +73,19 @@ def test_a_row_has_each_violation_once() -> None:
 def test_a_summary_counts_all_that_is_broken() -> None:
     """A run that ended without a result is broken, too. What a level has found counts there alone."""
     nothing = {"seed": 8, "violations": {"no_result": 1}, "faults": {}, "records": 0}
-    summary = summary_of([nothing, RESULT], command="scripts/proof", commit="c", date="d")
+    summary = summary_of(
+        [nothing, {**RESULT, "commit": "abc", "why": "a known one"}],
+        command="scripts/proof",
+        commit="c",
+        date="d",
+    )
     assert summary["broken"] == 7
     assert [row[0] for row in summary["rows"]] == [7, 8]
     assert summary["counts"]["records"] == 900
     assert "kill 3" in summary["note"]
+    assert "Seed 8 at no commit (no_result:1): the cause is not known yet." in summary["note"]
+    assert "Seed 7 at abc (lost:1" in summary["note"]
+    assert summary["note"].endswith("): a known one.")
 
 
 TRIED = {
