@@ -58,6 +58,7 @@ _BEFORE = {
     "ehkafka/offsets/checkpoints.py": "ehkafka offsets, partition {number}: ",
     "ehkafka/cli/offsets/plans.py": "ehkafka offsets, effect of the move: ",
     "ehkafka/offsets/skipping.py": "ehkafka offsets skip, effect on the commit: ",
+    "ehkafka/offsets/source.py": "The place of checkpoints is ",
     "ehkafka/members/asking.py": "Nothing was done: member {number}: ",
     "ehkafka/run/steer/key_actions.py": "Action on a key: ",
     "ehkafka/ranges/loss.py": "Records are missing: ",
