@@ -69,7 +69,7 @@ def test_a_fenced_producer_is_no_fenced_member(code: int) -> None:
 def test_who_is_no_member_commits_nothing() -> None:
     """The broker would take it, whichever member has the partitions."""
     bench = Bench(metadata_of_no_member("g"))
-    with pytest.raises(KafkaException, match="the group has dropped this member"):
+    with pytest.raises(KafkaException, match="the group has removed this member"):
         bench.begin(positions_of())
     error, _ = bench.commits.ready(bench.consumer, positions_of())(None)
     assert error is not None

@@ -118,7 +118,7 @@ def test_nothing_can_be_sent_once_the_call_has_ended(senders: Any) -> None:
     one.receive("late")
     one.finish_all()
     one.wait(lambda: one.lines("late"))
-    assert "t[0]@0 has ended" in " ".join(one.lines("late")[0])
+    assert "t[0]@0 is finished" in " ".join(one.lines("late")[0])
     assert one.sent() == []
 
 
