@@ -129,9 +129,9 @@ class BlobMirror(NeverPickled):
             return cls.connection_string(Path(found["connection_string_file"]), found["container"], **rest)
         shown = ", ".join(f"{prefix}{key.upper()}" for key in found) or "none of them"
         raise ConfigurationError(
-            f"The mirror is given by {prefix}CONTAINER_URL (with {prefix}CREDENTIAL, {prefix}CLIENT_ID), or "
-            f"by {prefix}CONTAINER and one of {prefix}CONNECTION_STRING and {prefix}CONNECTION_STRING_FILE. "
-            f"Set is {ended(shown)}"
+            f"The variables do not name one mirror: set {prefix}CONTAINER_URL (with {prefix}CREDENTIAL, "
+            f"{prefix}CLIENT_ID), or {prefix}CONTAINER with {prefix}CONNECTION_STRING or "
+            f"{prefix}CONNECTION_STRING_FILE. Set now: {ended(shown)}"
         )
 
     def open_client(self, options: Options) -> tuple[Any, Any]:

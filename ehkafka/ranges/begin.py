@@ -80,8 +80,8 @@ def _from_offsets(
     ends = log.ends(partitions)
     if beyond := [one for one in partitions if offsets[one] > ends[one]]:
         raise ConfigurationError(
-            f"The offset {offsets[beyond[0]]} given for {beyond[0]} lies behind the end of its log,"
-            f" {ends[beyond[0]]}: give one up to there, or latest."
+            f"The offset {offsets[beyond[0]]} given for {beyond[0]} is beyond the end of its log, "
+            f"{ends[beyond[0]]}: give an offset up to the end, or latest."
         )
     return {one: offsets[one] for one in partitions} | log.starts(early) | {one: ends[one] for one in late}
 
@@ -97,8 +97,8 @@ def _from_time(place: AtTime, log: Log, partitions: Collection[TopicPartition]) 
     older = [one for one in partitions if found[one] is None]
     if older and place.after_last == "error":
         raise ConfigurationError(
-            f"Reading is to begin at {moments[older[0]]} ms (since 1970), but {older[0]} has no record from"
-            f" then on. {log.words.later}"
+            f"{older[0]} has no record at or after the start time, {moments[older[0]]} ms since 1970. "
+            f"{log.words.later}"
         )
     known = {one: offset for one, offset in found.items() if offset is not None}
     return known | log.ends(older)
@@ -111,8 +111,8 @@ def _from_group(
     without = [one for one in partitions if one not in known]
     if without and otherwise is None:
         raise ConfigurationError(
-            f"Group {group!r} has committed nothing on {without[0]}, where reading is to begin."
-            f" {log.words.uncommitted}"
+            f"Group {group!r} has committed nothing on {without[0]}, so the start of reading is not known. "
+            f"{log.words.uncommitted}"
         )
     if otherwise is None or not without:
         return known

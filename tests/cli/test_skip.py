@@ -106,7 +106,7 @@ def test_a_search_that_ends_librdkafkas_process_ends_no_command(broker: Embedded
     reset(broker, "--to", "0=0", "--yes")
     code, _, error = skip(broker, "t/0@0", "--yes")
     assert code == 3
-    assert "its end was not found" in error
+    assert "the end of the batch was not found" in error
     assert "t/0@0-LAST" in error
     # Whose last offset is named: nothing is looked for.
     assert skip(broker, "t/0@0-2", "--yes")[0] == 0

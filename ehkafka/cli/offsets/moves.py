@@ -154,8 +154,8 @@ def _looked_up(group: GroupOffsets, view: PartitionView, asked: SkipRange) -> Sk
     readable = group.next_readable(number, offset)
     if readable is None:
         raise asked.refused(
-            "its end was not found: the time was over, or librdkafka cannot read past it."
-            f" Give its last offset, too: {asked.partition.topic}/{number}@{offset}-LAST"
+            f"the end of the batch was not found in time, or librdkafka cannot read past it. Give the last "
+            f"offset of the batch, too: {asked.partition.topic}/{number}@{offset}-LAST"
         )
     if readable.passed:
         # Of the client's report its code: the rest is a line of its own.

@@ -101,7 +101,7 @@ def test_a_moment_is_a_start(kafka: KafkaBroker, topic: Callable[..., str], kind
         partitions = log.partitions()
         assert begin.offsets_of(AtTime(moment), log, partitions) == {partitions[0]: first}
         late = records[-1].timestamp()[1] + 3_600_000
-        with pytest.raises(ConfigurationError, match="has no record from"):
+        with pytest.raises(ConfigurationError, match="has no record at or after"):
             begin.offsets_of(AtTime(late), log, partitions)
         assert begin.offsets_of(AtTime(late, after_last="latest"), log, partitions) == {partitions[0]: 10}
 

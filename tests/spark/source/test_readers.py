@@ -227,7 +227,7 @@ def test_a_batch_reader_needs_no_jvm(broker: EmbeddedBroker, options: Callable[.
             },
             "would begin at offset 9 and end at 3",
         ),
-        ({"endingOffsets": '{"readings": {"0": 99, "1": 4}}'}, "behind the end of its log, 20"),
+        ({"endingOffsets": '{"readings": {"0": 99, "1": 4}}'}, "beyond the end of its log, 20"),
     ],
 )
 def test_a_batch_that_cannot_be_read_is_refused_before_a_task_runs(
