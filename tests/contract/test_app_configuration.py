@@ -96,7 +96,9 @@ def test_a_running_app_is_not_configured(lab: Any, recorder: Any) -> None:
     app = lab.start(recorder)
     with pytest.raises(ehkafka.errors.ConfigurationError, match="register the settings before the start"):
         app.configure(drain_s=1)
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="The app is running; start it once"):
+    with pytest.raises(
+        ehkafka.errors.ConfigurationError, match="The app is running, so it cannot be started now"
+    ):
         app.run()
     app.stop()
     app.configure(drain_s=1)

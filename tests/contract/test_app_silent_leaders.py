@@ -167,7 +167,7 @@ def test_a_run_until_caught_up_names_a_partition_whose_leader_is_dead(
         commit(three, 1, topic="t4", partition=2)
     three.broker.take_down(2)
     app = three.app(recorder, "t4", start="latest" if not has_commit else "earliest")
-    with pytest.raises(UnfinishedError, match=r"t4\[2\] \(the broker does not answer where") as raised:
+    with pytest.raises(UnfinishedError, match=r"t4\[2\] \(the broker does not report where") as raised:
         app.run(until="caught_up", settle_s=2.0)
     assert raised.value.exit_code == 4
     done = [three.committed(number, topic="t4") for number in range(4)]

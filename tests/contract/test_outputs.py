@@ -262,7 +262,7 @@ def test_a_record_sends_until_its_outcome(out: Any, read_topic: Any) -> None:
     record.send("1")
     token.finish()
     wait_until(lambda: out.committed() == 1)
-    with pytest.raises(RuntimeError, match="has ended"):
+    with pytest.raises(RuntimeError, match="is finished"):
         record.send("2")
     assert [number for _, number in pairs(read_topic("out", 2))] == [0, 1]
 
