@@ -31,7 +31,7 @@ def test_a_preview_is_tried_and_goes_on(sent: Sent) -> None:
 def test_what_cannot_be_sent_exactly_once_is_refused_at_the_start(sent: Sent) -> None:
     """Each with the reason and the fix."""
     wrong: dict[str, dict[str, Any]] = {
-        "to a function": {"on_failure": DeadLetter(lambda _letter: None)},
+        "with a function": {"on_failure": DeadLetter(lambda _letter: None)},
         "before_next": {"acknowledged": "before_next"},
         "scope='handler'": {"scope": "handler"},
         "isolation.level='read_uncommitted'": {"consumer": {"isolation.level": "read_uncommitted"}},
