@@ -1,6 +1,7 @@
-"""Tables with many columns, read on a phone: each row as a list, each cell with its column's name before it.
+"""Tables with many columns as lists of their rows, each cell with its column's name before it.
 
-The names are in the page and hidden where the table fits; `_static/site.css` decides that.
+On a phone that is so for each `wide` table, on any screen for a `very-wide` one. The names are in the page,
+and hidden where the table is shown as a table; `_static/site.css` decides that.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# So many fit on a phone.
-COLUMNS_MAX = 3
+# So many fit on a phone, and on any screen.
+COLUMNS_MAX_ON_PHONE = 3
+COLUMNS_MAX = 8
 
 
 class LabelCells(SphinxPostTransform):
@@ -26,17 +28,20 @@ class LabelCells(SphinxPostTransform):
         """Look at each table of a page."""
         for table in self.document.findall(nodes.table):
             heads = [row for head in table.findall(nodes.thead) for row in head.children]
-            if heads and len(heads[0].children) > COLUMNS_MAX:
-                table["classes"].append("wide")
-                names = [cell.astext() for cell in heads[0].children]
-                for body in table.findall(nodes.tbody):
-                    for row in body.children:
-                        _label(row.children, names)
+            if not heads or len(heads[0].children) <= COLUMNS_MAX_ON_PHONE:
+                continue
+            is_very_wide = len(heads[0].children) > COLUMNS_MAX
+            table["classes"].append("very-wide" if is_very_wide else "wide")
+            names = [cell.astext() for cell in heads[0].children]
+            if not is_very_wide:
+                names[0] = ""  # the first cell is the heading of its row
+            for body in table.findall(nodes.tbody):
+                for row in body.children:
+                    _label(row.children, names)
 
 
 def _label(cells: list[Any], names: list[str]) -> None:
-    """The first cell names the row, so it needs no name."""
-    for cell, name in zip(cells[1:], names[1:], strict=False):
+    for cell, name in zip(cells, names, strict=False):
         if not cell.astext().strip():
             cell["classes"].append("empty")
         elif name:
