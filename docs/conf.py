@@ -25,7 +25,7 @@ include_patterns = ["docs/**.md", "*.md", "examples/README.md", "examples/*/READ
 exclude_patterns = [".*", "build", "dist", "ehkafka", "scripts", "tests"]
 extensions = [
     *("myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"),
-    *("source_pages", "docstrings", "wide_tables"),
+    *("source_pages", "docstrings", "text_blocks", "wide_tables"),
 ]
 
 # A heading's anchor is the one that a repository's page gives it.

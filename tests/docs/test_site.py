@@ -117,3 +117,11 @@ def test_a_wide_table_has_the_name_of_its_column_in_each_cell(
         cells = re.findall(r"<td(?: [^>]*)?>.*?</td>", table, re.DOTALL)
         named = sum("column-name" in cell or 'class="empty' in cell for cell in cells)
         assert named == len(cells) - cells_without * table.partition("<tbody>")[2].count("<tr")
+
+
+def test_lines_of_a_log_wrap_and_what_has_columns_does_not(site: Path) -> None:
+    """A phone has no room for a sentence of the log; a wrapped table would not be read."""
+    page = (site / "docs" / "operate" / "runbook.html").read_text()
+    found = re.findall(r'<div class="([^"]*\bhighlight-text\b[^"]*)"><[^>]*><pre>\W*(\w+)', page)
+    wraps = {word: "sentences" in classes.split() for classes, word in found}
+    assert (wraps["PARTITION"], wraps["KEY"], wraps["WARNING"]) == (False, False, True)
