@@ -122,6 +122,7 @@ def test_a_wide_table_has_the_name_of_its_column_in_each_cell(
 def test_lines_of_a_log_wrap_and_what_has_columns_does_not(site: Path) -> None:
     """A phone has no room for a sentence of the log; a wrapped table would not be read."""
     page = (site / "docs" / "operate" / "runbook.html").read_text()
-    found = re.findall(r'<div class="([^"]*\bhighlight-text\b[^"]*)"><[^>]*><pre>(?:<span></span>)?(\w+)', page)
+    block = r'<div class="([^"]*\bhighlight-text\b[^"]*)"><[^>]*><pre>(?:<span></span>)?(\w+)'
+    found = re.findall(block, page)
     wraps = {word: "sentences" in classes.split() for classes, word in found}
     assert (wraps["PARTITION"], wraps["KEY"], wraps["WARNING"]) == (False, False, True)
