@@ -35,6 +35,8 @@ _FACTS = re.compile(r"(?P<help>.*?)(?:  \[(?P<facts>.*)\])?", re.DOTALL)
 # A type without a word of ours, such as `<float range>`.
 _TYPE = re.compile(r" <(?P<type>[^>]*)>")
 _LIMITS = re.compile(r"(?:(?P<least>[\d.]+)<=)?x(?:(?P<sign>[<>]=)(?P<bound>[\d.]+))?")
+# In a sentence Sphinx would make one dash of two.
+_CODE = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|EHKAFKA_\w+)")
 _WORDS = {"str": "TEXT", "list[str]": "TEXT", "int": "N", "int range": "N", "list[int]": "N", "path": "FILE"}
 
 
@@ -100,7 +102,8 @@ def _option(parameter: Any, typed: str, text: str) -> Option:
     default = facts.pop("default", "").strip("()")
     first = "required" if facts.pop("required", None) is not None else f"`{default}`" if default else "–"
     limits = [_limits(fact) for fact in facts]
-    return Option(name, found["help"], ", ".join([first, *limits, *ends]))
+    meaning = _CODE.sub(r"`\g<0>`", found["help"])
+    return Option(name, meaning, ", ".join([first, *limits, *ends]))
 
 
 def _word(kind: str) -> str:
