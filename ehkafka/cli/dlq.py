@@ -272,7 +272,7 @@ def listing_as_text(listing: Listing) -> str:
     if rows := [(count, _cut(topic), _cut(kind)) for (topic, kind), count in listing.groups.most_common()]:
         lines += [columns(("LETTERS", "ORIGIN", "ERROR"), rows)]
     if listing.foreign:
-        lines.append(f"and {listing.foreign} that no app of ehkafka's wrote")
+        lines.append(f"and {counted(listing.foreign, 'other record')}, not written by an ehkafka app")
     if listing.newest:
         headers = ("PLACE", "AGE", "ORIGIN", "KEY", "ATTEMPTS", "ERROR")
         lines += ["", columns(headers, [_row(record) for record in listing.newest])]

@@ -202,8 +202,8 @@ def _refuse_more(asked: list[Asked]) -> None:
     if len(asked) > ARGUMENTS_MAX:
         raise ConfigurationError(
             f"its parameters are ({', '.join(one.name for one in asked)}), but a handler is called only "
-            f"with the record and its payload: leave the other parameters out, and open other resources in "
-            f"on_worker_start."
+            f"with the record and its payload: leave the other parameters out, and open the handler's "
+            f"clients and connections in on_worker_start."
         )
 
 

@@ -260,7 +260,10 @@ class HandlerSpec:
             given = self.payload.arguments
         if not self.is_class:
             kind = "async def" if self.is_async else "def"
-            right = f"write {kind} {self.name}({given[0]}), and open other resources in on_worker_start"
+            right = (
+                f"write {kind} {self.name}({given[0]}), with no other parameter, and open the handler's "
+                f"clients and connections in on_worker_start"
+            )
             must_take(self.function, given, where, instead=right if self.name.isidentifier() else "")
             return
         make = "it is made once for each partition, so leave them out and use open(partition)"

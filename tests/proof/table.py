@@ -136,7 +136,10 @@ def note_of(faults: dict[str, int]) -> str:
         "groups form a chain: each group reads the outputs of the group before it. *Records* counts the "
         "records of all three groups. A record that is repeated at least once is no fault. If a group's "
         "fault also appears under *end to end*, it counts once. *Excused* lists results that looked wrong "
-        f"and had an injected fault as their cause. The test injected these faults: {each}."
+        "and had an injected fault as their cause. In the column *other*, `idle` counts members that had no "
+        "partition for 45 s, `checker` counts checks that ended with an error, and `code` counts members "
+        "that stopped with another exit code than 0. The test injected these faults: "
+        f"{each}."
     )
 
 

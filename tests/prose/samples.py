@@ -82,6 +82,7 @@ OF_KIND: dict[str, Any] = {
     "DeferredAnswerDropped.reason": "its epoch had ended",
     "DropInDeviated.text": "a record is committed once the next poll has begun",
     "GroupReset.once_as": "2026-11",
+    "HandlerResized.workers_before": 2,
     "LogReplaced.action": "earliest",
     "LogReplaced.reason": "the record at 1206 has another timestamp",
     "MemberHung.reason": "its poll loop has stopped",

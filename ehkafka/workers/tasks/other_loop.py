@@ -33,14 +33,15 @@ def explain_other_loop(error: BaseException, handler: str, *, is_callers: bool) 
     is_its_text = len(args) == 1 and type(args[0]) is str and describe(error).endswith(args[0])
     if HINT in (args[0] if is_its_text else "".join(getattr(error, "__notes__", ()))):
         return  # raised again
-    whose = "the loop that entered the app" if is_callers else "the app's own loop"
     remedy = (
-        "open it in the code that enters the app by `async with app`"
+        "with App(loop='caller'), handlers run on the loop that entered the app: open the object in the code "
+        "with `async with app`"
         if is_callers
-        else "make the app with App(loop='caller') and enter it by `async with app` where that object was "
-        "made, or open the object in on_worker_start, which runs on the handler's loop"
+        else "the app's handlers run on the app's own loop: make the app with App(loop='caller') and enter "
+        "the app by `async with app` where the object was made, or open the object in on_worker_start, which "
+        "runs on the handler's loop"
     )
-    hint = f"handler {handler!r} {HINT}; loop= has it run on {whose}: {remedy}"
+    hint = f"handler {handler!r} {HINT}; {remedy}"
     if is_its_text:
         error.args = (f"{args[0]} ({hint})",)
     else:

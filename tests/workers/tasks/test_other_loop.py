@@ -63,7 +63,7 @@ def test_on_the_callers_loop_there_is_another_remedy() -> None:
     """It says where to open the object."""
     error = RuntimeError("<Lock> is bound to a different event loop")
     explain_other_loop(error, "store", is_callers=True)
-    assert "open it in the code that enters the app" in str(error)
+    assert "open the object in the code with `async with app`" in str(error)
 
 
 def test_an_error_that_a_client_has_wrapped_is_found() -> None:
