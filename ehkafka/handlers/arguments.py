@@ -134,7 +134,7 @@ def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> in
                 f"parameter {one.name} is a Batch, but only batch handlers receive batches: write "
                 f"@app.batch_handler(…)."
             )
-        if Record in get_args(one.type):
+        if Record in get_args(one.type) and get_origin(one.type) not in (Union, UnionType):
             raise ConfigurationError(
                 f"{one.name} is annotated with several records, but a handler gets one: annotate it as "
                 "ehkafka.Record. For several in one call: write @app.batch_handler(…) and ehkafka.Batch."

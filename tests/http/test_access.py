@@ -246,7 +246,7 @@ def test_sessions_end_and_are_few() -> None:
     assert not sessions.is_open(last)
 
 
-@pytest.mark.parametrize("text", ["short", "x" * 15, "with a newline\nin its midst", "é" * 20, ""])
+@pytest.mark.parametrize("text", ["tooshort", "x" * 15, "with a newline\nin its midst", "é" * 20, ""])
 def test_a_bad_token_is_refused_without_being_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

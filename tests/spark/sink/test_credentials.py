@@ -92,7 +92,7 @@ def test_a_factory_that_fails_is_named_without_what_it_said(factory: str) -> Non
     options = {"containerUrl": "https://shop.blob.core.windows.net/homes", "path": "out"}
     place = sink_options({**options, "credentialFactory": f"{factory}:broken"}).place
     with pytest.raises(
-        ConfigurationError, match=r"credentialFactory: my_credentials:broken raised"
+        ConfigurationError, match=r"credentialFactory: the function my_credentials:broken raised"
     ) as failed:
         place.open_client({})
     assert "hunter2" not in str(failed.value)

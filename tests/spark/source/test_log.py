@@ -93,7 +93,9 @@ def test_a_checkpoint_of_topics_that_the_pattern_does_not_match_is_refused(homes
     """One that names a topic it matches is not: what is gone, or no longer matched, is a loss."""
     with Log(homes) as log:
         of_others = StreamOffset({TopicPartition("my-home-1", 0): 1}).to_json()
-        with pytest.raises(ConfigurationError, match=r"is of my-home-1, but the query reads home-1, home-2"):
+        with pytest.raises(
+            ConfigurationError, match=r"belongs to topic my-home-1, but the query reads home-1, home-2"
+        ):
             Stream(homes, log).latest(of_others, None)
         gone = StreamOffset(dict.fromkeys([TopicPartition("home-9", 0), TopicPartition("barn", 0)], 1))
         with pytest.raises(OffsetGapError, match=r"knows barn\[0\], home-9\[0\]"):

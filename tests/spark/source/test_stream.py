@@ -228,7 +228,9 @@ def test_a_checkpoint_of_another_topic_is_refused(log: FakeLog) -> None:
     log.grow("readings", 4)
     start = StreamOffset({TopicPartition("alerts", 0): 3}).to_json()
     for attempt in (lambda: stream_of(log).latest(start, None), lambda: stream_of(log).pieces(start, start)):
-        with pytest.raises(ConfigurationError, match=r"is of alerts.*reads readings.*checkpointLocation"):
+        with pytest.raises(
+            ConfigurationError, match=r"belongs to topic alerts.*reads readings.*checkpointLocation"
+        ):
             attempt()
 
 
