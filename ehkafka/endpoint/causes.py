@@ -16,9 +16,9 @@ _UNREACHABLE = (
     " (Event Hubs; its emulator and many brokers use 9092), and that the broker runs"
 )
 _REJECTED = (
-    "the broker did not accept the credential: check that the connection string is whole and its key not"
-    " rotated, or with Entra ID that the token is for this namespace and local time is right; a disabled"
-    " local authentication of the namespace refuses every key"
+    "the broker did not accept the credential: check that the connection string is whole and its access"
+    " key not rotated, or with Entra ID that the token is for this namespace and local time is right; a"
+    " disabled local authentication of the namespace refuses every access key"
 )
 _LEADER_MOVES = (
     "the partition's leader is moving or coming back, which takes seconds: this is retried; if it lasts,"

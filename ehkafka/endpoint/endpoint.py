@@ -50,11 +50,11 @@ class Endpoint(NeverPickled):
     """How to reach a broker. Made by its class methods, never directly.
 
     Two endpoints are equal only if they are the same object. An endpoint is not pickled, because a pickle
-    would carry its key: make it where it is used.
+    would carry its access key: make it where it is used.
     """
 
     _never_pickled = (
-        "an Endpoint is not pickled, because the pickle would carry its key:"
+        "an Endpoint is not pickled, because the pickle would carry its access key:"
         " make it in the process that uses it, from the environment or a file"
     )
 
@@ -371,6 +371,7 @@ def _refuse_to_bend_credentials(chosen: Mapping[str, Any], parsed: ConnectionStr
     protocol = str(chosen.get("security.protocol", "SASL_SSL")).upper()
     if protocol != "SASL_SSL" and not parsed.is_emulator and not all(map(is_loopback, hosts)):
         raise ConfigurationError(
-            "Endpoint.connection_string: security.protocol other than SASL_SSL would send the key"
-            " unencrypted; that is allowed only where every bootstrap server is this machine. Leave it out"
+            "Endpoint.connection_string: security.protocol other than SASL_SSL would send the access"
+            " key unencrypted; that is allowed only where every bootstrap server is this machine. Leave it "
+            "out"
         )

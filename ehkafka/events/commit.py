@@ -100,7 +100,7 @@ class ProgressRestored(Event):
         return (
             f"{self.partition}, epoch {self.epoch}: according to {self.source}, "
             f"{counted(self.finished_offsets, 'offset')} above {self.next_offset} ({self.ranges} ranges) "
-            "are finished; they are not handled again."
+            "are finished; their records are not handled again."
         )
 
 

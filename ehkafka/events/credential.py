@@ -19,7 +19,9 @@ class CredentialRotated(Event):
     source: str
 
     def sentence(self) -> str:
-        return f"Read a new key from {plain(self.source)}; the client uses it at its next authentication."
+        return (
+            f"Read a new access key from {plain(self.source)}; the client uses it at its next authentication."
+        )
 
 
 class CredentialUnusable(Event, level=WARNING):
@@ -36,8 +38,8 @@ class CredentialUnusable(Event, level=WARNING):
     def sentence(self) -> str:
         reads = "a failed read" if self.failures == 1 else f"{self.failures} failed reads in a row"
         return (
-            f"No new key after {reads}; the old one stays in use: "
-            f"{ending(self.reason)} Fix it before the old key is revoked."
+            f"No new access key after {reads}; the old access key stays in use: "
+            f"{ending(self.reason)} Fix the cause before the old access key is revoked."
         )
 
     def subject(self) -> Hashable:

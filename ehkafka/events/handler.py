@@ -83,8 +83,8 @@ class AttemptOverdue(Event, level=ERROR):
             f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, has run for "
             f"{seconds(self.running_s)} in handler {plain(self.handler)}, longer than "
             f"deadline_s={self.deadline_s:g}. A thread, or a coroutine that ignores its cancellation, cannot "
-            "be stopped, so its key and its worker wait; the stack shows where. If it never returns, stop "
-            f"the group's consumers, then run {way_past(self.partition, self.offset)}."
+            "be stopped, so its key and its worker wait; the stack shows where. If the call never returns, "
+            f"stop the group's consumers, then run {way_past(self.partition, self.offset)}."
         )
 
     def subject(self) -> Hashable:
@@ -106,7 +106,7 @@ class StuckReport(Event, level=ERROR):
     def sentence(self) -> str:
         running = names(self.running) or "no record"
         return (
-            f"No record finished for {seconds(self.idle_s)} although some wait; running: {running}. "
+            f"No record finished for {seconds(self.idle_s)} although records wait; running: {running}. "
             f"{'The stacks show where.' if self.stacks else 'Their stacks were logged at their deadlines.'}"
         )
 

@@ -89,7 +89,7 @@ class MemberHung(Event, level=ERROR, subject="number"):
     def sentence(self) -> str:
         return (
             f"Member {self.number} (process {self.pid}) has not been live for {seconds(self.for_s)} "
-            f"({clause(self.reason)}). It is killed and restarted."
+            f"({clause(self.reason)}). The supervisor kills and restarts the member."
         )
 
 

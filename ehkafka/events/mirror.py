@@ -101,7 +101,7 @@ class MirrorUsed(Event, level=WARNING):
         written = datetime.fromtimestamp(self.written_at_ms / 1000, UTC).isoformat(timespec="seconds")
         return (
             f"The group has no committed offset for {self.partition}, so it starts at {self.next_offset}, "
-            f"which {self.owner or 'an earlier run'} mirrored at {written}. It is the same log, because "
+            f"which {self.owner or 'an earlier run'} mirrored at {written}. The log is the same, because "
             f"{self.proof}."
         )
 

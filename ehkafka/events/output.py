@@ -27,7 +27,9 @@ class OutputRefused(Event, level=ERROR):
     decision: str
 
     def sentence(self) -> str:
-        then = self.decision if self.retry_s is None else f"it is sent again in {seconds(self.retry_s)}"
+        then = (
+            self.decision if self.retry_s is None else f"the output is sent again in {seconds(self.retry_s)}"
+        )
         return (
             f"An output of {self.partition}@{self.offset} to {plain(self.to)} was refused, attempt "
             f"{self.attempt}: {clause(self.error)}; {then}. Nothing is committed past this record."
@@ -124,7 +126,7 @@ class ProducerPlain(Event, level=WARNING, subject="of"):
     def sentence(self) -> str:
         return (
             f"{self.of.capitalize()} are sent without a producer ID, because this broker supports none: "
-            f"{ending(self.reason)} If an acknowledgement is lost, one may be written twice."
+            f"{ending(self.reason)} If an acknowledgement is lost, a record may be written twice."
         )
 
 

@@ -68,7 +68,7 @@ class PartitionUnreadable(Event, level=ERROR, subject=("partition", "offset", "c
         return (
             f"{what} No record after it is received or committed; other partitions continue, and the batch "
             "is fetched again every few seconds. If it stays broken, stop the app, run "
-            f"{way_past(self.partition, self.offset)}, and start it."
+            f"{way_past(self.partition, self.offset)}, and start the app."
         )
 
 
@@ -208,14 +208,14 @@ class LogReplaced(Event, level=ERROR):
 
     def sentence(self) -> str:
         lost = (
-            f"{records(self.lost_records)} of it will not be read"
+            f"{records(self.lost_records)} of the new log will not be read"
             if self.lost_records
-            else "Nothing of it is skipped"
+            else "No record of the new log is skipped"
         )
         step = "stopping" if self.resumed_at is None else f"continuing at {self.resumed_at}"
         policy = f"{self.option}={plain(self.action)}"
         if self.action == "none":
-            lost = f"Up to {records(self.lost_records)} of it are skipped"
+            lost = f"Up to {records(self.lost_records)} of the new log are skipped"
             policy = (
                 "as confluent-kafka does; seek() to the offset that you want. With contiguous=True or "
                 "mirror=, and auto.offset.reset=earliest, the new log would be read from its beginning"

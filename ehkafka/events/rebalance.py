@@ -141,11 +141,13 @@ class PartitionLost(Rebalanced, level=WARNING, subject="partition"):
         if silence_s is not None:
             return (
                 f"{what}: no broker has answered for {seconds(silence_s)}, so this process is no longer "
-                f"a member of the group and could not commit; {left}. It rejoins when a broker answers."
+                f"a member of the group and could not commit; {left}. The process rejoins when a broker "
+                f"answers."
             )
         who = " (another member may already have them)" if total else ""
         return (
-            f"{what}: the group continued without this member, so it could not commit; {left}{who}. "
+            f"{what}: the group continued without this member, so this member could not commit; "
+            f"{left}{who}. "
             "If this repeats, look for a blocked process or bad network, or raise session.timeout.ms."
         )
 

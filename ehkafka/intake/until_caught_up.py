@@ -216,8 +216,8 @@ def _error(stuck: tuple[Blocker, ...], settle_s: float) -> UnfinishedError:
     return UnfinishedError(
         f"Not caught up: all other records are done, but "
         f"{counted(len(stuck), 'record waits', 'records wait')} for more than settle_s={settle_s:g}: "
-        f"{named}. They are not committed, so they are handled again. Fix the causes in brackets, or raise "
-        f"settle_s (--settle-for)."
+        f"{named}. Waiting records are not committed, so they are handled again. Fix the causes in brackets, "
+        f"or raise settle_s (--settle-for)."
     )
 
 

@@ -29,9 +29,9 @@ class KeyWatch:
     def on_event(self, event: ehkafka.events.Event) -> None:
         """Hear of every event of `ehkafka.events`. May block or raise: records never wait for it."""
         if isinstance(event, CredentialRotated):
-            log.info("new key from %s", event.source)
+            log.info("new access key from %s", event.source)
         elif isinstance(event, CredentialUnusable):
-            log.error("no new key, the old one stays in use: %s", event.reason)
+            log.error("no new access key, the old one stays in use: %s", event.reason)
 
 
 app.add_hook(KeyWatch())

@@ -91,7 +91,7 @@ def test_a_rotation_cannot_move_the_endpoint(
     endpoint = Endpoint.connection_string(vault)
     assert endpoint.credential is not None
     vault.answer = connection_string.replace(old, new, 1).replace(key, OTHER_KEY)
-    with pytest.raises(ConfigurationError, match=f"{shown}.* the old key stays in use") as caught:
+    with pytest.raises(ConfigurationError, match=f"{shown}.* the old access key stays in use") as caught:
         endpoint.credential.reload()
     assert_hidden(OTHER_KEY, caught.value)
     assert endpoint.client_properties()["sasl.password"] == connection_string

@@ -233,7 +233,7 @@ def test_a_read_that_hangs_is_reported_by_the_client_and_does_not_hold_up_a_stop
         watch.apply()
         watch.apply()
         assert [event.reason for event in unusable(noted)] == [
-            "a read has not returned for 30 s, so a rotated key is not noticed"
+            "a read has not returned for 30 s, so a rotated access key is not noticed"
         ]
         assert "has not returned for 30 s" in str(watch.problem)
         watch.stop()

@@ -153,11 +153,14 @@ def test_a_private_endpoint_and_a_local_broker_can_be_named(connection_string: s
 @pytest.mark.parametrize(
     ("properties", "shown"),
     [
-        ({"security.protocol": "SASL_PLAINTEXT"}, "would send the key unencrypted"),
-        ({"security.protocol": "plaintext", "bootstrap.servers": "10.0.0.1:9092"}, "would send the key"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "would send the access key unencrypted"),
+        (
+            {"security.protocol": "plaintext", "bootstrap.servers": "10.0.0.1:9092"},
+            "would send the access key",
+        ),
         (
             {"security.protocol": "SASL_PLAINTEXT", "bootstrap.servers": "localhost,broker.example.test"},
-            "would send the key",
+            "would send the access key",
         ),
         ({"sasl.password": "{key}"}, "the connection string already sets sasl.password"),
         ({"sasl.username": "{key}"}, "the connection string already sets sasl.username"),

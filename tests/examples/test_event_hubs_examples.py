@@ -84,7 +84,7 @@ def test_a_connection_string_in_a_file_is_enough_and_its_key_may_change(
         assert (answer.status, answer.read()) == (200, b"ok")
     following.write_text(secret("readings", NEXT_KEY))
     following.replace(file)
-    example.wait_until(lambda text: f"readings: new key from file {file}" in text)
+    example.wait_until(lambda text: f"readings: new access key from file {file}" in text)
     log = example.stop()
     assert KEY not in log
     assert NEXT_KEY not in log

@@ -34,7 +34,7 @@ DEPENDING: list[tuple[events.Event, list[str]]] = [
         events.OutputRefused(READINGS_0, 7, "alerts", 2, "X", None, "it is skipped"),
         ["it is skipped. Nothing"],
     ),
-    (events.OutputRefused(READINGS_0, 7, "alerts", 2, "X", 1.0, ""), ["it is sent again in 1 s"]),
+    (events.OutputRefused(READINGS_0, 7, "alerts", 2, "X", 1.0, ""), ["the output is sent again in 1 s"]),
     (
         events.OffsetGap(READINGS_0, 3, **GAP, lost_records=7, action="earliest", resumed_at=10),
         ["readings[0]@3", "is gone", "10 to 12", "7 records will not be read", "continuing at 10"],
@@ -53,11 +53,11 @@ DEPENDING: list[tuple[events.Event, list[str]]] = [
     ),
     (
         events.LogReplaced(READINGS_0, 9, "X", **NEW_LOG, lost_records=800, action="latest", resumed_at=800),
-        ["800 records of it will not be read", "continuing at 800", "on_out_of_range=latest"],
+        ["800 records of the new log will not be read", "continuing at 800", "on_out_of_range=latest"],
     ),
     (
         events.LogReplaced(READINGS_0, 3, "X", **NEW_LOG, lost_records=0, action="stop", resumed_at=None),
-        ["Nothing of it is skipped", "stopping"],
+        ["No record of the new log is skipped", "stopping"],
     ),
     (events.HandlerResized("store", 4, 9, is_auto=True), ["9 workers now", '(workers="auto").']),
     (

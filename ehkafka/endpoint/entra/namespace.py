@@ -50,8 +50,8 @@ class EntraNamespace:
             raise _refusal("it is empty or not text")
         if "sharedaccess" in text.lower():
             raise _refusal(
-                "it is a connection string, which contains a key: give it to Endpoint.connection_string(…) "
-                "instead"
+                "it is a connection string, which contains an access key: give it to "
+                "Endpoint.connection_string(…) instead"
             )
         found = _TEXT.fullmatch(text.strip().lower())
         if found is None:

@@ -63,7 +63,8 @@ class RotatingCredential:
             if moved := _moved(self._last, found):
                 raise ConfigurationError(
                     f"{self.source.name}: {' and '.join(moved)} changed, but a running app can change only "
-                    f"its key; the old key stays in use. To connect to the new address, restart the app"
+                    f"its access key; the old access key stays in use. To connect to the new address, "
+                    f"restart the app"
                 )
             if found != self._last:
                 self._last = found

@@ -73,7 +73,7 @@ class FileSource:
                 with self.path.open("rb") as file:
                     return file.read(FILE_BYTES_MAX + 1)
             # A pipe would block, and have nothing to say when it is read again.
-            shown = "it is not a regular file, so it cannot be read again when the key is rotated"
+            shown = "it is not a regular file, so it cannot be read again when the access key is rotated"
         except FileNotFoundError:
             shown = "it does not exist; check the path and the mount"
         except OSError as error:
@@ -101,8 +101,8 @@ class CallableSource:
             value: object = self._call()
         except Exception as error:  # reported without its text, which may quote the secret
             shown = (
-                f"it raised {_where_raised(error)}; the text is not shown, because it may contain the key: "
-                f"call the function yourself to see it"
+                f"it raised {_where_raised(error)}; the text is not shown, because it may contain the access "
+                f"key: call the function yourself to see it"
             )
         else:
             if isinstance(value, str):

@@ -116,7 +116,7 @@ class CredentialWatch:
             reason = f"{self._failures} reads in a row failed: {self._reason}"
         if reason is None:
             return None
-        return f"The key in use cannot be renewed from {self._credential.source.name}: {ended(reason)}"
+        return f"The access key in use cannot be renewed from {self._credential.source.name}: {ended(reason)}"
 
     def _main(self) -> None:
         credential = self._credential
@@ -151,4 +151,4 @@ class CredentialWatch:
         since_s, now_s = self._reading_since_s, self._clock()
         if since_s is None or now_s - since_s < HANGING_S:
             return None
-        return f"a read has not returned for {now_s - since_s:.0f} s, so a rotated key is not noticed"
+        return f"a read has not returned for {now_s - since_s:.0f} s, so a rotated access key is not noticed"

@@ -136,8 +136,8 @@ _UNCHECKED = tuple(
     _Rule(
         name,
         is_off,
-        "the broker's certificate is not checked: a machine in between can read the key and the records."
-        " Leave it out, and name your own authority in ssl.ca.location",
+        "the broker's certificate is not checked: a machine in between can read the access key and the"
+        " records. Leave it out, and name your own authority in ssl.ca.location",
         limits.LIBRDKAFKA_SOURCE,
     )
     for name, is_off in UNCHECKED.items()

@@ -124,8 +124,8 @@ def check_trust(properties: Mapping[str, object], *, kind: str | None) -> None:
             raise invalid(
                 name,
                 properties[name],
-                "a machine between this one and the broker could read the key or token of your namespace, "
-                "and every record",
+                "a machine between this one and the broker could read the access key or token of your "
+                "namespace, and every record",
                 "Leave it out. If a proxy has a certificate of your own authority, set ssl.ca.location",
             )
 
