@@ -57,7 +57,7 @@ class AppCatchingUp(Event):
     def sentence(self) -> str:
         if not self.partitions:
             return "Catching up: the group has given this member no partition yet."
-        left = f"{self.left_records:,} left in {counted(self.partitions, 'partition')}"
+        left = f"{records(self.left_records)} left in {counted(self.partitions, 'partition')}"
         if self.unknown_partitions:
             left += f" (the end of {self.unknown_partitions} of them is not known yet)"
         if not self.records_per_s:

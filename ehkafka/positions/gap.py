@@ -145,7 +145,8 @@ class AnotherLog(NamedTuple):
         return OffsetGapError(
             f"{self.partition}: position {self.next_offset} belongs to another log than there is now: "
             f"{ended(self.reason)} The topic was deleted and recreated under its name; the log holds "
-            f"{self.log.start} to {self.log.end}, and reading on by offset could skip some of it. {step}"
+            f"{self.log.start} to {self.log.end}, and reading on by offset could skip records of the new "
+            f"topic. {step}"
         )
 
 

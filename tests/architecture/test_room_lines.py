@@ -33,7 +33,7 @@ BUDGETS = {
     "offsets": 1960,
     "otel": 12,
     "outputs": 3630,
-    "positions": 2590,
+    "positions": 2600,
     "progress": 2010,
     "ranges": 1560,
     "records": 950,

@@ -293,7 +293,7 @@ def test_a_preview_reads_as_one(dead: Any) -> None:
     assert text("skip", "key", "bad") == "t/0@0 (key bad) would be skipped."
     assert text("retry", "key", "bad") == "t/0@0 (key bad) would be retried at once."
     assert text("dead_letter", "key", "bad") == "t/0@0 (key bad) would go to the dead letters."
-    assert text("pause", "key", "bad") == "t/0@0 (key bad) would be paused; 2 records of it queued."
+    assert text("pause", "key", "bad") == "t/0@0 (key bad) would be paused; 2 records of the key queued."
     assert text("pause", "partition", "t/0").startswith("t/0 would be paused: ")
     assert text("stop", "handler", "handle").startswith("handler handle would be stopped: ")
     for target, name, do, back in (

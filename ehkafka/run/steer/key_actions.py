@@ -88,7 +88,7 @@ class KeyActions:
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         kept = ", also after a rebalance" if action.keep else ""
         count = len(found.records)
-        text = f"{_described(found)} {action.done('paused')}{wait}{kept}; {counted(count)} of it queued"
+        text = f"{_described(found)} {action.done('paused')}{wait}{kept}; {counted(count)} of the key queued"
         paused = _paused(found)
         changed = not self._pausing.is_paused(paused)
         if not action.preview:

@@ -112,8 +112,8 @@ class Steering:
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         paused_text = action.done("paused")
         text = (
-            f"{name} {paused_text}{wait}: the app receives no more records of it, but handles those "
-            f"already received"
+            f"{name} {paused_text}{wait}: the app receives no more records of the partition, but handles "
+            f"those already received"
         )
         return ActionResult(f"{text}.", not was_paused, name, is_preview=action.preview)
 

@@ -28,7 +28,7 @@ CONTENT_TYPES = {
 }
 LOST_BLOCKS = (
     "{}: the blocks that the tasks have staged are gone. Another driver of this query has committed the blob "
-    "meanwhile, or another program has written it. End the other one; Spark replays the batch"
+    "meanwhile, or another program has written it. End the other driver or program; Spark replays the batch"
 )
 
 
