@@ -25,7 +25,7 @@ SILENT_S: Final = 3.0
 UNKNOWN_S: Final = 30.0
 
 
-_NO_END: Final = "the broker does not answer where its log ends"
+_NO_END: Final = "the broker does not report where its log ends"
 
 # In place of the key of a record that has ended, and waits for its outputs alone.
 NO_KEY: Final = object()

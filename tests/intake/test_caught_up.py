@@ -90,7 +90,7 @@ def test_a_partition_that_is_short_of_its_end_keeps_the_run(left: PartitionState
 @pytest.mark.parametrize(
     ("unknown", "why"),
     [
-        (at(end=None), "the broker does not answer where its log ends"),
+        (at(end=None), "the broker does not report where its log ends"),
         (at(end=None, received_next=None, watermark=None, committed=None, unplaced="no leader"), "no leader"),
     ],
     ids=["end", "begin"],

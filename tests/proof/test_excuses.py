@@ -22,11 +22,12 @@ from tests.proof.members import CONVERTED, NO_ROOM, SESSION_S, STRANDED, Members
 from tests.proof.node_faults import NodeFaults
 from tests.proof.options import parse
 from tests.proof.violations import Violations
+from tests.proof.work import group_of, input_topic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ehkafka.testing import KafkaBroker
+    from ehkafka.testing.kafka.broker import KafkaBroker
 
 
 class Cluster:
@@ -246,13 +247,13 @@ def test_a_client_by_hand_ends_at_a_fatal_error(kafka: KafkaBroker, monkeypatch:
         "consumer": static,
     }
     monkeypatch.setattr(by_hand, "options", lambda: asked)
-    kafka.create_topic(by_hand.input_topic(level), 1)
+    kafka.create_topic(input_topic(level), 1)
     first = ByHand(Mock())
     wait_until(lambda: not first.consumer.consume(1, 0.1) and first.consumer.assignment(), "partitions", 30.0)
-    reads = {"bootstrap.servers": kafka.bootstrap, "group.id": by_hand.group_of(level)}
+    reads = {"bootstrap.servers": kafka.bootstrap, "group.id": group_of(level)}
     second = Consumer({**reads, **static})
     try:
-        second.subscribe([by_hand.input_topic(level)])
+        second.subscribe([input_topic(level)])
         second.poll(1.0)
         with pytest.raises(KafkaException) as raised:
             first.work()
