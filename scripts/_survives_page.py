@@ -77,7 +77,8 @@ HEAD = """\
 
 Each section of this page has the result of one command, with its commit and its day. A promise is broken
 if a record is lost, if a commit moves past an unfinished record, or if two records of a key swap or overlap.
-A record that is repeated after a crash breaks no promise. The README lists
+A record that is repeated after a crash breaks no promise. The column *broken* also counts members that
+ended or waited without a known cause; the text of the section names them. The README lists
 [the promises](../../README.md#what-it-promises).
 
 """

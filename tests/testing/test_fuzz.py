@@ -67,7 +67,7 @@ body._ranges: finished ranges lie below the next offset, or in no order
     if not least <= start < end <= OFFSET_MAX: -> if False:
     by name="checkpoints"
 connection_string._name: an error repeats what stands in a name's place
-    f"part {number} has no '=' between name and value" -> f"{given} has no '=' between name and value"
+    f"part {number} (between ';') has no '=' -> f"{given} has no '='
     by name="connection-strings"
 Container.parse: an address that is no URL is an error of Python's
     except ValueError: -> except KeyError:
