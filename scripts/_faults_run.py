@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
+import time
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from _checks import run
 from _environment import ROOT
 from _faults_rows import Row, rows
-from _long_run import LongRun
+from _faults_series import COLUMNS, SeedRun, Seen, kept, table
+from _long_run import LongRun, commit
 from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-COLUMNS = (
-    "row", "fault", "on", "tests run", "red", "records", "lost", "early commits", "order",
-    "commits of former owners", "repeated %", "recovery, median / longest (s)",
-)  # fmt: skip
-SUMS = ("lost", "premature_commits", "order_violations", "stale_commits")
-NOTHING = "–"
 PROBLEM_CHARACTERS = 200
 # Beyond it the embedded broker's 5 MiB of a partition, and the backlog, end.
 SCALE_MAX = 20
@@ -38,34 +33,6 @@ SOAK_ROW = 27
 SOAK_MINUTES_MIN = 2.0
 # The slowest test of the quick run takes less, however busy the machine.
 TIMEOUT_S = 120
-
-
-@dataclass
-class Seen:
-    """What the runs of one row came to."""
-
-    outcomes: list[tuple[str, bool]] = field(default_factory=list)
-    verdicts: list[dict[str, Any]] = field(default_factory=list)
-    recovery_s: list[float] = field(default_factory=list)
-
-    def cells(self, row: Row) -> list[object]:
-        """Return its line of the table."""
-        begin = [
-            row.number,
-            row.fault,
-            row.tried_on,
-            len(self.outcomes),
-            sum(red for _, red in self.outcomes),
-        ]
-        if not self.verdicts:
-            # Its tests look at what they are about, and judge no history.
-            return [*begin, *[NOTHING] * (len(COLUMNS) - len(begin))]
-        records = sum(one["finished"] for one in self.verdicts)
-        repeated = sum(one["duplicates"] for one in self.verdicts)
-        sums = [sum(one[measure] for one in self.verdicts) for measure in SUMS]
-        took_s = self.recovery_s
-        recovery = f"{statistics.median(took_s):.1f} / {max(took_s):.1f}" if took_s else NOTHING
-        return [*begin, records, *sums, f"{100 * repeated / max(records, 1):.2f}", recovery]
 
 
 def main(description: str) -> None:
@@ -78,7 +45,14 @@ def main(description: str) -> None:
     parser.add_argument("--scale", type=int, default=1, help=f"how many times longer, up to {SCALE_MAX} (1)")
     parser.add_argument("--row", type=int, help="this row alone")
     parser.add_argument("--minutes", type=float, help=f"how long row {SOAK_ROW}, the soak, runs")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a series of all rows: keep its runs, and repeat the seeds that were red",
+    )
     options = parser.parse_args()
+    if options.resume and options.row is not None:
+        parser.error("--resume goes with a run of all rows")
     if options.minutes is not None and (options.row != SOAK_ROW or options.minutes < SOAK_MINUTES_MIN):
         parser.error(f"--minutes goes with --row {SOAK_ROW}, from {SOAK_MINUTES_MIN} on")
     if not 1 <= options.scale <= SCALE_MAX:
@@ -91,27 +65,30 @@ def main(description: str) -> None:
 
 def _run_all(chosen: list[Row], options: argparse.Namespace) -> int:
     is_soak = options.minutes is not None
-    long_run, seen, codes = (
-        LongRun("soak" if is_soak else "faults"),
-        {row.number: Seen() for row in chosen},
-        [0],
-    )
+    long_run, codes = LongRun("soak" if is_soak else "faults"), [0]
+    runs = kept(options.scale) if options.resume else []
+    for one in runs:
+        for problem in one.problems:
+            long_run.broke(problem)
+    green = {one.seed for one in runs if not one.problems}
     folder = ROOT / "build" / "faults"
     folder.mkdir(parents=True, exist_ok=True)
     for seed in range(options.seed, options.seed + options.runs):
+        if seed in green:
+            continue
         Console(stderr=True).print(f"Seed {seed}, to {options.seed + options.runs - 1}")
+        began_s, known, began = time.monotonic(), len(long_run.problems), commit()
         codes.append(_run(seed, chosen, options, folder))
-        known = len(long_run.problems)
-        for row in chosen:
-            _take(row, seen[row.number], folder, seed, long_run, options)
+        seen = {row.number: _seen(row, folder, seed, long_run, options) for row in chosen}
         if codes[-1] and len(long_run.problems) == known:
             # What it found stands in no file: it was ended, or a test could not even be loaded.
             long_run.broke(f"seed {seed}: pytest ended with {codes[-1]}, and no test of a row is red")
-        lines = [seen[row.number].cells(row) for row in chosen]
+        took_s = round(time.monotonic() - began_s, 1)
+        runs.append(SeedRun(seed, options.scale, began, took_s, seen, long_run.problems[known:]))
         # After each run: a long series that is interrupted has a table, too.
         if not is_soak:
-            _write(long_run, lines, options)
-    _show(lines)
+            _write(long_run, chosen, runs, options)
+    _show(table(chosen, runs))
     seen_by_soak = folder / "soak.json"
     if is_soak and seen_by_soak.exists():
         from _faults_soak import write_soak  # noqa: PLC0415 - draws; the other rows need nothing for that
@@ -143,13 +120,13 @@ def _run(seed: int, chosen: list[Row], options: argparse.Namespace, folder: Path
     return run("pytest", *shown, f"--timeout={TIMEOUT_S * options.scale}", *tests, **environment)
 
 
-def _take(
-    row: Row, seen: Seen, folder: Path, seed: int, long_run: LongRun, options: argparse.Namespace
-) -> None:
-    """Add what one run of a row came to."""
+def _seen(row: Row, folder: Path, seed: int, long_run: LongRun, options: argparse.Namespace) -> Seen:
+    """Return what one run of a row came to; what is red goes to `long_run`, too."""
+    seen = Seen()
     for test, problem in _tests_of(_outcomes(folder, seed)):
         if row.has(test):
-            seen.outcomes.append((test, bool(problem)))
+            seen.tests += 1
+            seen.red += bool(problem)
             if problem:
                 long = (
                     f"--scale {options.scale}"
@@ -167,7 +144,9 @@ def _take(
         if "group" in line:
             judged[line["test"], line["group"]] = line
         seen.recovery_s += line.get("recovery_s", ())
-    seen.verdicts += judged.values()
+    for verdict in judged.values():
+        seen.judge(verdict)
+    return seen
 
 
 def _outcomes(folder: Path, seed: int) -> Path:
@@ -184,20 +163,28 @@ def _tests_of(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{case.get('file')}::{case.get('name')}", "; ".join(wrong)[:PROBLEM_CHARACTERS]
 
 
-def _write(long_run: LongRun, lines: list[list[object]], options: argparse.Namespace) -> None:
-    records = sum(line[5] for line in lines if isinstance(line[5], int))
+def _write(
+    long_run: LongRun, chosen: Sequence[Row], runs: Sequence[SeedRun], options: argparse.Namespace
+) -> None:
+    if options.row is not None:
+        return
+    lines = table(chosen, runs)
     counts = {
         "rows": sum(bool(line[3]) for line in lines),
-        "runs": options.runs,
+        "runs": len(runs),
         "tests": sum(int(str(line[3])) for line in lines),
+        "records": sum(line[5] for line in lines if isinstance(line[5], int)),
     }
-    if options.row is None:
-        long_run.write(
-            counts | {"records": records},
-            COLUMNS,
-            lines,
-            f"Each run has another seed, and is {options.scale} times as long as in the tests.",
-        )
+    seeds = ", ".join(f"{one.seed} at {one.commit} in {one.seconds / 60:.0f} min" for one in runs)
+    note = f"Each run has another seed, and is {options.scale} times as long as in the tests. Seeds: {seeds}."
+    long_run.write(
+        counts,
+        COLUMNS,
+        lines,
+        note,
+        seconds=sum(one.seconds for one in runs),
+        runs=[asdict(one) for one in runs],
+    )
 
 
 def _show(lines: list[list[object]]) -> None:
