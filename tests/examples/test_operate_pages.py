@@ -60,7 +60,7 @@ def test_each_symptom_has_a_section_that_says_how_to_know_it_is_over() -> None:
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     assert symptoms == [one.partition("\n")[0].lower().replace(" ", "-") for one in sections]
     for section in sections:
-        assert "**Over when**" in section, section[:40]
+        assert "**The problem is over when**" in section, section[:40]
         assert "```console" in section, section[:40]
 
 
