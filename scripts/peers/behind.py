@@ -94,7 +94,7 @@ def behind(found: list[Comparison]) -> str:
         if one.is_behind:
             groups.setdefault((one.row.workload, one.kind), []).append(one)
     if not groups:
-        return "In this run: nowhere."
+        return "In this run, ehkafka is behind at no work."
     return "\n".join(_sentence(kind, each) for kind, each in groups.items())
 
 

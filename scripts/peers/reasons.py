@@ -12,7 +12,8 @@ _QUEUES = (
 )
 _TRIED = "[Tried without success](../../DESIGN.md#tried-and-no-help)"
 _LESS = (
-    "That library does less for each record; the table shows its order, and its commits are in its program."
+    "The faster library does less for each record: the table shows its order, and its program shows its "
+    "commits."
 )
 
 # Compared with the bare loop, and with hand-written programs around a client.
@@ -21,41 +22,41 @@ BY_HAND = {
         "A bare loop neither calls a handler nor tracks what may be committed, and hand-written queues do "
         "not commit. The engine does all of this for each record."
     ),
-    "W1": f"{_QUEUES}. With sleeps this short both cores are full.",
+    "W1": f"{_QUEUES}. With sleeps this short, both cores are full.",
     "W2": (
-        f"{_QUEUES}. At 1 ms and less both cores are full. {_TRIED}: fewer tasks than `workers`, and a limit "
-        "of awake workers."
+        f"{_QUEUES}. At 1 ms and less, both cores are full. {_TRIED}: fewer tasks than `workers`, and a "
+        "limit of awake workers."
     ),
     "W4": (
-        "In hand-written queues, keys never change their worker. The engine moves the keys that wait behind "
-        "a busy one to other workers, which takes a moment."
+        "In hand-written queues, a key never changes its worker. The engine moves keys that wait behind a "
+        "busy key to other workers, and each move takes a moment."
     ),
     "W5": (
-        "The engine keeps a failed record and its key's later records aside and retries on time, which needs "
-        "CPU time; a worker of hand-written queues just sleeps."
+        "The engine lets only a failed record and its key's later records wait, and retries on time. This "
+        "needs CPU time; a worker of hand-written queues only sleeps."
     ),
     "W9": (
-        "A record passes from the thread that polls to a worker's thread; a bare loop handles it where it "
-        "was polled."
+        "In the engine, a record passes from the thread that polls to a worker's thread. A bare loop handles "
+        "the record on the thread that polled it."
     ),
     "W15": (
         "A bare loop hands over what it has fetched. The engine keeps the order of each key across batches, "
         "and the position of each record."
     ),
     "W17": (
-        "Decoding and sending cost the same on both sides; the rest is the engine's own work for each record "
-        f"and each output. {_TRIED}: counting acknowledgements only when the client's queue is empty."
+        "Decoding and sending cost the same on both sides; the difference is the engine's own work for each "
+        f"record and each output. {_TRIED}: counting acknowledgements only when the client's queue is empty."
     ),
 }
 
 # Compared with the best library.
 LIBRARY = {
-    "W0": "That library hands over whole batches of a partition.",
+    "W0": "The faster library hands over whole batches of a partition.",
     "W1": _LESS,
     "W2": _LESS,
     "W4": _LESS,
     "W5": _LESS,
-    "W9": "That library handles a record on the thread that polled it.",
-    "W15": "That library hands over what it has fetched, in the order of the partition.",
+    "W9": "The faster library handles a record on the thread that polled it.",
+    "W15": "The faster library hands over the records that it has fetched, in the order of the partition.",
     "W17": _LESS,
 }

@@ -100,8 +100,9 @@ def _others(found: Iterable[Result]) -> str:
     if not shares:
         return ""
     above = sum(share > OTHERS_SHARE_MAX for share in shares)
-    text = f"Others took {statistics.median(shares):.0%} of the CPU in the median, {max(shares):.0%} at most"
-    marked = f"; {DISTURBED} marks what had more than {OTHERS_SHARE_MAX:.0%}" if above else ""
+    median, most = statistics.median(shares), max(shares)
+    text = f"Other programs took {median:.0%} of the CPU in the median, and up to {most:.0%}"
+    marked = f"; {DISTURBED} marks figures with more than {OTHERS_SHARE_MAX:.0%}" if above else ""
     return f"{text}{marked}."
 
 

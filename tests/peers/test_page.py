@@ -77,7 +77,7 @@ def test_where_ehkafka_is_behind_comes_from_ratios_of_one_round(peers: Any, side
     assert "library" not in text
     assert "| 1.03 (0.91–1.69) of Odd library, no order |" in behind.short_table(found)
     ahead = behind.comparisons(run_of(peers, {**FIGURES, "bare loop": [1.0]}), rows, sides)
-    assert behind.behind(ahead) == "In this run: nowhere."
+    assert behind.behind(ahead) == "In this run, ehkafka is behind at no work."
 
 
 def test_only_what_is_between_markers_is_written(peers: Any, sides: list[Any]) -> None:
