@@ -31,43 +31,44 @@ KINDS = (
     Kind(
         "three-brokers",
         "Three brokers",
-        "Chained groups run on a cluster of three brokers. The test kills, freezes and cuts off brokers"
-        " while members join, leave and die. A separate checker reads only topics and commits.",
+        "Three groups run on a cluster of three brokers, and each group reads the outputs of the group before"
+        " it. The test kills, freezes and cuts off brokers while members join, leave and die. A separate"
+        " checker finds broken promises: it reads only topics and commits.",
         "scripts/proof",
     ),
     Kind(
         "faults",
         "Faults",
-        "The test causes each fault for real, under load, with another seed each time. A checker reads the"
-        " histories of all members.",
+        "The test causes each fault in real processes under load, in each run with another seed. A checker"
+        " finds broken promises in the histories of all members.",
         "scripts/faults --runs 10 --scale 10",
     ),
     Kind(
         "simulation",
         "Simulation",
         "Whole groups run with a simulated broker and a simulated clock. The test checks each step of each "
-        "seed, and a seed replays exactly.",
+        "seed's run, and the same seed repeats a run exactly.",
         "scripts/simulate --seeds 50000 --in-turn",
     ),
     Kind(
         "soak",
         "Soak",
-        "For hours, all kinds of workers handle a steady load, and one key in twenty always fails. During "
-        "the load, members join, leave and are killed, and the broker restarts.",
+        "For hours, all kinds of workers handle a steady load, and one key in twenty always fails. In this "
+        "time, members join, leave and are killed, and the broker restarts.",
         "scripts/faults --row 27 --minutes 120",
     ),
     Kind(
         "fuzzing",
         "Fuzzing",
-        "All code that decodes data of others gets hostile input. No code may raise an error, run without "
-        "end, grow beyond its bounds or show a secret.",
+        "All code that decodes data of other programs gets hostile input. The code must not raise an error, "
+        "run without end, grow beyond its limits or show a secret.",
         "scripts/fuzz --minutes 30",
     ),
     Kind(
         "mutants",
         "Mutants",
-        "The test removes each guard of the engine, one at a time, and a test or a seed must fail. The "
-        "result shows whether the proofs above can notice a fault.",
+        "For each guard in the engine's code, this proof removes the guard, and one of the engine's tests or "
+        "seeds must fail. The result shows whether the other proofs of this page can notice a fault.",
         "scripts/mutants",
     ),
 )
@@ -78,22 +79,23 @@ HEAD = """\
 Each section of this page has the result of one command, with its commit and its day. A promise is broken
 if a record is lost, if a commit moves past an unfinished record, or if two records of a key swap or overlap.
 A record that is repeated after a crash breaks no promise. The column *broken* also counts members that
-ended or waited without a known cause; the text of the section names them. The README lists
+ended or waited without a known cause; the text of the proof's section names such members. The README lists
 [the promises](../../README.md#what-it-promises).
 
 """
 TAIL = """\
 ## What is not proven
 
-- **One fault is [open](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an earlier run
-  of seed 2 (`d683a258a7`) sent 677 outputs twice. Since then, a producer takes a new epoch after a failed
-  call. In the table, the runs of seeds 2, 3, 7 and 8 use the new epoch, and sent no output twice.
-- **No live Event Hubs namespace was ever used.** Its documented limits are built in, and the tests
+- **One fault is [unresolved](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an
+  earlier run of seed 2 of the proof with three brokers (`d683a258a7`) sent 677 outputs twice. Since that
+  run, a producer takes a new epoch after a failed call. In the table of three brokers, the runs of seeds 2,
+  3, 7 and 8 use the new epoch, and sent no output twice.
+- **No live Event Hubs namespace was ever used.** The service's documented limits are built in, and the tests
   imitate them: see [limits](limits.md).
 - All tests ran on one Linux machine with CPython 3.11. The tests had no network between machines and no
   failing disk.
-- A seed decides keys, pauses and faults, but not when each thread gets a CPU. So a fault run with the old
-  seed is a new run. Only simulation and fuzzing replay exactly.
+- Only simulation and fuzzing repeat a run exactly. A fault run with an old seed is a new run, because a seed
+  decides keys, pauses and faults, but not when each thread gets a CPU.
 
 `scripts/survives` writes this page, and a test compares it with docs/project/survives/*.json.
 """
