@@ -10,6 +10,8 @@ import urllib.request
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from home_pipeline.readings import SPOILT
+
 if TYPE_CHECKING:
     from home_pipeline.ledger import Ledger
     from home_pipeline.readings import Reading
@@ -30,12 +32,6 @@ def expected_sensors(readings: list[Reading]) -> dict[str, dict[str, Any]]:
     return {kind: _expected([one for one in readings if one.kind == kind]) for kind in kinds}
 
 
-def shown_sensors(home: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the same of the server's answer."""
-    names = ("unit", "count", "alarms", "total", "lowest", "highest", "last")
-    return {sensor["kind"]: {name: sensor[name] for name in names} for sensor in home["kinds"]}
-
-
 class Compared(NamedTuple):
     """How many numbers of the page were looked at, and in words each that is not the ledger's."""
 
@@ -45,7 +41,7 @@ class Compared(NamedTuple):
 
 
 def compare(ledger: Ledger, address: str, *, homes: int = 20) -> Compared:
-    """Compare all readings and alarms by kind, and some homes sensor by sensor; minutes still open aside."""
+    """Compare readings, spoilt ones and alarms by kind, and some homes by sensor; open minutes aside."""
     shown = ask(address, "/api/overview")
     end_s = (ledger.closing_us or 0) // 1_000_000 // MINUTE_S * MINUTE_S
     begin_s = _first_minute(shown)
@@ -60,6 +56,7 @@ def compare(ledger: Ledger, address: str, *, homes: int = 20) -> Compared:
         if sent[name] != seen[name]
     ]
     sensors = 0
+    begin_s = max(begin_s, _next_minute(ledger.detailed_from_us // 1_000_000))
     for home, readings in [*ledger.homes.items()][:homes]:
         closed = [one for one in readings if begin_s <= one.at_us // 1_000_000 < end_s]
         answer = ask(address, f"/api/home/{home}")
@@ -93,7 +90,11 @@ def _first_minute(shown: dict[str, Any]) -> int:
     oldest_s = int(begins[0]) // MINUTE_S * MINUTE_S
     if oldest_s > kept_from_s:
         return oldest_s
-    return int(kept_from_s) // MINUTE_S * MINUTE_S + MINUTE_S
+    return _next_minute(int(kept_from_s))
+
+
+def _next_minute(at_s: int) -> int:
+    return -(-at_s // MINUTE_S) * MINUTE_S
 
 
 def _between(shown: dict[str, Any], begin_s: int, end_s: int) -> Counter[str]:
@@ -102,12 +103,13 @@ def _between(shown: dict[str, Any], begin_s: int, end_s: int) -> Counter[str]:
     places = [n for n, at_s in enumerate(windows["begin_s"]) if begin_s <= at_s < end_s]
     seen = Counter({kind["kind"]: sum(kind["readings"][n] for n in places) for kind in shown["kinds"]})
     seen["alarms"] = sum(windows["alarms"][n] for n in places)
+    seen[SPOILT] = sum(shown["spoilt"]["per_window"][n] for n in places)
     return seen
 
 
 def _of_home(home: dict[str, Any], kind: str, begin_s: int, end_s: int) -> tuple[Any, Any, Any]:
     places = [n for n, at_s in enumerate(home["minutes"]) if begin_s <= at_s < end_s]
-    found = next((sensor for sensor in home["kinds"] if sensor["kind"] == kind), None)
+    found = next((sensor for sensor in home["sensors"] if sensor["kind"] == kind), None)
     if found is None:
         return 0, None, None
     lows = [found["low"][place] for place in places if found["readings"][place]]

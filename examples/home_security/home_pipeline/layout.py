@@ -2,7 +2,7 @@
 
 Pure, and the same for both engines: `Row` with its writer and its one reader. Rows *add up*: a window of a
 home may come in one row (Spark writes it when the watermark has passed) or in several (the local engine
-writes what came since its last blob). Where they lie:
+writes what came since its last blob). What must not be counted is a row of the kind `spoilt`. Where they lie:
 
 ```
 spark/batch=000000000007/part-00001.jsonl    counts when the batch's _manifest.json is there, too
@@ -59,6 +59,8 @@ class Row(NamedTuple):
     high: float
     last: float
     last_at_us: int
+    alarm_at_us: int
+    """When the latest of its alarms was; 0 without any."""
 
 
 class Guess(NamedTuple):
@@ -69,7 +71,7 @@ class Guess(NamedTuple):
 
 
 COLUMNS = Row._fields
-_INTEGERS = ("begin_s", "length_s", "readings", "alarms", "last_at_us")
+_INTEGERS = ("begin_s", "length_s", "readings", "alarms", "last_at_us", "alarm_at_us")
 _NUMBERS = ("total", "low", "high", "last")
 
 
@@ -86,7 +88,8 @@ def rows_of(readings: Iterable[Reading], windows: rules.Windows) -> list[Row]:
 
 def added(one: Row, other: Row) -> Row:
     """Return two rows of one home, kind and window as one."""
-    latest = one if one.last_at_us >= other.last_at_us else other
+    # Two of the same time: the larger one, so that it does not matter which is added to which.
+    latest = max(one, other, key=lambda row: (row.last_at_us, row.last))
     return Row(
         *one[:5],
         one.readings + other.readings,
@@ -96,6 +99,7 @@ def added(one: Row, other: Row) -> Row:
         max(one.high, other.high),
         latest.last,
         latest.last_at_us,
+        max(one.alarm_at_us, other.alarm_at_us),
     )
 
 
@@ -171,6 +175,7 @@ def _first(reading: Reading, windows: rules.Windows) -> Row:
         value,
         value,
         reading.at_us,
+        reading.at_us if reading.alarm else 0,
     )
 
 

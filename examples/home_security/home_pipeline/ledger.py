@@ -1,7 +1,8 @@
 """The simulator's ledger: what was sent, so that the numbers on the page can be checked against it.
 
 Pure but for reading and writing its own file. It keeps each good reading of the first homes as it is, and for
-all homes a count per minute and kind; it knows nothing of rows, windows or engines, on purpose.
+all homes a count per minute and kind, `SPOILT` for what must not be counted. It knows nothing of rows,
+windows or engines, on purpose.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from home_pipeline.readings import Reading, home_name
+from home_pipeline.names import home_name
+from home_pipeline.readings import SPOILT, Reading
+from home_pipeline.stage import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +26,10 @@ MINUTE_US = 60_000_000
 
 @dataclass(slots=True)
 class Ledger:
-    """Counts what the broker acknowledged. Each reading of homes below `detailed_homes` is kept."""
+    """Counts what the broker acknowledged; keeps the readings of homes below `detailed_homes` for a while."""
 
     detailed_homes: int
+    detailed_from_us: int = 0
     sent: int = 0
     closing_us: int | None = None
     """When the last reading was taken that only moves time on; it is counted like the others."""
@@ -38,6 +42,7 @@ class Ledger:
         self.sent += 1
         if sent.left_out is not None:
             self.left_out[sent.left_out] += 1
+            self.per_minute[sent.timestamp_ms // 60_000 * 60, SPOILT, False] += 1
             return
         reading = sent.reading
         minute_s = reading.at_us // MINUTE_US * 60
@@ -47,6 +52,7 @@ class Ledger:
 
     def forget_before(self, at_us: int) -> None:
         """Drop the readings kept from before; the counts stay."""
+        self.detailed_from_us = at_us
         for home, readings in self.homes.items():
             self.homes[home] = [reading for reading in readings if reading.at_us >= at_us]
 
@@ -70,21 +76,20 @@ class Ledger:
         """Replace the file; a reader sees the old one or the new one."""
         content = {
             "detailed_homes": self.detailed_homes,
+            "detailed_from_us": self.detailed_from_us,
             "sent": self.sent,
             "closing_us": self.closing_us,
             "left_out": self.left_out,
             "per_minute": [[*key, number] for key, number in self.per_minute.items()],
             "homes": self.homes,
         }
-        new = path.with_suffix(".new")
-        new.write_text(json.dumps(content))
-        new.replace(path)
+        replace_file(path, content)
 
 
 def read_ledger(path: Path) -> Ledger:
     """Return a ledger from its file."""
     content = json.loads(path.read_text())
-    ledger = Ledger(content["detailed_homes"], content["sent"], content["closing_us"])
+    ledger = Ledger(*(content[name] for name in ("detailed_homes", "detailed_from_us", "sent", "closing_us")))
     ledger.left_out.update(content["left_out"])
     ledger.per_minute.update({(m, kind, alarm): n for m, kind, alarm, n in content["per_minute"]})
     ledger.homes = {home: [Reading(*one) for one in kept] for home, kept in content["homes"].items()}

@@ -23,7 +23,7 @@ import ehkafka
 from home_pipeline.chain import Chain
 from home_pipeline.container import open_container
 from home_pipeline.layout import Row, rows_of
-from home_pipeline.rules import Windows, parse
+from home_pipeline.rules import Windows, counted
 from home_pipeline.stage import when_input_ends
 
 if TYPE_CHECKING:
@@ -71,14 +71,18 @@ class Minutes:
     def assigned(self, partition: ehkafka.TopicPartition) -> None:
         """Note, and log, that a partition is this member's."""
         self._mine.add(partition)
-        _log.info("this member has %d partitions", len(self._mine))
+        self._log_partitions()
 
     def forget(self, partition: ehkafka.TopicPartition, _reason: str = "lost") -> None:
         """Know nothing of a partition that others may write to from now on."""
         with self._lock:
             self._chains.pop(partition, None)
         self._mine.discard(partition)
-        _log.info("this member has %d partitions", len(self._mine))
+        self._log_partitions()
+
+    def _log_partitions(self) -> None:
+        numbers = sorted(partition.partition for partition in self._mine)
+        _log.info("this member has %d partitions: %s", len(numbers), " ".join(map(str, numbers)))
 
     def _chain(self, partition: ehkafka.TopicPartition) -> Chain:
         with self._lock:
@@ -87,7 +91,7 @@ class Minutes:
             return self._chains[partition]
 
     def _rows(self, records: Sequence[ehkafka.Record]) -> list[Row]:
-        readings = (parse(record.value(), record.timestamp()[1]) for record in records)
+        readings = (counted(record.key(), record.value(), record.timestamp()[1]) for record in records)
         return rows_of((reading for reading in readings if reading is not None), self._windows)
 
 

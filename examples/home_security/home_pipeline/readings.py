@@ -1,33 +1,40 @@
 """Readings of a simulated town: which homes there are, which sensors they have, what these say.
 
 Pure: the same seed draws the same readings; times are computed from the caller's, no clock is read. A few
-readings are broken on purpose, as they are in life. Called by the simulator and by tests.
+readings are broken on purpose, and some sensors fall silent, as they do in life. Called by the simulator and
+by tests.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate, count
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from zlib import crc32
 
 import orjson
 
+from home_pipeline.names import home_name
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 SECOND_US = 1_000_000
 JITTER_US = 1_500_000
 """A reading reaches the broker up to this much after it was taken, so event times are not in order."""
 
 LIVELY_HOMES = 100
-LIVELY_SHARE = 0.1
-"""The first homes send a tenth of all readings: keys are never spread evenly, and their pages move."""
+LIVELY_EVERY = 10
+"""The first homes send every tenth reading: keys are never spread evenly, and their pages move."""
+QUICKER = 6
+"""Doors of lively homes open and shut so many times as often, and for shorter."""
 
 BROKEN_SHARE = 0.002
 WRONG_CLOCK_US = 3_600 * SECOND_US
+SPOILT = "spoilt"
+"""The kind that engines count what must not be counted under: no sensor may be called so."""
 
 LeftOut = Literal["broken", "wrong clock"]
 
@@ -53,15 +60,23 @@ class Sent(NamedTuple):
     left_out: LeftOut | None
 
 
+class Moment(NamedTuple):
+    """When, and of which home, a sensor says something. `draw` is for what is different each time."""
+
+    draw: random.Random
+    seed: int
+    home: int
+    at_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """A kind of sensor: which part of the homes has it, how often it speaks, what it says."""
+    """A sensor that homes may have: which part of them has it, what it says."""
 
     kind: str
     unit: str
     homes_percent: int
-    weight: int
-    says: Callable[[random.Random, int, float], float]
+    says: Callable[[Moment], float]
     alarm_from: float | None = None
 
     def is_in(self, home: int) -> bool:
@@ -69,82 +84,151 @@ class Sensor:
         salt = sum(self.kind.encode())
         return (home % 100 * 61 + salt * 37) % 100 < self.homes_percent
 
+    def is_silent(self, seed: int, home: int, at_s: float) -> bool:
+        """Whether it says nothing for a long while: one in a hundred, in each six hours; never the first."""
+        return home > 0 and is_on(seed, home, f"silent {self.kind}", at_s, (21_600, 21_600, 0.01))
+
+
+def drawn(*numbers: int) -> float:
+    """Return a number below 1 that is always the same for these: Python's hash of whole numbers is."""
+    return (hash(numbers) * 0x9E3779B97F4A7C15 >> 32 & 0xFFFFFFFF) / 2**32
+
+
+def is_on(seed: int, home: int, what: str, at_s: float, rhythm: tuple[float, float, float]) -> bool:
+    """Tell whether something is on at a time, which alone decides: a door is still open when asked again.
+
+    The rhythm: in each stretch of so many seconds, on for at most so many, in such a share of all stretches.
+    """
+    every_s, most_s, share = rhythm
+    of_home = (seed, home, crc32(what.encode()))
+    quicker = QUICKER if home < LIVELY_HOMES else 1
+    stretch, into = divmod(at_s * quicker / every_s + drawn(*of_home), 1)
+    if drawn(*of_home, int(stretch)) >= share:
+        return False
+    return into * every_s < most_s * (0.2 + 0.8 * drawn(*of_home, int(stretch), 1))
+
+
+def switch(kind: str, percent: int, *rhythm: float, alarm_from: float | None = None) -> Sensor:
+    """Return a sensor that says 1 while it is on, else 0."""
+    every_s, most_s, share = rhythm
+
+    def says(moment: Moment) -> float:
+        return float(is_on(moment.seed, moment.home, kind, moment.at_s, (every_s, most_s, share)))
+
+    return Sensor(kind, "", percent, says, alarm_from)
+
 
 def quarters(value: float) -> float:
     """Round to quarters: binary fractions, so that sums are exact in any order and by any engine."""
     return round(value * 4) / 4
 
 
-def temperature(draw: random.Random, home: int, at_s: float) -> float:
+def temperature(moment: Moment) -> float:
     """Say how warm it is: each home by its own taste, slowly up and down."""
-    return quarters(19.0 + home % 13 / 4 + 1.5 * math.sin(at_s / 170 + home) + draw.random())
+    home = moment.home
+    return quarters(19.0 + home % 13 / 4 + 1.5 * math.sin(moment.at_s / 170 + home) + moment.draw.random())
 
 
-def power(draw: random.Random, home: int, at_s: float) -> float:
+def power(moment: Moment) -> float:
     """Say what a home draws: a base, and now and then a kettle."""
-    return quarters(140.0 + home % 90 + 60 * math.sin(at_s / 90 + home) + (draw.random() < 0.1) * 1800)
+    base = 140.0 + moment.home % 90 + 60 * math.sin(moment.at_s / 90 + moment.home)
+    return quarters(base + (moment.draw.random() < 0.1) * 1800)
 
 
-def smoke(draw: random.Random, _home: int, _at_s: float) -> float:
-    """Say how much smoke there is: hardly ever any."""
-    return quarters(55 + 40 * draw.random()) if draw.random() < 0.002 else quarters(3 * draw.random())
+def hardly_ever(usual: float, alarming: float) -> Callable[[Moment], float]:
+    """Return what says some small amount, and once in a thousand times one that is an alarm."""
 
+    def says(moment: Moment) -> float:
+        draw = moment.draw
+        is_much = draw.random() < 0.001
+        return quarters(alarming + 20 * draw.random() if is_much else usual * draw.random())
 
-def yes_or_no(draw: random.Random, _home: int, _at_s: float) -> float:
-    """Return whether a person moves, or a door is open."""
-    return float(draw.randrange(2))
-
-
-def water(draw: random.Random, _home: int, _at_s: float) -> float:
-    """Say how much water flows; a lot is a burst pipe."""
-    return quarters(60 + 20 * draw.random()) if draw.random() < 0.004 else quarters(9 * draw.random())
+    return says
 
 
 SENSORS = (
-    Sensor("temperature", "°C", 100, 4, temperature),
-    Sensor("motion", "", 80, 4, yes_or_no),
-    Sensor("door", "", 65, 2, yes_or_no),
-    Sensor("power", "W", 50, 3, power),
-    Sensor("smoke", "%", 40, 1, smoke, alarm_from=50),
+    Sensor("temperature", "°C", 100, temperature),
+    switch("door_front", 100, 1_800, 900, 0.5),
+    switch("door_garden", 40, 3_600, 1_200, 0.4),
+    switch("window_kitchen", 65, 5_400, 2_700, 0.4),
+    switch("window_bedroom", 50, 7_200, 3_600, 0.4),
+    switch("motion", 80, 300, 150, 0.6),
+    switch("glass_break", 30, 3_600, 120, 0.005, alarm_from=1),
+    Sensor("power", "W", 50, power),
+    Sensor("smoke", "%", 40, hardly_ever(3, 60), alarm_from=50),
 )
-NEW_SENSOR = Sensor("water", "l/min", 60, 3, water, alarm_from=50)
-"""Sold only later: nothing that reads the topic has heard of it before its first reading."""
+NEW_SENSOR = Sensor("water", "l/min", 60, hardly_ever(9, 60), alarm_from=50)
+CARBON_MONOXIDE = Sensor("carbon_monoxide", "ppm", 50, hardly_ever(4, 60), alarm_from=50)
+"""Sold only later: nothing that reads the topic has heard of these before their first reading."""
 
 
-def home_name(number: int) -> str:
-    """Return a home's key."""
-    return f"home-{number:06d}"
+class Round:
+    """The sensors of some homes in an order that is fixed: each has its turn, then all of them again."""
+
+    def __init__(self, homes: int, sold: Sequence[Sensor]) -> None:
+        # By the last two digits of a home's number, which decide what it has.
+        self._block = [(home, sensor) for home in range(100) for sensor in sold if sensor.is_in(home)]
+        last = sum(home < homes % 100 for home, _sensor in self._block)
+        self.sensors = homes // 100 * len(self._block) + last
+        # Not one home after the other: steps that come by all sensors, by nearly the golden ratio.
+        self._step = int(self.sensors * 0.618) or 1
+        while math.gcd(self._step, self.sensors) > 1:
+            self._step += 1
+        self._at = 0
+
+    def next(self) -> tuple[int, Sensor]:
+        """Return the home and the sensor whose turn it is."""
+        self._at = (self._at + self._step) % self.sensors
+        block, place = divmod(self._at, len(self._block))
+        home, sensor = self._block[place]
+        return 100 * block + home, sensor
 
 
 @dataclass(frozen=True, slots=True)
 class Town:
-    """So many homes that send `rate` readings a second from `begin_us` on; `NEW_SENSOR` joins later."""
+    """So many homes that send `rate` readings a second from `begin_us` on.
+
+    `NEW_SENSOR` joins later; what the caller adds to `sold` joins with the next reading.
+    """
 
     homes: int
     rate: int
     begin_us: int
     seed: int = 1
     new_sensor_after_s: float = math.inf
+    sold: list[Sensor] = field(default_factory=list)
+
+    @property
+    def interval_s(self) -> float:
+        """How long a sensor waits for its turn, at most: when all kinds are sold."""
+        sensors = Round(self.homes, (*SENSORS, NEW_SENSOR, CARBON_MONOXIDE)).sensors
+        return sensors / (self.rate * (1 - 1 / LIVELY_EVERY))
 
     def sent(self) -> Iterator[Sent]:
         """Yield records without end, in the order of their Kafka timestamps."""
         draw = random.Random(self.seed)  # noqa: S311 - the same readings every time
+        sold: tuple[Sensor, ...] = ()
         for number in count():
             at_us = self.begin_us + number * SECOND_US // self.rate
-            yield self._one(draw, at_us, at_us - self.begin_us >= self.new_sensor_after_s * SECOND_US)
+            is_new_sold = at_us - self.begin_us >= self.new_sensor_after_s * SECOND_US
+            now_sold = (*SENSORS, *[NEW_SENSOR] * is_new_sold, *self.sold)
+            if now_sold != sold:
+                sold = now_sold
+                lively, usual = Round(min(LIVELY_HOMES, self.homes), sold), Round(self.homes, sold)
+            yield self._one(draw, at_us, usual if number % LIVELY_EVERY else lively)
 
     def closing(self, at_us: int) -> Sent:
         """Return one good reading of the first home, to move time on where nothing else is sent."""
         reading = Reading(home_name(0), "temperature", "°C", at_us, 20.0, alarm=False)
         return Sent(reading.home, encode(reading), at_us // 1000, reading, None)
 
-    def _one(self, draw: random.Random, at_us: int, is_new_sold: bool) -> Sent:
-        lively = draw.random() < LIVELY_SHARE
-        home = draw.randrange(min(LIVELY_HOMES, self.homes) if lively else self.homes)
-        sensor = _pick(draw, home, is_new_sold)
-        value = sensor.says(draw, home, at_us / SECOND_US)
-        alarm = sensor.alarm_from is not None and value >= sensor.alarm_from
+    def _one(self, draw: random.Random, at_us: int, turns: Round) -> Sent:
         taken_us = at_us - draw.randrange(JITTER_US)
+        home, sensor = turns.next()
+        while sensor.is_silent(self.seed, home, taken_us / SECOND_US):
+            home, sensor = turns.next()
+        value = sensor.says(Moment(draw, self.seed, home, taken_us / SECOND_US))
+        alarm = sensor.alarm_from is not None and value >= sensor.alarm_from
         reading = Reading(home_name(home), sensor.kind, sensor.unit, taken_us, value, alarm)
         if draw.random() >= BROKEN_SHARE:
             return Sent(reading.home, encode(reading), at_us // 1000, reading, None)
@@ -163,19 +247,6 @@ def encode(reading: Reading) -> bytes:
             "alarm": reading.alarm,
         }
     )
-
-
-def _pick(draw: random.Random, home: int, is_new_sold: bool) -> Sensor:
-    sensors, weights = _sensors_of(home % 100, is_new_sold)
-    return draw.choices(sensors, cum_weights=weights)[0]
-
-
-@cache
-def _sensors_of(home: int, is_new_sold: bool) -> tuple[list[Sensor], list[int]]:
-    """Return a home's sensors and the running sum of their weights."""
-    sold = (*SENSORS, NEW_SENSOR) if is_new_sold else SENSORS
-    sensors = [sensor for sensor in sold if sensor.is_in(home)]
-    return sensors, list(accumulate(sensor.weight for sensor in sensors))
 
 
 def _spoilt(draw: random.Random, reading: Reading, at_us: int) -> Sent:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from home_pipeline.readings import Reading
+from home_pipeline.readings import SPOILT, Reading
 
 HOME = "home-[0-9]{6}"
 KIND = "[a-z][a-z_]{0,23}"
@@ -21,10 +21,14 @@ CLOCK_TOLERANCE_US = 5_000_000
 Half of `Windows.delay_s`: so the fastest clock that is believed cannot close a window over the slowest one.
 """
 
+LATEST_MS = 4_102_444_800_000
+"""A record that claims to be of the year 2100, or from before 1970, is of no home's present."""
+
 LARGEST = 1e9
 """A value beyond this is no measurement (and would make sums infinite)."""
 
 _HOME, _KIND, _UNIT = re.compile(HOME), re.compile(KIND), re.compile(UNIT)
+_KEY = re.compile(HOME.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,17 @@ class Windows:
         return at_us // (self.length_s * 1_000_000) * self.length_s
 
 
+def counted(key: bytes | None, value: bytes | None, timestamp_ms: int) -> Reading | None:
+    """Return what a record adds to its home: its reading; one of the kind `SPOILT` if that must not count.
+
+    None for a record that no home has sent, as far as its key says.
+    """
+    reading = parse(value, timestamp_ms)
+    if reading is None and _KEY.fullmatch(key or b"") and 0 <= timestamp_ms < LATEST_MS:
+        return Reading((key or b"").decode(), SPOILT, "", timestamp_ms * 1000, 1.0, alarm=False)
+    return reading
+
+
 def parse(value: bytes | None, timestamp_ms: int) -> Reading | None:
     """Return a record's reading, None if it must not be counted."""
     try:
@@ -48,8 +63,10 @@ def parse(value: bytes | None, timestamp_ms: int) -> Reading | None:
         named = _HOME.fullmatch(home) and _KIND.fullmatch(kind) and _UNIT.fullmatch(unit)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    if not named or type(at_us) is not int or type(number) not in (int, float):
+    if not named or kind == SPOILT or type(at_us) is not int or type(number) not in (int, float):
         return None
     if abs(at_us - timestamp_ms * 1000) > CLOCK_TOLERANCE_US or not abs(number) <= LARGEST:
+        return None
+    if not 0 <= at_us < LATEST_MS * 1000:
         return None
     return Reading(home, kind, unit, at_us, float(number), alarm is True)

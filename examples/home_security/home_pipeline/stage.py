@@ -7,6 +7,7 @@ outlives who started it, however that ends.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parents[1]
 STOP_S = 30.0
+STATUS = "status.json"
+"""In the stage's folder: how the engine is, for the page."""
+WISHES = "wishes.json"
+"""In the same place: what people ask for on the page, with the time."""
 
 
 class Stage:
@@ -28,11 +33,13 @@ class Stage:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
+        self._commands: dict[str, tuple[str, ...]] = {}
         self.parts: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, module: str, *arguments: str) -> None:
-        """Start a module of the pipeline."""
-        with (self._folder / f"{name}.log").open("wb") as log:
+        """Start a module of the pipeline; its log begins anew."""
+        self._commands[name] = (module, *arguments)
+        with self.log(name).open("wb") as log:
             self.parts[name] = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
                 [sys.executable, "-m", f"home_pipeline.{module}", *arguments, "--while-stdin"],
                 cwd=HERE,
@@ -42,6 +49,22 @@ class Stage:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for this program alone: it ends the parts in order
             )
+
+    def restart(self, name: str) -> None:
+        """Start a part again that has ended."""
+        self.stop(name)
+        self.start(name, *self._commands[name])
+
+    def tell(self, name: str, line: str) -> None:
+        """Write a line to a part's standard input. Raises `OSError` when it has ended."""
+        pipe = self.parts[name].stdin
+        assert pipe is not None
+        pipe.write(f"{line}\n".encode())
+        pipe.flush()
+
+    def log(self, name: str) -> Path:
+        """Return where a part's output goes."""
+        return self._folder / f"{name}.log"
 
     def stop(self, name: str) -> int:
         """End a part and return its exit code; kill it when it does not end by itself."""
@@ -61,22 +84,30 @@ class Stage:
         for name in [*self.parts][::-1]:
             self.stop(name)
 
-    def failed(self) -> Iterator[str]:
-        """Yield, in words, which parts have ended that should run."""
+    def failed(self) -> Iterator[tuple[str, str]]:
+        """Yield which parts have ended that should run: the name, and in words why."""
         for name, part in self.parts.items():
             if part.poll() is not None:
-                text = (self._folder / f"{name}.log").read_text(errors="replace").strip()
-                yield f"{name} ended with code {part.returncode}:\n{text[-2000:]}"
+                text = self.log(name).read_text(errors="replace").strip()
+                yield name, f"{name} ended with code {part.returncode}:\n{text[-2000:]}"
 
 
-def when_input_ends(do: Callable[[], object]) -> None:
-    """Call a function when standard input ends: the parts' side of `Stage.stop`."""
+def when_input_ends(do: Callable[[], object], on_line: Callable[[str], object] = str) -> None:
+    """Call a function when standard input ends: the parts' side of `Stage.stop`; and one for each line."""
 
     def wait() -> None:
-        sys.stdin.read()
+        for line in sys.stdin:
+            on_line(line.strip())
         do()
 
     threading.Thread(target=wait, name="standard-input", daemon=True).start()
+
+
+def replace_file(path: Path, content: object) -> None:
+    """Write a file of JSON; who reads it sees the old one or the new one."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(content))
+    new.replace(path)
 
 
 def _end_children(session: int) -> None:

@@ -1,27 +1,34 @@
-"""The page's table: rows of the last hour or so, by minute and home, in a temporary SQLite file.
+"""The page's table: rows of the last day or so, by minute and home, in a temporary SQLite file.
 
 Built from blobs alone and gone with the process; bounded, because what is older than `keep_s` is deleted.
-The follower's thread writes, the page's threads read; each side has a connection and a lock of its own.
+The follower's thread writes, the page's threads read; each side has a connection and a lock of its own. What
+people have acknowledged is in another file (`acknowledged`), which the readers' connection can join.
+
+Each alarm is kept with its window, each sensor with its last reading: whom nothing is heard of any more is
+found without a look at all minutes. Spoilt readings are in the windows alone: they are of no sensor.
 """
 
 from __future__ import annotations
 
 import math
-import sqlite3
 import tempfile
 import threading
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from home_pipeline.acknowledged import Acknowledged, connect
+from home_pipeline.readings import SPOILT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from home_pipeline.layout import Row
 
 MINUTE_S = 60
 LATELY_S = 360
+SILENT_S = 900.0
 
 _TABLES = """
 create table kinds (id integer primary key, kind text, unit text, since_s integer, unique (kind, unit));
@@ -30,13 +37,30 @@ create table minutes (
     total real, low real, high real, last real, last_at_us integer,
     primary key (minute_s, home, kind)
 ) without rowid;
-create index alarms on minutes (minute_s) where alarms > 0;
+create table sensors (
+    home integer, kind integer, last_at_us integer, primary key (home, kind)
+) without rowid;
+create table alarms (
+    home integer, kind integer, begin_s integer, alarms integer, high real, at_us integer,
+    primary key (home, kind, begin_s)
+) without rowid;
+create index latest_alarms on alarms (at_us);
 create table windows (
     begin_s integer, length_s integer, kind integer, readings integer, alarms integer,
     primary key (begin_s, kind)
 ) without rowid;
 create table sums (readings integer, rows integer, blobs integer, latest_us integer, whole_s integer);
 insert into sums values (0, 0, 0, 0, 0);
+"""
+
+# Of the readers' connection, which has the people's file, too.
+_LISTED = """
+create temp view listed as
+select home, kinds.kind as kind, unit, at_us, alarms, high, (
+    select min(at_s) from people.acknowledged as done
+    where done.home = alarms.home and done.kind = kinds.kind and done.up_to_us >= alarms.at_us
+) as done_s
+from alarms join kinds on id = alarms.kind
 """
 
 _ADD_MINUTE = """
@@ -47,8 +71,20 @@ on conflict do update set
     total = total + excluded.total,
     low = min(low, excluded.low),
     high = max(high, excluded.high),
-    last = case when excluded.last_at_us >= last_at_us then excluded.last else last end,
+    last = case
+        when (excluded.last_at_us, excluded.last) > (last_at_us, last) then excluded.last else last end,
     last_at_us = max(last_at_us, excluded.last_at_us)
+"""
+
+_ADD_SENSOR = """
+insert into sensors values (?, ?, ?)
+on conflict do update set last_at_us = max(last_at_us, excluded.last_at_us)
+"""
+
+_ADD_ALARM = """
+insert into alarms values (?, ?, ?, ?, ?, ?)
+on conflict do update set
+    alarms = alarms + excluded.alarms, high = max(high, excluded.high), at_us = max(at_us, excluded.at_us)
 """
 
 _ADD_WINDOW = """
@@ -56,8 +92,17 @@ insert into windows values (?, ?, ?, ?, ?)
 on conflict do update set readings = readings + excluded.readings, alarms = alarms + excluded.alarms
 """
 
+# By the home, in the order that the rows are in: nothing is sorted.
 _LATELY = """
-select count(distinct home) from minutes where minute_s >= (select latest_us / 1000000 from sums) - ?
+select sum(speaks), sum(is_silent), sum(silent) from (
+    select max(last_at_us >= :speaks_us) speaks, max(last_at_us < :silent_us) is_silent,
+        sum(last_at_us < :silent_us) silent
+    from sensors group by home
+)
+"""
+_LATEST_SILENT = """
+select home, kinds.kind, last_at_us from sensors join kinds on id = sensors.kind
+where last_at_us < :silent_us order by last_at_us desc, home limit 20
 """
 
 _ADD_SUMS = """
@@ -66,17 +111,32 @@ update sums set readings = readings + ?, rows = rows + ?, blobs = blobs + 1,
 """
 
 
+class Lately(NamedTuple):
+    """How many homes were heard of lately, and what was heard of, but not for `silent_s`."""
+
+    homes: int
+    silent_homes: int
+    silent_sensors: int
+    latest: list[tuple[int, str, int]]
+    """Home, kind and last time of those that have fallen silent, the latest first, 20 at most."""
+
+
 class Table:
     """Rows in, questions out. To be closed."""
 
-    def __init__(self, *, keep_s: int) -> None:
+    def __init__(self, *, keep_s: int, silent_s: float = SILENT_S, folder: Path | None = None) -> None:
+        """Make it; what was acknowledged is read from, and goes to, a file of the folder, if one is given."""
         self.keep_s = keep_s
+        self.silent_s = silent_s
         self._folder = tempfile.TemporaryDirectory(prefix="home-security-")
-        path = Path(self._folder.name) / "table.db"
+        own = Path(self._folder.name)
+        self.acknowledged = Acknowledged((folder or own) / "acknowledged.db")
         self._writing, self._reading = threading.Lock(), threading.Lock()
-        self._writer = _connect(path)
+        self._writer = connect(own / "table.db")
         self._writer.executescript(_TABLES)
-        self._reader = _connect(path)
+        self._reader = connect(own / "table.db")
+        self._reader.execute("attach ? as people", (str(self.acknowledged.path),))
+        self._reader.execute(_LISTED)
         self._reader.execute("pragma query_only = on")
         # Written and read by the writing thread alone.
         self._kinds: dict[tuple[str, str], tuple[int, int]] = {}
@@ -84,19 +144,27 @@ class Table:
         self._keeping = threading.Lock()
         self._homes: dict[int, int] = {}
         self._added = 0
-        # When to count again, and how many there were; one tuple, replaced by any thread.
-        self._lately = (-math.inf, 0)
+        # When to count again, and what there was; one tuple, replaced by any thread.
+        self._lately = (-math.inf, Lately(0, 0, 0, []))
 
     def add(self, rows: Sequence[Row], *, are_whole: bool = False) -> None:
         """Add one blob's rows, all or none. If `are_whole`, nothing more will come for their windows."""
         with self._writing, self._writer as database:
             known = {kind: self._number(kind, since_s) for kind, since_s in _since(rows).items()}
             kinds = [known[row.kind, row.unit] for row in rows]
-            database.executemany(_ADD_MINUTE, map(_minute, rows, kinds))
             database.executemany(_ADD_WINDOW, _windows(rows, kinds))
-            latest_us = max((row.last_at_us for row in rows), default=0)
+            heard = [
+                (row, home_number(row.home), kind)
+                for row, kind in zip(rows, kinds, strict=True)
+                if row.kind != SPOILT
+            ]
+            database.executemany(_ADD_MINUTE, (_minute(*one) for one in heard))
+            database.executemany(_ADD_SENSOR, ((home, kind, row.last_at_us) for row, home, kind in heard))
+            database.executemany(_ADD_ALARM, (_alarm(*one) for one in heard if one[0].alarms))
+            latest_us = max((row.last_at_us for row, *_ in heard), default=0)
             whole_s = max((row.begin_s + row.length_s for row in rows if are_whole), default=0)
-            database.execute(_ADD_SUMS, (sum(row.readings for row in rows), len(rows), latest_us, whole_s))
+            readings = sum(row.readings for row, *_ in heard)
+            database.execute(_ADD_SUMS, (readings, len(rows), latest_us, whole_s))
         with self._keeping:
             self._added += 1
             for minute_s in {row.begin_s // MINUTE_S * MINUTE_S for row in rows}:
@@ -109,14 +177,17 @@ class Table:
             bound_s = latest_us // 1_000_000 - self.keep_s
             database.execute("delete from minutes where minute_s < ?", (bound_s - MINUTE_S,))
             database.execute("delete from windows where begin_s < ?", (bound_s - MINUTE_S,))
+            database.execute("delete from sensors where last_at_us < ?", (bound_s * 1_000_000,))
+            database.execute("delete from alarms where at_us < ?", (bound_s * 1_000_000,))
+        self.acknowledged.forget(bound_s * 1_000_000)
         with self._keeping:
             for minute_s in [minute_s for minute_s in self._homes if minute_s < bound_s]:
                 del self._homes[minute_s]
         return int(bound_s)
 
-    def ask(self, question: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+    def ask(self, question: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return the answer to a query. Any thread."""
-        with self._reading, closing(self._reader.execute(question, tuple(values))) as answer:
+        with self._reading, closing(self._reader.execute(question, values)) as answer:
             return answer.fetchall()
 
     def minutes(self) -> list[int]:
@@ -125,15 +196,19 @@ class Table:
         found = self.ask("select distinct begin_s / 60 * 60 from windows order by 1")
         return [minute_s for (minute_s,) in found]
 
-    def homes_lately(self) -> int:
-        """Return how many homes sent readings in the last `LATELY_S`; counting takes a tenth of the time."""
-        next_s, homes = self._lately
+    def lately(self) -> Lately:
+        """Return how many homes speak, and what does not; counting takes a tenth of the time."""
+        next_s, found = self._lately
         begin_s = time.monotonic()
         if begin_s > next_s:
-            [(homes,)] = self.ask(_LATELY, (LATELY_S,))
+            [(latest_us,)] = self.ask("select latest_us from sums")
+            silent_us = latest_us - int(self.silent_s * 1_000_000)
+            values = {"silent_us": silent_us, "speaks_us": min(silent_us, latest_us - LATELY_S * 1_000_000)}
+            counts = [count or 0 for count in self.ask(_LATELY, values)[0]]
+            found = Lately(*counts, self.ask(_LATEST_SILENT, values))
             took_s = time.monotonic() - begin_s
-            self._lately = (begin_s + 10 * took_s, homes)
-        return homes
+            self._lately = (begin_s + 10 * took_s, found)
+        return found
 
     def homes_in(self, minute_s: int, *, is_over: bool) -> int:
         """Return how many homes sent readings in a minute.
@@ -155,6 +230,7 @@ class Table:
         with self._writing, self._reading:
             self._writer.close()
             self._reader.close()
+            self.acknowledged.close()
         self._folder.cleanup()
 
     def _number(self, kind: tuple[str, str], since_s: int) -> int:
@@ -180,17 +256,12 @@ def home_number(home: str) -> int:
     return int(home.removeprefix("home-"))
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, check_same_thread=False)
-    database.execute("pragma journal_mode = wal")
-    # The blobs are the truth: after a crash the file is not even looked at again.
-    database.execute("pragma synchronous = off")
-    return database
+def _minute(row: Row, home: int, kind: int) -> tuple[Any, ...]:
+    return (row.begin_s // MINUTE_S * MINUTE_S, home, kind, *row[5:12])
 
 
-def _minute(row: Row, kind: int) -> tuple[Any, ...]:
-    minute_s = row.begin_s // MINUTE_S * MINUTE_S
-    return (minute_s, home_number(row.home), kind, *row[5:])
+def _alarm(row: Row, home: int, kind: int) -> tuple[Any, ...]:
+    return (home, kind, row.begin_s, row.alarms, row.high, row.alarm_at_us)
 
 
 def _windows(rows: Sequence[Row], kinds: Sequence[int]) -> list[tuple[int, ...]]:

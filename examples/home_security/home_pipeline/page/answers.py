@@ -1,170 +1,300 @@
-"""What the page asks the table: the operator's overview, one home. Plain values, ready to become JSON.
+"""What the page asks the table: all homes, one home, alarms, a search. Plain values, ready to become JSON.
 
-Reads only. The home's name and the time come in as arguments; a name must have been checked before.
+Reads only, but for what people acknowledge. A home's name must have been checked before; times come in.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from home_pipeline.names import address, home_name, label, meant
+from home_pipeline.readings import SPOILT
 from home_pipeline.table import MINUTE_S, home_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from home_pipeline.table import Table
 
-KINDS_MAX = 12
-ALARMS_MAX = 14
+KINDS_MAX = 16
+NEWEST = {"home": None, "kind": None, "is_open": False, "limit": 14}
+ALARMS_OF_HOME = 50
+FOUND_MAX = 10
 NEW_FOR_S = 300
 GATHERED_S = 5.0
-"""How much later than a window's end a reading must be there, before the window is shown: the local engine's
-partitions write it one after another, and half of it would look like a fall. Spark writes whole windows."""
+"""How much later than a window's end a reading must be there, before the window counts as whole: the local
+engine's partitions write it one after another, and half of it would look like a fall. Spark's are whole."""
 
 LATE_S, LATE_WINDOWS = 30, 3
 """So many seconds and windows after the latest counted reading an engine that runs has counted others."""
 
-
-def is_late(table: Table, answer: dict[str, Any], late_s: float | None = None) -> bool:
-    """Tell whether nothing was counted for so long that an answer no longer says how things are."""
-    if late_s is None:
-        late_s = LATE_S + LATE_WINDOWS * (table.ask("select max(length_s) from windows")[0][0] or 0)
-    return bool(answer["as_of_s"] and answer["now_s"] - answer["as_of_s"] > late_s)
-
-
-def overview(table: Table, now_s: float) -> dict[str, Any]:
-    """Return totals, readings per window and kind, homes per minute, and the latest alarms."""
-    sums = table.ask("select readings, rows, blobs, latest_us / 1e6, whole_s from sums")[0]
-    readings, rows, blobs, as_of_s, whole_s = sums
-    kinds = _kinds(table, as_of_s)
-    over_s = max(whole_s, min(now_s, as_of_s) - GATHERED_S)
-    begins, length_s, series, alarms = _windows(table, kinds, over_s)
-    return {
-        "now_s": now_s,
-        "as_of_s": as_of_s,
-        "keep_s": table.keep_s,
-        "readings": readings,
-        "rows": rows,
-        "blobs": blobs,
-        "kinds": [
-            {"kind": kind, "unit": unit, "since_s": since_s, "new": is_new, "readings": series[number]}
-            for number, kind, unit, since_s, is_new in kinds
-        ],
-        "windows": {"begin_s": begins, "length_s": length_s, "alarms": alarms},
-        "minutes": _homes_per_minute(table, table.minutes(), over_s),
-        "homes": table.homes_lately(),
-        "alarms": _latest_alarms(table),
-    }
-
-
-def home(table: Table, name: str, now_s: float) -> dict[str, Any]:
-    """Return what is known of one home, minute by minute; without any readings its `kinds` are empty."""
-    as_of_s = table.ask("select latest_us / 1e6 from sums")[0][0]
-    minutes = table.minutes()
-    found = table.ask(_OF_HOME, (home_number(name),))
-    kinds: dict[int, list[tuple[Any, ...]]] = {}
-    for kind, *values in found:
-        kinds.setdefault(kind, []).append(tuple(values))
-    named = {number: (kind, unit) for number, kind, unit in table.ask("select id, kind, unit from kinds")}
-    return {
-        "home": name,
-        "now_s": now_s,
-        "as_of_s": as_of_s,
-        "keep_s": table.keep_s,
-        "minutes": minutes,
-        "kinds": [
-            _sensor(*named[kind], minutes, rows)
-            for kind, rows in sorted(kinds.items(), key=lambda one: one[0])
-        ],
-        "alarms": _alarms_of(found, named),
-    }
-
-
+_KINDS = """
+select id, kinds.kind, unit, since_s from kinds join windows on windows.kind = id
+where kinds.kind <> ? group by id order by sum(readings) desc limit ?
+"""
 _OF_HOME = """
 select kind, minute_s, readings, alarms, total, low, high, last, last_at_us
 from minutes
 where home = ? and minute_s in (select begin_s / 60 * 60 from windows)
-order by minute_s, kind
+order by minute_s
 """
+_LISTED = """
+from listed
+where (:home is null or home = :home) and (:kind is null or kind = :kind) and (not :is_open or done_s is null)
+"""
+_LIST = (
+    f"select home, kind, unit, at_us, alarms, high, done_s {_LISTED} order by at_us desc, home limit :limit"
+)
+_COUNT = f"select count(*), count(*) - count(done_s) {_LISTED}"
+_FIND = """
+select distinct home from sensors
+where home in (select value from json_each(?)) or home % 1000 in (select value from json_each(?)) limit ?
+"""
+
+
+class Minute(NamedTuple):
+    """What one sensor of a home said in a minute."""
+
+    minute_s: int
+    readings: int
+    alarms: int
+    total: float
+    low: float
+    high: float
+    last: float
+    last_at_us: int
+
+
+def head(table: Table, now_s: float, late_s: float | None = None) -> dict[str, Any]:
+    """Return what each answer begins with: as of when it is, and whether nothing was counted for too long."""
+    [(as_of_s, length_s)] = table.ask("select latest_us / 1e6, (select max(length_s) from windows) from sums")
+    if late_s is None:
+        late_s = LATE_S + LATE_WINDOWS * (length_s or 0)
+    is_late = bool(as_of_s and now_s - as_of_s > late_s)
+    return {"now_s": now_s, "as_of_s": as_of_s, "keep_s": table.keep_s, "is_late": is_late}
+
+
+def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
+    """Return totals, readings per window and kind, homes per minute, alarms, and who is silent."""
+    [(readings, rows, blobs, whole_s)] = table.ask("select readings, rows, blobs, whole_s from sums")
+    as_of_s = of["as_of_s"]
+    begin_s = as_of_s - hours * 3600
+    kinds = _kinds(table, as_of_s)
+    over_s = max(whole_s, min(of["now_s"], as_of_s) - GATHERED_S)
+    begins, length_s, series, alarms = _windows(table, begin_s)
+    none = [0] * len(begins)
+    shown = [series.get(number, none) for number, *_ in kinds]
+    spoilt = _spoilt(table, series, none)
+    lately = table.lately()
+    return of | {
+        "readings": readings,
+        "rows": rows,
+        "blobs": blobs,
+        "kinds": [
+            {
+                "kind": kind,
+                "label": label(kind),
+                "unit": unit,
+                "since_s": since_s,
+                "new": is_new,
+                "readings": counts,
+            }
+            for (_number, kind, unit, since_s, is_new), counts in zip(kinds, shown, strict=True)
+        ],
+        "windows": {
+            "begin_s": begins,
+            "length_s": length_s,
+            "alarms": alarms,
+            "is_whole": [begin_s + length_s <= over_s for begin_s in begins],
+        },
+        "spoilt": {
+            "share": sum(spoilt) / (sum(spoilt) + sum(map(sum, shown))) if begins else None,
+            "count": sum(spoilt),
+            "per_window": spoilt,
+        },
+        "silent": {
+            "homes": lately.silent_homes,
+            "sensors": lately.silent_sensors,
+            "latest": [
+                _named(home, kind) | {"last_at_s": at_us / 1e6} for home, kind, at_us in lately.latest
+            ],
+            "silent_s": table.silent_s,
+        },
+        "minutes": _homes_per_minute(table, begin_s, over_s),
+        "homes": lately.homes,
+        "alarms": _listed(table, NEWEST),
+    }
+
+
+def home(table: Table, of: dict[str, Any], name: str, hours: float) -> dict[str, Any]:
+    """Return what is known of one home, minute by minute; without any readings its `sensors` are empty."""
+    begin_s = of["as_of_s"] - hours * 3600
+    minutes = [minute_s for minute_s in table.minutes() if minute_s >= begin_s]
+    found: dict[int, list[Minute]] = {}
+    for kind, *values in table.ask(_OF_HOME, (home_number(name),)):
+        found.setdefault(kind, []).append(Minute(*values))
+    named = {number: (kind, unit) for number, kind, unit in table.ask("select id, kind, unit from kinds")}
+    silent_us = (of["as_of_s"] - table.silent_s) * 1e6
+    sensors = [_sensor(*named[kind], minutes, rows, silent_us) for kind, rows in sorted(found.items())]
+    listed = alarms(table, home=name, limit=ALARMS_OF_HOME)
+    waiting = [one["label"] for one in listed["alarms"] if one["acknowledged_at_s"] is None]
+    state, words = _state(sensors, waiting, is_late=of["is_late"])
+    return of | {
+        "home": name,
+        "name": address(home_number(name)),
+        "silent_s": table.silent_s,
+        "state": state,
+        "words": words,
+        "minutes": minutes,
+        "sensors": sensors,
+        "alarms": listed["alarms"],
+        "open_alarms": listed["open"],
+    }
+
+
+def alarms(
+    table: Table, *, home: str | None = None, kind: str | None = None, is_open: bool = False, limit: int
+) -> dict[str, Any]:
+    """Return alarms, the newest first, and how many there are of this home and kind."""
+    values = {"home": None if home is None else home_number(home), "kind": kind, "limit": limit}
+    [(total, waiting)] = table.ask(_COUNT, values | {"is_open": False})
+    return {"alarms": _listed(table, values | {"is_open": is_open}), "open": waiting, "total": total}
+
+
+def acknowledge(table: Table, home: str, kind: str, up_to_us: int, now_s: float) -> dict[str, int]:
+    """Acknowledge a home's alarms of a kind up to a time; return how many of them had waited for that."""
+    values = {"home": home_number(home), "kind": kind, "is_open": True, "limit": -1}
+    waiting = sum(at_us <= up_to_us for _home, _kind, _unit, at_us, *_ in table.ask(_LIST, values))
+    if waiting:
+        table.acknowledged.add(home_number(home), kind, up_to_us, now_s)
+    return {"acknowledged": waiting}
+
+
+def find(table: Table, query: str) -> dict[str, Any]:
+    """Return the homes that a search means and that have been heard of."""
+    wanted = meant(query)
+    found = table.ask(_FIND, (json.dumps(wanted.numbers), json.dumps(wanted.streets), FOUND_MAX))
+    words = "No such home. Search by number (33), name (home-000033) or address (Alder Lane)."
+    return {
+        "query": query,
+        "homes": [{"home": home_name(number), "name": address(number)} for (number,) in found],
+        "words": None if found else words,
+    }
 
 
 def _kinds(table: Table, as_of_s: float) -> list[tuple[int, str, str, int, bool]]:
     [(first_s, length_s)] = table.ask("select (select min(since_s) from kinds), max(length_s) from windows")
-    found = table.ask(
-        "select id, kinds.kind, unit, since_s from kinds join windows on windows.kind = id"
-        " group by id order by sum(readings) desc limit ?",
-        (KINDS_MAX,),
-    )
     return [
         (number, kind, unit, since_s, since_s > first_s + 2 * length_s and as_of_s - since_s < NEW_FOR_S)
-        for number, kind, unit, since_s in found
+        for number, kind, unit, since_s in table.ask(_KINDS, (SPOILT, KINDS_MAX))
     ]
 
 
-def _windows(
-    table: Table, kinds: Iterable[tuple[int, str, str, int, bool]], over_s: float
-) -> tuple[list[int], int, dict[int, list[int]], list[int]]:
-    """Return the windows that are over: when they begin, how long they are, readings by kind, alarms."""
+def _windows(table: Table, begin_s: float) -> tuple[list[int], int, dict[int, list[int]], list[int]]:
+    """Return the windows from a time on: when they begin, how long they are, readings by kind, alarms."""
     rows = table.ask(
-        "select begin_s, length_s, kind, readings, alarms from windows where begin_s + length_s <= ?",
-        (over_s,),
+        "select begin_s, length_s, kind, readings, alarms from windows where begin_s >= ? order by begin_s",
+        (begin_s,),
     )
     if not rows:
-        return [], 0, {number: [] for number, *_ in kinds}, []
+        return [], 0, {}, []
     length_s = rows[-1][1]
-    begins = list(range(min(row[0] for row in rows), max(row[0] for row in rows) + 1, length_s))
+    begins = list(range(rows[0][0], rows[-1][0] + 1, length_s))
     place = {begin_s: index for index, begin_s in enumerate(begins)}
-    series = {number: [0] * len(begins) for number, *_ in kinds}
+    series: dict[int, list[int]] = {}
     alarms = [0] * len(begins)
-    for begin_s, _length_s, kind, readings, alarmed in rows:
-        index = place.get(begin_s)
+    for at_s, _length_s, kind, readings, alarmed in rows:
+        index = place.get(at_s)
         if index is not None:
             alarms[index] += alarmed
-            if kind in series:
-                series[kind][index] = readings
+            series.setdefault(kind, [0] * len(begins))[index] = readings
     return begins, length_s, series, alarms
 
 
-def _homes_per_minute(table: Table, minutes: list[int], over_s: float) -> dict[str, list[int]]:
-    over = [minute for minute in minutes if minute + MINUTE_S <= over_s]
+def _spoilt(table: Table, series: dict[int, list[int]], none: list[int]) -> list[int]:
+    """Return how many readings of each window must not be counted."""
+    numbers = table.ask("select id from kinds where kind = ?", (SPOILT,))
+    return next((series[number] for (number,) in numbers if number in series), none)
+
+
+def _homes_per_minute(table: Table, begin_s: float, over_s: float) -> dict[str, list[int]]:
+    over = [minute for minute in table.minutes() if begin_s <= minute <= over_s - MINUTE_S]
     counted = [table.homes_in(minute, is_over=minute + 2 * MINUTE_S < over_s) for minute in over]
     return {"begin_s": over, "homes": counted}
 
 
-def _latest_alarms(table: Table) -> list[dict[str, Any]]:
-    found = table.ask(
-        "select home, kinds.kind, unit, alarms, high, minute_s from minutes indexed by alarms"
-        " join kinds on id = minutes.kind where alarms > 0 order by minute_s desc, home limit ?",
-        (ALARMS_MAX,),
-    )
-    names = ("home", "kind", "unit", "alarms", "high", "minute_s")
-    return [dict(zip(names, (f"home-{home:06d}", *rest), strict=True)) for home, *rest in found]
+def _named(home: int, kind: str) -> dict[str, Any]:
+    return {"home": home_name(home), "name": address(home), "kind": kind, "label": label(kind)}
 
 
-def _sensor(kind: str, unit: str, minutes: list[int], rows: list[tuple[Any, ...]]) -> dict[str, Any]:
-    by_minute = {row[0]: row for row in rows}
+def _listed(table: Table, values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        _named(home, kind)
+        | {"unit": unit, "at_s": at_us / 1e6, "alarms": count, "high": high, "acknowledged_at_s": done_s}
+        for home, kind, unit, at_us, count, high, done_s in table.ask(_LIST, values)
+    ]
+
+
+def _sensor(kind: str, unit: str, minutes: list[int], rows: list[Minute], silent_us: float) -> dict[str, Any]:
+    """Return what is known of a sensor: its state of all rows, its numbers of these minutes."""
+    latest = rows[-1]
+    by_minute = {row.minute_s: row for row in rows}
     there = [by_minute.get(minute) for minute in minutes]
-    latest = max(rows, key=lambda row: row[7])
+    shown = [row for row in there if row]
+    # A switch says 0 or 1 and has no unit; what nobody has heard of yet may be one, too.
+    is_switch = not unit and all(row.low in {0, 1} and row.high in {0, 1} for row in rows)
+    since_s, is_earliest = since(rows)
     return {
         "kind": kind,
+        "label": label(kind),
         "unit": unit,
-        "readings": [row[1] if row else 0 for row in there],
-        "mean": [row[3] / row[1] if row else None for row in there],
-        "low": [row[4] if row else None for row in there],
-        "high": [row[5] if row else None for row in there],
-        "count": sum(row[1] for row in rows),
-        "alarms": sum(row[2] for row in rows),
-        "lowest": min(row[4] for row in rows),
-        "highest": max(row[5] for row in rows),
-        "total": sum(row[3] for row in rows),
-        "last": latest[6],
-        "last_at_s": latest[7] / 1e6,
+        "is_switch": is_switch,
+        "value": latest.last,
+        "last_at_s": latest.last_at_us / 1e6,
+        "since_s": since_s if is_switch else None,
+        "since_is_earliest": is_switch and is_earliest,
+        "is_silent": latest.last_at_us < silent_us,
+        "count": sum(row.readings for row in shown),
+        "alarms": sum(row.alarms for row in shown),
+        "total": sum(row.total for row in shown),
+        "lowest": min((row.low for row in shown), default=latest.last),
+        "highest": max((row.high for row in shown), default=latest.last),
+        "readings": [row.readings if row else 0 for row in there],
+        "mean": [row.total / row.readings if row else None for row in there],
+        "low": [row.low if row else None for row in there],
+        "high": [row.high if row else None for row in there],
     }
 
 
-def _alarms_of(found: list[tuple[Any, ...]], named: dict[int, tuple[str, str]]) -> list[dict[str, Any]]:
-    return [
-        {"kind": named[kind][0], "unit": named[kind][1], "minute_s": minute_s, "alarms": alarms, "high": high}
-        for kind, minute_s, _readings, alarms, _total, _low, high, *_ in reversed(found)
-        if alarms
-    ][:ALARMS_MAX]
+def since(rows: list[Minute]) -> tuple[int, bool]:
+    """Return the minute in which a sensor began to say what it said last; whether that may be earlier, too.
+
+    Back from the latest minute, while nothing else was said; minutes in which it said nothing do not count.
+    """
+    begin_s = rows[-1].minute_s
+    for row in reversed(rows):
+        if row.last != rows[-1].last:
+            return begin_s, False
+        begin_s = row.minute_s
+        if row.low != row.high:
+            return begin_s, False
+    return begin_s, True
+
+
+def _state(sensors: list[dict[str, Any]], waiting: list[str], *, is_late: bool) -> tuple[str, str]:
+    """Return a home's state and its words: what a person has to do comes before what is not known."""
+    silent = [one["label"] for one in sensors if one["is_silent"]]
+    opened = [
+        one["label"]
+        for one in sensors
+        if one["kind"].startswith(("door", "window")) and one["value"] and not one["is_silent"]
+    ]
+    for state, labels, words in (
+        ("alarm", waiting, "alarm"),
+        ("open", opened, "open"),
+        ("silent", silent, "silent"),
+    ):
+        if labels:
+            return state, ", ".join(f"{one} {words}" for one in dict.fromkeys(labels))
+    if not sensors or is_late:
+        return "unknown", "Nothing was heard of this home lately"
+    return "quiet", "All quiet"
