@@ -2,13 +2,14 @@
 """Home security, all of it, by one command; it needs the extras [spark,web] and ends by Ctrl-C.
 
     python examples/home_security/run.py                     Spark counts
-    python examples/home_security/run.py --engine local      an ehkafka app counts; a second process joins it
+    python examples/home_security/run.py --engine local      an ehkafka app counts; a button starts a second
 
 `scripts/home_security` does the same and installs what is missing.
 
 A broker, Azurite (the first run fetches it by npm), a simulator of 100 000 homes, the engine and the page are
-started here, all on 127.0.0.1; nothing goes to another machine. A new kind of sensor is sold after a minute.
-At the end the numbers on the page are compared with the simulator's ledger.
+started here, all on 127.0.0.1; nothing goes to another machine. What dies is started again. A new kind of
+sensor is sold after a minute, one more when a button of the page is pressed. At the end the numbers on the page
+are compared with the simulator's ledger.
 """
 
 from __future__ import annotations
@@ -70,12 +71,14 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep-s",
         type=whole(180, 86_400),
-        default=1_200,
+        default=86_400,
         metavar="S",
         help="how much of the past is kept and shown",
     )
     parser.add_argument("--new-sensor-after", type=float, default=60.0, metavar="S")
-    parser.add_argument("--second-after", type=float, default=20.0, metavar="S", help="only --engine local")
+    parser.add_argument(
+        "--second-after", type=float, metavar="S", help="--engine local: start a second process by itself"
+    )
     parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="end by itself, then check")
     return parser
 

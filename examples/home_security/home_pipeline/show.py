@@ -6,6 +6,7 @@ failure is one message with the next step.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -28,8 +29,10 @@ from home_pipeline import check, ledger
 from home_pipeline.alert_check import compare_alerts
 from home_pipeline.alerts import ALERTS, READINGS
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
-from home_pipeline.news import News, say
-from home_pipeline.stage import Stage
+from home_pipeline.keeper import SIMULATOR, Keeper, say
+from home_pipeline.news import News
+from home_pipeline.readings import Town
+from home_pipeline.stage import TOKEN, Stage
 from home_pipeline.sweep import sweep
 from tests.kit.azurite import Azurite
 from tests.kit.azurite_install import find_node
@@ -42,12 +45,17 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 PARTITIONS = 16
 ALERT_PARTITIONS = 4
+LEDGER = "ledger.json"
 SWEEP_EVERY_S = 60.0
 PATIENCE_S = 120.0
 """How long the page may show nothing new, when nothing more is sent, before its numbers count as final."""
 FIRST_PATIENCE_S = 600.0
 """The same of a page that has shown nothing yet: Spark may still be starting."""
 SHOWN_MAX = 5
+SILENT_S_MIN, SILENT_TURNS = 120.0, 3
+"""A sensor is called silent after so many turns without a word, and not before so many seconds."""
+DETAILED_S = 1_200
+"""How far back the ledger has single readings: with more of them it would not fit into memory."""
 
 
 def show(options: argparse.Namespace) -> int:
@@ -158,48 +166,50 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     os.environ[CONTAINER] = f"home-security-{secrets.token_hex(4)}"
     container = undo.enter_context(open_container())
     create_container(container)
-    stage = Stage(path, environment(options, broker.bootstrap, path) | java)
+    token = secrets.token_urlsafe(24)
+    stage = Stage(path, environment(options, broker.bootstrap, path) | java | {TOKEN: token})
     undo.callback(stage.stop_all)
     address = f"{HOST}:{port}"
-    begin(stage, options, broker.bootstrap, path / "ledger.json", port)
+    begin(stage, options, broker.bootstrap, path, port)
     stop.parts_run()
-    print(f"\n  all homes   http://{address}/\n  one home    http://{address}/home/home-000033\n", flush=True)
+    print(f"\n  all homes   http://{address}/#token={token}")
+    print(f"  one home    http://{address}/home/home-000033#token={token}\n", flush=True)
     say("Spark starts" if options.engine == "spark" else "the app starts")
-    if not watch(stage, options, container, News(address, path), stop):
+    keeper = Keeper(stage, path, options.engine, PARTITIONS)
+    if not watch(keeper, options, container, News(address), stop):
         return 1
-    return compare(stage, path / "ledger.json", address, broker.bootstrap)
+    return compare(stage, keeper, path / LEDGER, address, broker.bootstrap)
 
 
-def begin(stage: Stage, options: argparse.Namespace, bootstrap: str, ledger_file: Path, port: int) -> None:
+def begin(stage: Stage, options: argparse.Namespace, bootstrap: str, folder: Path, port: int) -> None:
     """Start the page, the engine and the simulator."""
-    keep = ["--keep-s", str(options.keep_s)]
-    stage.start("page", "page.server", "--port", str(port), *keep)
+    silent_s = max(SILENT_S_MIN, SILENT_TURNS * Town(options.homes, options.rate, 0).interval_s)
+    kept = ["--keep-s", str(options.keep_s), "--silent-s", str(silent_s), "--folder", str(folder)]
+    stage.start("page", "page.server", "--port", str(port), *kept)
     if options.engine == "spark":
         stage.start("engine", "spark_engine", "--window-s", str(options.window_s))
     else:
         stage.start("engine", "local_engine")
         stage.start("alerts", "alerts")
-    town = ["--homes", str(options.homes), "--rate", str(options.rate), *keep]
+    town = ["--homes", str(options.homes), "--rate", str(options.rate)]
     new = ["--new-sensor-after-s", str(options.new_sensor_after)]
-    where = ["--bootstrap", bootstrap, "--ledger", str(ledger_file)]
-    stage.start("simulator", "simulate", *where, *town, *new)
+    where = ["--bootstrap", bootstrap, "--ledger", str(folder / LEDGER)]
+    kept = ["--keep-s", str(min(options.keep_s, DETAILED_S))]
+    stage.start(SIMULATOR, "simulate", *where, *town, *new, *kept)
 
 
 def watch(
-    stage: Stage, options: argparse.Namespace, container: ContainerClient, news: News, stop: Stop
+    keeper: Keeper, options: argparse.Namespace, container: ContainerClient, news: News, stop: Stop
 ) -> bool:
-    """Do what is due until the end is asked for; tell whether all parts still run."""
+    """Do what is due until the end is asked for; tell whether there is something to compare with."""
     began_s = time.monotonic()
     next_sweep_s = began_s + SWEEP_EVERY_S
     while not stop.wait(0.5):
         now_s = time.monotonic()
-        if has_failed(stage):
+        if not keeper.check():
             return False
-        alone = options.engine == "local" and "engine-2" not in stage.parts
-        if alone and now_s > began_s + options.second_after:
-            stage.start("engine-2", "local_engine")
-            members = ", ".join(f"{stage.parts[name].pid}" for name in engines(stage))
-            say(f"a second process joins the group; the members' process ids: {members}")
+        if options.second_after and options.engine == "local" and now_s > began_s + options.second_after:
+            keeper.start_second()
         if now_s > next_sweep_s:
             next_sweep_s = now_s + SWEEP_EVERY_S
             sweep_old(container, options.keep_s)
@@ -207,23 +217,6 @@ def watch(
         if options.seconds and now_s > began_s + options.seconds:
             stop.ask()
     return True
-
-
-def has_failed(stage: Stage) -> bool:
-    """Tell, and say why, whether a part has ended that should run; of a group's members one is enough."""
-    ended = [name for name in engines(stage) if stage.parts[name].poll() is not None]
-    if len(ended) < len(engines(stage)):
-        for name in ended:
-            say(f"{name} has ended with code {stage.stop(name)}; the other takes its partitions over")
-    for words in stage.failed():
-        print(words, file=sys.stderr)
-        return True
-    return False
-
-
-def engines(stage: Stage) -> list[str]:
-    """Return the names of the engine's processes."""
-    return [name for name in stage.parts if name.startswith("engine")]
 
 
 def sweep_old(container: ContainerClient, keep_s: int) -> None:
@@ -234,18 +227,16 @@ def sweep_old(container: ContainerClient, keep_s: int) -> None:
         say(f"old blobs could not be deleted ({type(error).__name__}); next try in a minute")
 
 
-def compare(stage: Stage, ledger_file: Path, address: str, bootstrap: str) -> int:
+def compare(stage: Stage, keeper: Keeper, ledger_file: Path, address: str, bootstrap: str) -> int:
     """Stop the simulator, wait until what it sent has arrived, compare; return the exit code."""
     say("the simulator stops; when the last windows are on the page, its numbers are compared")
     print("          (Ctrl-C leaves without that)", flush=True)
-    code = stage.stop("simulator")
+    code = stage.stop(SIMULATOR)
     if code or not ledger_file.exists():
         print(f"the simulator ended with code {code}; without its whole ledger there is no comparison")
         return 1
     sent = ledger.read_ledger(ledger_file)
-    compared = final(stage, sent, address)
-    if compared is None:
-        return 1
+    compared = final(keeper, sent, address)
     alerts, wrong = compare_alerts(sent, bootstrap, PATIENCE_S)
     differences = [*compared.differences, *wrong]
     for words in differences[:SHOWN_MAX]:
@@ -256,25 +247,25 @@ def compare(stage: Stage, ledger_file: Path, address: str, bootstrap: str) -> in
         print(
             f"✓ the page's numbers equal the ledger's: {compared.readings:,} readings of all homes by kind, "
         )
-        print(f"  their alarms, and {compared.sensors} sensors of 20 homes one by one")
+        print(f"  alarms and spoilt readings, and {compared.sensors} sensors of 20 homes one by one")
     if not wrong:
         print(f"✓ each of {alerts:,} alarms has its alert in the topic, each home's in order")
     print(f"  {sent.sent:,} readings were sent, {sum(sent.left_out.values()):,} of them spoilt and left out")
     return 1 if differences else 0
 
 
-def final(stage: Stage, sent: ledger.Ledger, address: str) -> check.Compared | None:
-    """Compare until all is equal or the page stands still; None, and words, when a part ends meanwhile."""
+def final(keeper: Keeper, sent: ledger.Ledger, address: str) -> check.Compared:
+    """Compare until all is equal or the page stands still; what dies meanwhile is started again."""
     deadline_s, before = time.monotonic() + FIRST_PATIENCE_S, 0
-    while True:
+    compared, readings = check.Compared(0, 0, ["the page did not answer"]), 0
+    while compared.differences and time.monotonic() < deadline_s:
         time.sleep(1.0)
-        compared, readings = check.compare(sent, address), check.ask(address, "/api/overview")["readings"]
-        if has_failed(stage):
-            return None
+        keeper.check()
+        with contextlib.suppress(OSError):  # the page has died, too, or is being started again
+            compared, readings = check.compare(sent, address), check.ask(address, "/api/overview")["readings"]
         if readings != before:
             deadline_s, before = time.monotonic() + PATIENCE_S, readings
-        if not compared.differences or time.monotonic() > deadline_s:
-            return compared
+    return compared
 
 
 def environment(options: argparse.Namespace, bootstrap: str, folder: Path) -> dict[str, str]:

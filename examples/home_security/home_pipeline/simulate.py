@@ -3,7 +3,8 @@
     python -m home_pipeline.simulate --bootstrap 127.0.0.1:9092 --ledger ledger.json
 
 Ends after `--count` readings, at SIGTERM or Ctrl-C, or when its standard input ends (`--while-stdin`), and
-then sends one reading more that lies `--closing-s` later, so that the windows before it can be closed.
+then sends one reading more that lies `--closing-s` later, so that the windows before it can be closed. A line
+`sell` of its standard input has carbon monoxide sensors sold from then on.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException, Producer
 
 from home_pipeline.ledger import Ledger
-from home_pipeline.readings import SECOND_US, Sent, Town
+from home_pipeline.readings import CARBON_MONOXIDE, SECOND_US, Sensor, Sent, Town
 from home_pipeline.stage import when_input_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TICK_S = 0.05
-WRITE_EVERY_S = 5.0
+FORGET_EVERY_S = 30.0
 FLUSH_S = 15.0
 
 
@@ -93,11 +94,11 @@ def paced(records: Iterator[Sent], town: Town, stop: threading.Event) -> Iterato
             taken = due
 
 
-def simulate(options: argparse.Namespace, stop: threading.Event) -> Ledger:
-    """Send until asked to stop; return the ledger, which is written, too."""
+def simulate(options: argparse.Namespace, stop: threading.Event, sold: list[Sensor]) -> Ledger:
+    """Send until asked to stop; return the ledger, which is written, too. What joins `sold` is sold."""
     ledger = Ledger(options.detailed_homes)
     begin_us = options.begin_us or time.time_ns() // 1000
-    town = Town(options.homes, options.rate, begin_us, options.seed, options.new_sensor_after_s)
+    town = Town(options.homes, options.rate, begin_us, options.seed, options.new_sensor_after_s, sold)
     sender = Sender(options.bootstrap, options.topic, ledger)
     records = town.sent()
     if options.count:
@@ -119,15 +120,14 @@ def simulate(options: argparse.Namespace, stop: threading.Event) -> Ledger:
 def _send_paced(
     batches: Iterator[list[Sent]], sender: Sender, ledger: Ledger, options: argparse.Namespace
 ) -> None:
-    next_write_s = time.monotonic() + WRITE_EVERY_S
+    next_s = time.monotonic() + FORGET_EVERY_S
     for batch in batches:
         for sent in batch:
             sender.send(sent)
         sender.poll()
-        if time.monotonic() > next_write_s:
+        if time.monotonic() > next_s:
             ledger.forget_before(time.time_ns() // 1000 - options.keep_s * SECOND_US)
-            ledger.write(options.ledger)
-            next_write_s = time.monotonic() + WRITE_EVERY_S
+            next_s = time.monotonic() + FORGET_EVERY_S
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -144,7 +144,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--new-sensor-after-s", type=float, default=60.0)
     parser.add_argument("--closing-s", type=int, default=60)
     parser.add_argument("--detailed-homes", type=int, default=100, help="whose readings the ledger keeps")
-    parser.add_argument("--keep-s", type=int, default=3_600, help="how long it keeps them")
+    parser.add_argument("--keep-s", type=int, default=1_200, help="how long it keeps them")
     parser.add_argument("--while-stdin", action="store_true", help="end when standard input ends")
     return parser
 
@@ -155,9 +155,10 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    sold: list[Sensor] = []
     if options.while_stdin:
-        when_input_ends(stop.set)
-    ledger = simulate(options, stop)
+        when_input_ends(stop.set, lambda line: sold.append(CARBON_MONOXIDE) if line == "sell" else None)
+    ledger = simulate(options, stop, sold)
     print(f"sent {ledger.sent} readings, {sum(ledger.left_out.values())} of them not to be counted")
 
 

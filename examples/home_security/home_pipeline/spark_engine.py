@@ -14,6 +14,7 @@ reading, and sends. Spark keeps no offsets for that one: it commits for its grou
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ import ehkafka.spark
 from ehkafka.errors import EhkafkaError
 from home_pipeline import alerts, rules
 from home_pipeline.container import CONTAINER, STORAGE
+from home_pipeline.local_engine import GROUP, TOPIC
+from home_pipeline.readings import SPOILT
 from home_pipeline.stage import HERE, when_input_ends
 
 if TYPE_CHECKING:
@@ -37,22 +40,37 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-TOPIC = "readings"
 PATH = "spark"
 READING = "home string, kind string, unit string, at bigint, value double, alarm boolean"
 STORAGE_BY_NAME = {"connectionStringEnv": STORAGE}
 """The secret's name, never the secret: it is in no plan, no log and no checkpoint."""
 
 POLL_S = 0.2
+RUNS = "the first batch is written"
+"""What is logged when the start is over."""
+_log = logging.getLogger("home-security")
 
 
 def counted(records: DataFrame, windows: rules.Windows) -> DataFrame:
-    """Return the rows of `layout` for records with the columns `value` and `timestamp`."""
+    """Return the rows of `layout` for records with the columns `key`, `value` and `timestamp`."""
     readings = (
-        records.select("timestamp", F.from_json(F.col("value").cast("string"), READING).alias("reading"))
-        .select("timestamp", "reading.*")
+        records.select(
+            F.col("key").cast("string").alias("key"),
+            F.unix_micros("timestamp").alias("sent"),
+            F.from_json(F.col("value").cast("string"), READING).alias("reading"),
+        )
+        .select("key", "sent", "reading.*")
         .withColumn("unit", F.coalesce("unit", F.lit("")))
-        .where(_believed())
+        .withColumn("is_believed", F.coalesce(_believed(), F.lit(False)))
+        .where(F.col("is_believed") | (_is_home("key") & _is_of_now("sent")))
+        .select(
+            _if_believed("home", F.col("key")),
+            _if_believed("kind", F.lit(SPOILT)),
+            _if_believed("unit", F.lit("")),
+            _if_believed("at", F.col("sent")),
+            _if_believed("value", F.lit(1.0)),
+            _if_believed("alarm", F.lit(False)),
+        )
         .withColumn("taken", F.timestamp_micros("at"))
         .withWatermark("taken", f"{windows.delay_s} seconds")
     )
@@ -65,8 +83,9 @@ def counted(records: DataFrame, windows: rules.Windows) -> DataFrame:
             F.sum("value").alias("total"),
             F.min("value").alias("low"),
             F.max("value").alias("high"),
-            F.max_by("value", "at").alias("last"),
+            F.max_by("value", F.struct("at", "value")).alias("last"),
             F.max("at").alias("last_at_us"),
+            F.max(F.when(F.col("alarm"), F.col("at"))).alias("alarm_at_us"),
         )
         .select(
             "home",
@@ -81,6 +100,7 @@ def counted(records: DataFrame, windows: rules.Windows) -> DataFrame:
             "high",
             "last",
             "last_at_us",
+            F.coalesce("alarm_at_us", F.lit(0)).alias("alarm_at_us"),
         )
     )
 
@@ -102,7 +122,10 @@ def writer(
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", TOPIC)
         .option("startingOffsets", "earliest")
-        .option("columns", "value,timestamp")
+        .option("columns", "key,value,timestamp")
+        # For those who look at the group's lag: where to continue is in the checkpoint.
+        .option("groupId", GROUP)
+        .option("commitOffsets", "true")
         # Several partitions a task, as many tasks as there are cores.
         .option("tasks", spark.sparkContext.defaultParallelism)
     )
@@ -123,14 +146,28 @@ def writer(
 
 def _believed() -> Column:
     """Say `rules.parse` in SQL: the same patterns, the same bounds."""
-    clock_us = F.abs(F.col("at") - F.unix_micros("timestamp"))
     return (
-        F.col("home").rlike(rf"\A{rules.HOME}\z")
+        _is_home("home")
         & F.col("kind").rlike(rf"\A{rules.KIND}\z")
+        & (F.col("kind") != SPOILT)
         & F.col("unit").rlike(rf"\A{rules.UNIT}\z")
-        & (clock_us <= rules.CLOCK_TOLERANCE_US)
+        & (F.abs(F.col("at") - F.col("sent")) <= rules.CLOCK_TOLERANCE_US)
+        & _is_of_now("at")
         & (F.abs("value") <= rules.LARGEST)
     )
+
+
+def _is_home(column: str) -> Column:
+    return F.col(column).rlike(rf"\A{rules.HOME}\z")
+
+
+def _is_of_now(column: str) -> Column:
+    return F.col(column).between(0, rules.LATEST_MS * 1000 - 1)
+
+
+def _if_believed(column: str, otherwise: Column) -> Column:
+    """Say `rules.counted` in SQL, for one column."""
+    return F.when(F.col("is_believed"), F.col(column)).otherwise(otherwise).alias(column)
 
 
 def session(cores: str = "local[2]") -> SparkSession:
@@ -166,6 +203,7 @@ def watch(
         while query.isActive and query.lastProgress is None and not stop.wait(POLL_S):
             pass
         if query.isActive and not stop.is_set():
+            _log.info("The alerts start: %s.", RUNS)
             with app.run_on_spark(spark, interval_s=trigger_s, folders=(str(HERE),)) as run:
                 while query.isActive and run.is_running and not stop.wait(POLL_S):
                     pass
@@ -189,8 +227,14 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     if options.while_stdin:
         when_input_ends(stop.set)
+    # Only the steps of the start: Spark's own words go elsewhere.
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stdout)
+    for steps in (_log, logging.getLogger("ehkafka.spark")):
+        steps.setLevel(logging.INFO)
+    _log.info("Spark starts its JVM.")
     spark = session(options.master)
     spark.sparkContext.setLogLevel("ERROR")
+    _log.info("Spark %s is up, %s.", spark.version, options.master)
     wanted = writer(
         spark,
         os.environ["HOME_SECURITY_BOOTSTRAP"],

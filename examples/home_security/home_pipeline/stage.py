@@ -23,6 +23,8 @@ HERE = Path(__file__).resolve().parents[1]
 STOP_S = 30.0
 STATUS = "status.json"
 """In the stage's folder: how the engine is, for the page."""
+TOKEN = "HOME_SECURITY_TOKEN"  # noqa: S105 - the variable's name
+"""The variable whose value the page's server wants of those who change something."""
 WISHES = "wishes.json"
 """In the same place: what people ask for on the page, with the time."""
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from home_pipeline.layout import MANIFEST, SUFFIX
 
+BYTES_MAX = 2 * 2**30
+"""Azurite has its blobs in memory; what is deleted for this is on the page for as long as that runs."""
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,10 +34,15 @@ def old(blobs: Iterable[tuple[str, datetime]], bound: datetime) -> list[str]:
     ]
 
 
-def sweep(container: ContainerClient, keep: timedelta) -> int:
-    """Delete what is older than `keep`; return how many blobs that were. Raises `AzureError`."""
-    listed = ((blob.name, blob.last_modified) for blob in container.list_blobs())
-    names = old(listed, datetime.now(UTC) - keep)
+def sweep(container: ContainerClient, keep: timedelta, bytes_max: int = BYTES_MAX) -> int:
+    """Delete what is older than `keep`, or too much; return how many blobs that were. Raises `AzureError`."""
+    listed = [(blob.last_modified, blob.name, blob.size) for blob in container.list_blobs()]
+    bound, room = datetime.now(UTC) - keep, bytes_max
+    for written, _name, size in sorted(listed, reverse=True):
+        room -= size
+        if room < 0:
+            bound = max(bound, written)
+    names = old([(name, written) for written, name, _size in listed], bound)
     for name in names:
         container.delete_blob(name)
     return len(names)

@@ -35,7 +35,7 @@ from home_pipeline.container import open_container
 from home_pipeline.follower import Follower
 from home_pipeline.page import answers
 from home_pipeline.page.pipeline import DONE, Pipeline, RefusedError
-from home_pipeline.stage import when_input_ends
+from home_pipeline.stage import TOKEN, when_input_ends
 from home_pipeline.table import SILENT_S, Table
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ BODY_BYTES_MAX = 4_096
 QUERY_CHARACTERS_MAX = 64
 ALARMS_MAX = 500
 HOURS_MAX = 24.0
-TOKEN = "HOME_SECURITY_TOKEN"  # noqa: S105 - the variable's name
 _HOME, _KIND = re.compile(rules.HOME), re.compile(rules.KIND)
 
 
