@@ -8,8 +8,8 @@
 
 A broker, Azurite (the first run fetches it by npm), a simulator of 100 000 homes, the engine and the page are
 started here, all on 127.0.0.1; nothing goes to another machine. What dies is started again. A new kind of
-sensor is sold after a minute, one more when a button of the page is pressed. At the end the numbers on the page
-are compared with the simulator's ledger.
+sensor is sold after a minute, one more when a button of the page is pressed. At the end the numbers on the
+page are compared with the simulator's ledger.
 """
 
 from __future__ import annotations

@@ -7,16 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from home_pipeline.stage import HERE, Stage
 
 from tests.kit.pages import ROOT
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.kit.azurite import Azurite
 
 RUN_S = 280.0  # a quarter of a minute on a machine that has time
@@ -43,6 +43,48 @@ def test_one_command_runs_it_all_until_ctrl_c_and_checks_itself(azurite: Azurite
     assert any("✓ the page's numbers equal the ledger's" in line for line in seen), seen
     assert any("alarms has its alert in the topic" in line for line in seen), seen
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.timeout(300)
+def test_parts_that_are_killed_come_back_and_the_numbers_are_equal(azurite: Azurite) -> None:
+    """The engine, the page and the alerts, each killed once: each is started again, with words."""
+    killed = ["local_engine", "page.server", "alerts"]
+    awaited = {f"{name} ended with code -9; it starts again in 1 s" for name in ("engine", "page", "alerts")}
+    awaited |= {f"{name} starts again" for name in ("engine", "page", "alerts")}
+    seen = []
+    with started("--engine", "local", *SMALL) as program:
+        try:
+            assert program.stdout is not None
+            for line in program.stdout:
+                seen.append(line)
+                awaited = {words for words in awaited if words not in line}
+                if "the first readings are on the page" in line:
+                    for module in killed:
+                        os.kill(part_of(program.pid, module), signal.SIGKILL)
+                if not awaited:
+                    program.send_signal(signal.SIGINT)
+                    awaited = {"(nothing more)"}
+            assert program.wait(RUN_S) == 0, seen
+        finally:
+            program.kill()
+    assert any("✓ the page's numbers equal the ledger's" in line for line in seen), seen
+    assert any("alarms has its alert in the topic" in line for line in seen), seen
+
+
+def test_without_the_simulator_there_is_nothing_to_compare_with(azurite: Azurite) -> None:
+    """It alone is not started again: the command ends, and says why."""
+    with started("--engine", "local", *SMALL) as program:
+        try:
+            assert program.stdout is not None
+            for line in program.stdout:
+                if "the app starts" in line:
+                    os.kill(part_of(program.pid, "simulate"), signal.SIGKILL)
+                    break
+            seen = program.stdout.read()
+            assert program.wait(RUN_S) == 1, seen
+        finally:
+            program.kill()
+    assert "simulator ended with code -9" in seen
 
 
 def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
@@ -75,12 +117,13 @@ def test_a_number_that_cannot_be_is_refused(wrong: str) -> None:
     assert f"argument {wrong.partition('=')[0]}:" in seen
 
 
-def test_a_part_that_ends_ends_the_command_with_its_reason(tmp_path: Path) -> None:
-    """A process that has ended is named with its code and its last words."""
+def test_a_part_that_has_ended_is_named_with_its_reason(tmp_path: Path) -> None:
+    """With its code and its last words."""
     stage = Stage(tmp_path, {"PATH": "/nowhere"})
     stage.start("page", "page.server")
     stage.parts["page"].wait(30)
-    [words] = stage.failed()
+    [(name, words)] = stage.failed()
+    assert name == "page"
     assert words.startswith("page ended with code 1")
     assert "HOME_SECURITY_STORAGE and HOME_SECURITY_CONTAINER" in words
     assert stage.stop("page") == 1
@@ -95,6 +138,25 @@ def started(*arguments: str, python: tuple[str, ...] = (), **environment: str) -
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def part_of(parent: int, module: str) -> int:
+    """Return the process that the command has started for a module."""
+
+    def found() -> list[int]:
+        running = (path for path in Path("/proc").iterdir() if path.name.isdigit())
+        return [int(path.name) for path in running if is_part(path, parent, f"home_pipeline.{module}")]
+
+    return int(wait_until(found, module)[0])
+
+
+def is_part(path: Path, parent: int, module: str) -> bool:
+    """Tell whether a process is the module, and was started by its parent."""
+    try:
+        words = (path / "cmdline").read_bytes().split(b"\0")
+        return module.encode() in words and f"PPid:\t{parent}\n" in (path / "status").read_text()
+    except OSError:  # gone meanwhile
+        return False
 
 
 def run(*arguments: str, python: tuple[str, ...] = ()) -> tuple[int, str]:

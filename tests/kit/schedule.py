@@ -31,6 +31,7 @@ OWN_SPARK = {
         "sink/test_two_phases.py",
         "source/test_made_anew.py",
         "test_home_security_spark.py::test_one_command_runs_it_all_on_spark",
+        "test_home_security_spark.py::test_a_hundred_homes_are_as_the_topic_says_although_spark_was_killed",
         "test_older_pyspark.py",
         "test_standalone_cluster.py",
         "test_workers_python.py",

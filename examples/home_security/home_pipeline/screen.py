@@ -22,13 +22,14 @@ KEEP_S = 86_400
 NAMES = ("count", "alarms", "total", "lowest", "highest", "last")
 
 
-def serve(stage: Stage, readings: int | None, *, within_s: float = 60.0, late_s: float = KEEP_S) -> str:
-    """Start the page's server, wait until it has so many readings, or any, and return its address."""
+def serve(stage: Stage, readings: int | None, *options: str, within_s: float = 60.0) -> str:
+    """Start the page's server, wait until it has so many readings (None: until it answers); return where."""
     [port] = free_ports(1)
-    stage.start("page", "page.server", "--port", str(port), "--keep-s", str(KEEP_S), "--late-s", str(late_s))
+    kept = ["--keep-s", str(KEEP_S), "--late-s", str(KEEP_S)]
+    stage.start("page", "page.server", "--port", str(port), *kept, *options)
     address, found = f"127.0.0.1:{port}", -1
     deadline_s = time.monotonic() + within_s
-    while found < 1 if readings is None else found != readings:
+    while found < 0 if readings is None else found != readings:
         failed = [*stage.failed()]
         if failed or time.monotonic() > deadline_s:
             raise AssertionError(failed or f"the page has {found} readings, {readings} are in the ledger")

@@ -41,9 +41,9 @@ _LISTED = """
 from listed
 where (:home is null or home = :home) and (:kind is null or kind = :kind) and (not :is_open or done_s is null)
 """
-_LIST = (
-    f"select home, kind, unit, at_us, alarms, high, done_s {_LISTED} order by at_us desc, home limit :limit"
-)
+_LIST = f"""
+select home, kind, unit, at_us, alarms, high, done_s {_LISTED} order by at_us desc, home, kind limit :limit
+"""
 _COUNT = f"select count(*), count(*) - count(done_s) {_LISTED}"
 _FIND = """
 select distinct home from sensors
