@@ -24,6 +24,7 @@ from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.kafka.broker import KafkaBroker
 from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
+from home_pipeline.local_engine import TOPIC
 
 sys.path.append(str(Path(__file__).resolve().parents[3]))  # the checkout, for its `tests.kit`
 from tests.kit.azurite import Azurite
@@ -95,7 +96,7 @@ def main() -> int:
         os.environ[CONTAINER] = f"measure-{secrets.token_hex(4)}"
         with open_container() as container:
             create_container(container)
-        broker.create_topic(spark_engine.TOPIC, PARTITIONS)
+        broker.create_topic(TOPIC, PARTITIONS)
         _send(broker.bootstrap, options, Path(folder))
         aside = {pid for pid, parent in map(_parent, _pids()) if parent == os.getpid()}
         before = cpu_ticks()
