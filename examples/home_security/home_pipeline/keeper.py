@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 SIMULATOR = "simulator"
 PAUSE_S_MAX = 30
 STEADY_S = 60.0
-"""Who has run so long begins with the shortest pause again."""
+"""A part that ran so long begins with the shortest pause again."""
 SHARE = re.compile(r"this member has \d+ partitions: *([\d ]*)\n")
 """What the local engine logs when the group shares the partitions out anew."""
 STEP = re.compile(r" (?:home-security|ehkafka\.spark) (.*)\n")
-"""What the Spark engine logs while it starts."""
+"""What the Spark engine logs while it starts; `STARTED` ends that."""
 STARTED = "the first batch is written"
 
 
@@ -37,17 +37,17 @@ def say(words: str) -> None:
 
 
 class Log:
-    """What an engine's log has said so far; each look reads on from where the last one ended."""
+    """What an engine's log says; each look reads on from where the last one ended."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._at = 0
         self.partitions: list[int] = []
-        self.steps: list[str] = []
+        self.step = ""
         self.is_ready = False
 
-    def look(self) -> None:
-        """Take in the lines that are whole."""
+    def look(self) -> list[str]:
+        """Take in the lines that are whole; return the steps in them."""
         with self._path.open("rb") as log:
             log.seek(self._at)
             new = log.read()
@@ -56,8 +56,10 @@ class Log:
         text = whole.decode(errors="replace")
         for numbers in SHARE.findall(text):
             self.partitions = [int(number) for number in numbers.split()]
-        self.steps += STEP.findall(text)
+        steps: list[str] = STEP.findall(text)
+        self.step = [self.step, *steps][-1]
         self.is_ready = self.is_ready or bool(self.partitions) or STARTED in text
+        return steps
 
 
 class Keeper:
@@ -66,19 +68,17 @@ class Keeper:
     def __init__(self, stage: Stage, folder: Path, engine: str, partitions: int) -> None:
         self._stage = stage
         self._folder = folder
-        self._engine = engine
-        self._all = list(range(partitions))
+        self._partitions = partitions
         self._logs: dict[str, Log] = {}
-        # By part: when it was started, when it is to be started again, how often it died soon after a start.
+        # By part: when it was started again, when it is to be, how often it died soon after a start.
         self._started_s: dict[str, float] = {}
         self._due_s: dict[str, float] = {}
         self._deaths: Counter[str] = Counter()
-        self._restarts = 0
-        self._done: dict[str, float] = {}
+        # As the page gets it, and as it was when it was written last.
+        self._status: dict[str, Any] = {"engine": engine, "state": "", "restarts": 0, "done": {}}
+        self._written = ""
         self._shares: tuple[list[int], ...] = ()
         self._reported: tuple[list[int], ...] = ()
-        self._state = ("starting", time.time())
-        self._status: dict[str, Any] = {}
 
     def check(self) -> bool:
         """Start again what has died, do what people wish; tell whether the simulator still runs."""
@@ -88,13 +88,13 @@ class Keeper:
                 return False
             self._revive(name, words)
         self._fulfil()
-        self._look()
+        self._report()
         return True
 
     def start_second(self) -> None:
         """Start a second process of the local engine, once."""
-        if "second" not in self._done:
-            self._done["second"] = time.time()
+        if "engine-2" not in self._stage.parts:
+            self._status["done"]["second"] = time.time()
             self._stage.start("engine-2", "local_engine")
             members = ", ".join(str(self._stage.parts[name].pid) for name in self._engines())
             say(f"a second process joins the group; the members' process ids: {members}")
@@ -114,59 +114,46 @@ class Keeper:
             del self._due_s[name]
             self._started_s[name] = now_s
             self._logs.pop(name, None)
-            self._restarts += name in self._engines()
+            self._status["restarts"] += name in self._engines()
             self._stage.restart(name)
             say(f"{name} starts again")
 
     def _fulfil(self) -> None:
         """Do what people have asked for on the page, once each."""
-        file = self._folder / WISHES
+        file, done = self._folder / WISHES, self._status["done"]
         wishes = json.loads(file.read_text()) if file.exists() else {}
-        if "second" in wishes and self._engine == "local":
+        if "second" in wishes and self._status["engine"] == "local":
             self.start_second()
-        if "sell" in wishes and "sell" not in self._done and SIMULATOR in self._stage.parts:
+        if "sell" in wishes and "sell" not in done and SIMULATOR in self._stage.parts:
             self._stage.tell(SIMULATOR, "sell")
-            self._done["sell"] = time.time()
+            done["sell"] = time.time()
             say("carbon monoxide sensors are sold from now on")
 
-    def _look(self) -> None:
+    def _report(self) -> None:
         """Read the engines' logs; say, and write for the page, what is new."""
         alive = [name for name in self._engines() if name not in self._due_s]
         logs = {name: self._logs.setdefault(name, Log(self._stage.log(name))) for name in alive}
         for name, log in logs.items():
-            steps = len(log.steps)
-            log.look()
-            for step in log.steps[steps:]:
+            for step in log.look():
                 say(f"{name}: {step}")
-        ready = [name for name, log in logs.items() if log.is_ready]
-        state = "running" if ready else "starting" if alive else "down"
-        if state != self._state[0]:
-            self._state = (state, time.time())
-        self._tell_shares(tuple(log.partitions for log in logs.values()))
-        if self._engine == "spark":
-            members = {"a Spark task": self._all} if ready else {}
-        else:
-            members = {name: log.partitions for name, log in logs.items()}
-        last = [step for log in logs.values() for step in log.steps[-1:]]
-        status = {
-            "engine": self._engine,
-            "state": state,
-            "since_s": self._state[1],
-            "step": last[0] if last and state == "starting" else None,
-            "restarts": self._restarts,
-            "members": members,
-            "done": dict(self._done),
-        }
-        if status != self._status:
-            self._status = status
-            replace_file(self._folder / STATUS, status)
-
-    def _tell_shares(self, shares: tuple[list[int], ...]) -> None:
-        """Tell how many partitions each member has, when two looks in a row find the same."""
-        before, self._shares = self._shares, shares
-        if len(shares) > 1 and all(shares) and shares == before != self._reported:
-            self._reported = shares
-            say(f"the members have {' and '.join(str(len(share)) for share in shares)} partitions")
+        is_ready = any(log.is_ready for log in logs.values())
+        state = "running" if is_ready else "starting" if logs else "down"
+        if state != self._status["state"]:
+            self._status |= {"state": state, "since_s": time.time()}
+        self._status["step"] = (
+            (logs["engine"].step or None) if state == "starting" and "engine" in logs else None
+        )
+        self._status["members"] = {name: log.partitions for name, log in logs.items()}
+        if is_ready and self._status["engine"] == "spark":
+            self._status["members"] = {"a Spark task": [*range(self._partitions)]}
+        if (status := json.dumps(self._status)) != self._written:
+            replace_file(self._folder / STATUS, self._status)
+            self._written = status
+        # Who has which partitions is said when two looks in a row find the same.
+        before, self._shares = self._shares, tuple(log.partitions for log in logs.values())
+        if len(logs) > 1 and all(before) and before == self._shares != self._reported:
+            self._reported = self._shares
+            say(f"the members have {' and '.join(str(len(share)) for share in before)} partitions")
 
     def _engines(self) -> list[str]:
         return [name for name in self._stage.parts if name.startswith("engine")]

@@ -6,7 +6,6 @@ Pure: names come from numbers, so that no list of homes is kept.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 _TREES = """
 Alder Ash Aspen Beech Birch Bramble Briar Broom Cedar Cherry Chestnut Clover Cypress Damson Elder Elm Fern Fir
@@ -31,13 +30,6 @@ _NUMBER = re.compile(r"(?:home)?[ -]?([0-9]{1,6})")
 _ADDRESS = re.compile(r"([0-9]{0,4})\s*([a-z][a-z ]*)")
 
 
-class Meant(NamedTuple):
-    """Which homes a search may mean: those with these numbers, and all in these streets."""
-
-    numbers: list[int]
-    streets: list[int]
-
-
 def home_name(number: int) -> str:
     """Return a home's key."""
     return f"home-{number:06d}"
@@ -54,15 +46,15 @@ def label(kind: str) -> str:
     return _LABELS.get(kind) or kind.replace("_", " ").capitalize()
 
 
-def meant(text: str) -> Meant:
-    """Return which homes a search may mean: by number, by key, or by a part of the address."""
+def meant(text: str) -> tuple[list[int], list[int]]:
+    """Return the numbers of homes that a search may mean, and the streets: all homes in these."""
     wanted = text.strip().lower()
     if numbered := _NUMBER.fullmatch(wanted):
-        return Meant([int(numbered[1])], [])
+        return [int(numbered[1])], []
     if not (addressed := _ADDRESS.fullmatch(wanted)):
-        return Meant([], [])
+        return [], []
     streets = [number for number, street in enumerate(STREETS) if addressed[2] in street.lower()]
     if not addressed[1]:
-        return Meant([], streets)
+        return [], streets
     house = max(0, int(addressed[1]) - 1)
-    return Meant([(house ^ street % 64) * len(STREETS) + street for street in streets], [])
+    return [(house ^ street % 64) * len(STREETS) + street for street in streets], []

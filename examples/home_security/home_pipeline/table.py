@@ -1,16 +1,15 @@
 """The page's table: rows of the last day or so, by minute and home, in a temporary SQLite file.
 
-Built from blobs alone and gone with the process; bounded, because what is older than `keep_s` is deleted.
-The follower's thread writes, the page's threads read; each side has a connection and a lock of its own. What
-people have acknowledged is in another file (`acknowledged`), which the readers' connection can join.
-
-Each alarm is kept with its window, each sensor with its last reading: whom nothing is heard of any more is
-found without a look at all minutes. Spoilt readings are in the windows alone: they are of no sensor.
+Built from blobs alone and gone with the process; bounded: what is older than `keep_s` is deleted. Only
+what people have acknowledged is in a file that stays. The follower's thread writes, the page's threads read;
+each side has a connection and a lock of its own. A sensor's last reading and each alarm are kept apart from
+the minutes, so that no question has to look at all of those. Spoilt readings are in the windows alone.
 """
 
 from __future__ import annotations
 
 import math
+import sqlite3
 import tempfile
 import threading
 import time
@@ -18,7 +17,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from home_pipeline.acknowledged import Acknowledged, connect
 from home_pipeline.readings import SPOILT
 
 if TYPE_CHECKING:
@@ -49,11 +47,14 @@ create table windows (
     begin_s integer, length_s integer, kind integer, readings integer, alarms integer,
     primary key (begin_s, kind)
 ) without rowid;
+create table if not exists people.acknowledged (
+    home integer, kind text, up_to_us integer, at_s real, primary key (home, kind, up_to_us)
+) without rowid;
 create table sums (readings integer, rows integer, blobs integer, latest_us integer, whole_s integer);
 insert into sums values (0, 0, 0, 0, 0);
 """
 
-# Of the readers' connection, which has the people's file, too.
+# Of the readers' connection: a view of two files is of no file.
 _LISTED = """
 create temp view listed as
 select home, kinds.kind as kind, unit, at_us, alarms, high, (
@@ -61,6 +62,11 @@ select home, kinds.kind as kind, unit, at_us, alarms, high, (
     where done.home = alarms.home and done.kind = kinds.kind and done.up_to_us >= alarms.at_us
 ) as done_s
 from alarms join kinds on id = alarms.kind
+"""
+
+_ADD_KIND = """
+insert into kinds (kind, unit, since_s) values (?, ?, ?)
+on conflict do update set since_s = min(since_s, excluded.since_s) returning id
 """
 
 _ADD_MINUTE = """
@@ -130,27 +136,23 @@ class Table:
         self.silent_s = silent_s
         self._folder = tempfile.TemporaryDirectory(prefix="home-security-")
         own = Path(self._folder.name)
-        self.acknowledged = Acknowledged((folder or own) / "acknowledged.db")
+        people = (folder or own) / "acknowledged.db"
         self._writing, self._reading = threading.Lock(), threading.Lock()
-        self._writer = connect(own / "table.db")
+        self._writer = _connect(own / "table.db", people)
         self._writer.executescript(_TABLES)
-        self._reader = connect(own / "table.db")
-        self._reader.execute("attach ? as people", (str(self.acknowledged.path),))
+        self._reader = _connect(own / "table.db", people)
         self._reader.execute(_LISTED)
         self._reader.execute("pragma query_only = on")
-        # Written and read by the writing thread alone.
-        self._kinds: dict[tuple[str, str], tuple[int, int]] = {}
-        # Homes in minutes that are over, and how often rows came: a count is kept if none came meanwhile.
-        self._keeping = threading.Lock()
-        self._homes: dict[int, int] = {}
-        self._added = 0
         # When to count again, and what there was; one tuple, replaced by any thread.
         self._lately = (-math.inf, Lately(0, 0, 0, []))
 
     def add(self, rows: Sequence[Row], *, are_whole: bool = False) -> None:
         """Add one blob's rows, all or none. If `are_whole`, nothing more will come for their windows."""
         with self._writing, self._writer as database:
-            known = {kind: self._number(kind, since_s) for kind, since_s in _since(rows).items()}
+            known = {
+                kind: database.execute(_ADD_KIND, (*kind, since_s)).fetchall()[0][0]
+                for kind, since_s in _since(rows).items()
+            }
             kinds = [known[row.kind, row.unit] for row in rows]
             database.executemany(_ADD_WINDOW, _windows(rows, kinds))
             heard = [
@@ -158,17 +160,23 @@ class Table:
                 for row, kind in zip(rows, kinds, strict=True)
                 if row.kind != SPOILT
             ]
-            database.executemany(_ADD_MINUTE, (_minute(*one) for one in heard))
+            database.executemany(
+                _ADD_MINUTE,
+                ((row.begin_s // MINUTE_S * MINUTE_S, home, kind, *row[5:12]) for row, home, kind in heard),
+            )
             database.executemany(_ADD_SENSOR, ((home, kind, row.last_at_us) for row, home, kind in heard))
-            database.executemany(_ADD_ALARM, (_alarm(*one) for one in heard if one[0].alarms))
+            database.executemany(
+                _ADD_ALARM,
+                (
+                    (home, kind, row.begin_s, row.alarms, row.high, row.alarm_at_us)
+                    for row, home, kind in heard
+                    if row.alarms
+                ),
+            )
             latest_us = max((row.last_at_us for row, *_ in heard), default=0)
             whole_s = max((row.begin_s + row.length_s for row in rows if are_whole), default=0)
             readings = sum(row.readings for row, *_ in heard)
             database.execute(_ADD_SUMS, (readings, len(rows), latest_us, whole_s))
-        with self._keeping:
-            self._added += 1
-            for minute_s in {row.begin_s // MINUTE_S * MINUTE_S for row in rows}:
-                self._homes.pop(minute_s, None)
 
     def forget(self) -> int:
         """Delete what is older than `keep_s` before the latest reading; return that bound."""
@@ -179,11 +187,14 @@ class Table:
             database.execute("delete from windows where begin_s < ?", (bound_s - MINUTE_S,))
             database.execute("delete from sensors where last_at_us < ?", (bound_s * 1_000_000,))
             database.execute("delete from alarms where at_us < ?", (bound_s * 1_000_000,))
-        self.acknowledged.forget(bound_s * 1_000_000)
-        with self._keeping:
-            for minute_s in [minute_s for minute_s in self._homes if minute_s < bound_s]:
-                del self._homes[minute_s]
+            database.execute("delete from acknowledged where up_to_us < ?", (bound_s * 1_000_000,))
         return int(bound_s)
+
+    def acknowledge(self, home: int, kind: str, up_to_us: int, at_s: float) -> None:
+        """Note that a home's alarms of a kind, up to a time, were acknowledged; the first time counts."""
+        with self._writing, self._writer as database:
+            values = (home, kind, up_to_us, at_s)
+            database.execute("insert or ignore into acknowledged values (?, ?, ?, ?)", values)
 
     def ask(self, question: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return the answer to a query. Any thread."""
@@ -210,36 +221,12 @@ class Table:
             self._lately = (begin_s + 10 * took_s, found)
         return found
 
-    def homes_in(self, minute_s: int, *, is_over: bool) -> int:
-        """Return how many homes sent readings in a minute.
-
-        Once the minute is over the answer is kept, until more of it comes: from a blob that was late, or at
-        the page's start, when it reads what is there in any order.
-        """
-        with self._keeping:
-            known, added = self._homes.get(minute_s), self._added
-        if known is None:
-            known = self.ask("select count(distinct home) from minutes where minute_s = ?", (minute_s,))[0][0]
-            with self._keeping:
-                if is_over and added == self._added:
-                    self._homes[minute_s] = known
-        return known
-
     def close(self) -> None:
         """Close both connections and remove the file."""
         with self._writing, self._reading:
             self._writer.close()
             self._reader.close()
-            self.acknowledged.close()
         self._folder.cleanup()
-
-    def _number(self, kind: tuple[str, str], since_s: int) -> int:
-        """Return a kind's number in the table, and keep since when there is one."""
-        number, known_since_s = self._kinds.get(kind, (len(self._kinds) + 1, since_s + 1))
-        if since_s < known_since_s:  # blobs, and rows in them, come in any order
-            self._writer.execute("insert or replace into kinds values (?, ?, ?, ?)", (number, *kind, since_s))
-            self._kinds[kind] = (number, since_s)
-        return number
 
 
 def _since(rows: Sequence[Row]) -> dict[tuple[str, str], int]:
@@ -256,12 +243,14 @@ def home_number(home: str) -> int:
     return int(home.removeprefix("home-"))
 
 
-def _minute(row: Row, home: int, kind: int) -> tuple[Any, ...]:
-    return (row.begin_s // MINUTE_S * MINUTE_S, home, kind, *row[5:12])
-
-
-def _alarm(row: Row, home: int, kind: int) -> tuple[Any, ...]:
-    return (home, kind, row.begin_s, row.alarms, row.high, row.alarm_at_us)
+def _connect(path: Path, people: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, check_same_thread=False)
+    database.execute("attach ? as people", (str(people),))
+    for name in ("main", "people"):
+        database.execute(f"pragma {name}.journal_mode = wal")
+    # The blobs are the truth: after a crash the file is not even looked at again. The people's file is.
+    database.execute("pragma main.synchronous = off")
+    return database
 
 
 def _windows(rows: Sequence[Row], kinds: Sequence[int]) -> list[tuple[int, ...]]:

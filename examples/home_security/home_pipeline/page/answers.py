@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from home_pipeline.names import address, home_name, label, meant
 from home_pipeline.readings import SPOILT
-from home_pipeline.table import MINUTE_S, home_number
+from home_pipeline.table import home_number
 
 if TYPE_CHECKING:
     from home_pipeline.table import Table
@@ -119,7 +119,6 @@ def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
             ],
             "silent_s": table.silent_s,
         },
-        "minutes": _homes_per_minute(table, begin_s, over_s),
         "homes": lately.homes,
         "alarms": _listed(table, NEWEST),
     }
@@ -165,14 +164,13 @@ def acknowledge(table: Table, home: str, kind: str, up_to_us: int, now_s: float)
     values = {"home": home_number(home), "kind": kind, "is_open": True, "limit": -1}
     waiting = sum(at_us <= up_to_us for _home, _kind, _unit, at_us, *_ in table.ask(_LIST, values))
     if waiting:
-        table.acknowledged.add(home_number(home), kind, up_to_us, now_s)
+        table.acknowledge(home_number(home), kind, up_to_us, now_s)
     return {"acknowledged": waiting}
 
 
 def find(table: Table, query: str) -> dict[str, Any]:
     """Return the homes that a search means and that have been heard of."""
-    wanted = meant(query)
-    found = table.ask(_FIND, (json.dumps(wanted.numbers), json.dumps(wanted.streets), FOUND_MAX))
+    found = table.ask(_FIND, (*map(json.dumps, meant(query)), FOUND_MAX))
     words = "No such home. Search by number (33), name (home-000033) or address (Alder Lane)."
     return {
         "query": query,
@@ -214,12 +212,6 @@ def _spoilt(table: Table, series: dict[int, list[int]], none: list[int]) -> list
     """Return how many readings of each window must not be counted."""
     numbers = table.ask("select id from kinds where kind = ?", (SPOILT,))
     return next((series[number] for (number,) in numbers if number in series), none)
-
-
-def _homes_per_minute(table: Table, begin_s: float, over_s: float) -> dict[str, list[int]]:
-    over = [minute for minute in table.minutes() if begin_s <= minute <= over_s - MINUTE_S]
-    counted = [table.homes_in(minute, is_over=minute + 2 * MINUTE_S < over_s) for minute in over]
-    return {"begin_s": over, "homes": counted}
 
 
 def _named(home: int, kind: str) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class Pipeline:
     def __init__(self, folder: Path | None, bootstrap: str | None) -> None:
         self._folder = folder
         self._bootstrap = bootstrap
+        self._wishing = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
         # Written by the thread, read by the page's: one reference.
@@ -94,7 +95,8 @@ class Pipeline:
         why = self._refusal(what, self._read(STATUS))
         if why is not None or self._folder is None:
             raise RefusedError(why)
-        replace_file(self._folder / WISHES, self._read(WISHES) | {what: time.time()})
+        with self._wishing:
+            replace_file(self._folder / WISHES, self._read(WISHES) | {what: time.time()})
         return DONE[what]
 
     def _refusal(self, what: str, status: Mapping[str, Any]) -> str | None:

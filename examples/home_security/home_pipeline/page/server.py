@@ -61,9 +61,8 @@ HEADERS = {
 }
 BODY_BYTES_MAX = 4_096
 QUERY_CHARACTERS_MAX = 64
-ALARMS_MAX = 500
 HOURS_MAX = 24.0
-_HOME, _KIND = re.compile(rules.HOME), re.compile(rules.KIND)
+_HOME = re.compile(rules.HOME)
 
 
 class FixedHeaders:
@@ -105,20 +104,18 @@ class Page:
         """Answer for one home."""
         name = request.path_params["home"]
         if not _HOME.fullmatch(name):
-            return JSONResponse({"error": "no such home"}, 404)
+            raise HTTPException(404, "no such home")
         return JSONResponse(answers.home(self._table, self._head(), name, _hours(request)))
 
     def alarms(self, request: Request) -> Response:
         """Answer which alarms there are: of a home, of a kind, open ones."""
         asked = request.query_params
-        home, kind, state = asked.get("home") or None, asked.get("kind") or None, asked.get("state", "all")
-        limit = asked.get("limit", "50")
-        if (home and not _HOME.fullmatch(home)) or (kind and not _KIND.fullmatch(kind)):
-            raise HTTPException(400, "home or kind is not a name")
-        if state not in {"open", "all"} or not re.fullmatch("[0-9]{1,4}", limit):
-            raise HTTPException(400, "state is open or all, limit is a number")
         found = answers.alarms(
-            self._table, home=home, kind=kind, is_open=state == "open", limit=min(int(limit), ALARMS_MAX)
+            self._table,
+            home=_checked("home", asked.get("home", ""), f"({rules.HOME})?") or None,
+            kind=_checked("kind", asked.get("kind", ""), f"({rules.KIND})?") or None,
+            is_open=_checked("state", asked.get("state", "all"), "open|all") == "open",
+            limit=int(_checked("limit", asked.get("limit", "50"), "[0-9]{1,3}")),
         )
         return JSONResponse(self._head() | found)
 
@@ -130,15 +127,11 @@ class Page:
     async def acknowledge(self, request: Request) -> Response:
         """Acknowledge a home's alarms of a kind."""
         asked = await self._asked(request)
-        home, kind, up_to_s = asked.get("home"), asked.get("kind"), asked.get("up_to_s")
-        if not isinstance(home, str) or not isinstance(kind, str) or type(up_to_s) not in (int, float):
-            raise HTTPException(400, "home and kind are texts, up_to_s is a number")
-        if (
-            not _HOME.fullmatch(home)
-            or not _KIND.fullmatch(kind)
-            or not 0 <= up_to_s < rules.LATEST_MS / 1000
-        ):
-            raise HTTPException(400, "home or kind is not a name, or up_to_s no time")
+        home = _checked("home", asked.get("home"), rules.HOME)
+        kind = _checked("kind", asked.get("kind"), rules.KIND)
+        up_to_s = asked.get("up_to_s")
+        if type(up_to_s) not in (int, float) or not 0 <= up_to_s < rules.LATEST_MS / 1000:
+            raise HTTPException(400, "up_to_s is not what it can be.")
         place = (self._table, home, kind, round(up_to_s * 1e6), time.time())
         return JSONResponse(await run_in_threadpool(answers.acknowledge, *place))
 
@@ -151,7 +144,7 @@ class Page:
         try:
             words = await run_in_threadpool(self._pipeline.wish, what)
         except RefusedError as refused:
-            return JSONResponse({"error": str(refused)}, 409)
+            raise HTTPException(409, str(refused)) from None
         return JSONResponse({"words": words})
 
     def _head(self) -> dict[str, Any]:
@@ -223,11 +216,15 @@ def _refused(_request: Request, error: Exception) -> Response:
 
 
 def _hours(request: Request) -> float:
-    """Return how much of the past is asked for. Raises `HTTPException`."""
     hours = request.query_params.get("hours", str(HOURS_MAX))
-    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", hours):
-        raise HTTPException(400, "hours is a number")
-    return float(hours)
+    return float(_checked("hours", hours, r"[0-9]{1,2}(\.[0-9]{1,3})?"))
+
+
+def _checked(name: str, given: object, pattern: str) -> str:
+    """Return what was given, if it can be. Raises `HTTPException`, which does not repeat it."""
+    if isinstance(given, str) and re.fullmatch(pattern, given):
+        return given
+    raise HTTPException(400, f"{name} is not what it can be.")
 
 
 def main() -> None:
