@@ -26,7 +26,8 @@ from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.local_engine import TOPIC
 
-sys.path.append(str(Path(__file__).resolve().parents[3]))  # the checkout, for its `tests.kit`
+sys.path.append(str(Path(__file__).resolve().parents[3]))  # the checkout, for its `tests.kit` and `scripts`
+from scripts._bench_cpu import CpuSample, take_sample
 from tests.kit.azurite import Azurite
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Memory:
 
     def peak_bytes(self, *names: str) -> int:
         """Return the most that processes with these names had together, all of them if none is named."""
-        return max(sum(sample[name] for name in names or sample) for sample in self.samples)
+        return max(sum(one[name] for name in names or one) for one in self.samples)
 
     def _run(self) -> None:
         while not self._done.wait(SAMPLE_S):
@@ -66,11 +67,33 @@ class Memory:
 
 def resident_bytes(root: int, aside: set[int]) -> Counter[str]:
     """Return how much of this process and all below it is in memory: the `driver`, `java`, `python`."""
-    first, *below = _family(root, aside)
-    sizes = Counter(driver=_resident_bytes(first))
-    for pid in below:
-        sizes["java" if _name(pid) == "java" else "python"] += _resident_bytes(pid)
+    children = sample().children
+    family = [root]
+    sizes: Counter[str] = Counter()
+    for pid in family:  # grows while it is gone through
+        family += [child for child in children[pid] if child not in aside]
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue  # gone meanwhile
+        kind = "driver" if pid == root else "java" if name == "java" else "python"
+        # What it shares with others counts for each a part.
+        sizes[kind] += sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return sizes
+
+
+def cpu_seconds(aside: set[int]) -> float:
+    """Return the CPU time of this process and all below it but those."""
+    now = sample()
+    return now.of_tree(os.getpid()) - sum(now.of_tree(pid) for pid in aside)
+
+
+def sample() -> CpuSample:
+    """Return what all processes have used until now."""
+    found = take_sample()
+    assert found is not None, "only Linux tells"
+    return found
 
 
 def main() -> int:
@@ -98,16 +121,14 @@ def main() -> int:
             create_container(container)
         broker.create_topic(TOPIC, PARTITIONS)
         _send(broker.bootstrap, options, Path(folder))
-        aside = {pid for pid, parent in map(_parent, _pids()) if parent == os.getpid()}
-        before = cpu_ticks()
+        aside = {*sample().children[os.getpid()]}
         with Memory(aside) as memory:
             _measure(broker.bootstrap, options, folder, aside)
-        print(f"stolen by the machine's host: {stolen_share(before, cpu_ticks()):.0%} of the CPU time")
         for name in ("java", "python", "driver"):
             print(f"memory of {name}: at most {memory.peak_bytes(name) / 2**20:.0f} MiB")
         print(f"memory together: at most {memory.peak_bytes() / 2**20:.0f} MiB; every tenth of the run, MiB:")
         every = max(1, len(memory.samples) // 10)
-        print("  " + " ".join(f"{sample.total() / 2**20:.0f}" for sample in memory.samples[::every]))
+        print("  " + " ".join(f"{one.total() / 2**20:.0f}" for one in memory.samples[::every]))
     return 0
 
 
@@ -122,7 +143,7 @@ def _send(bootstrap: str, options: argparse.Namespace, folder: Path) -> None:
 def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: set[int]) -> None:
     spark = spark_engine.session()
     spark.sparkContext.setLogLevel("ERROR")
-    begun_s = cpu_seconds(os.getpid(), aside)
+    begun_s = cpu_seconds(aside)
     query = spark_engine.writer(
         spark,
         bootstrap,
@@ -137,7 +158,7 @@ def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: se
         time.sleep(CHECK_S)
         for one in _with_input(query)[len(batches) :]:
             batches.append(one)
-            used_s = cpu_seconds(os.getpid(), aside) - begun_s
+            used_s = cpu_seconds(aside) - begun_s
             print(f"{_reported(one)}, {used_s:.1f} s of CPU time so far", flush=True)
     query.awaitTermination()  # raises what made it fail
     counted = batches[1:]
@@ -159,67 +180,6 @@ def _reported(one: Any) -> str:
         f"{state.numRowsTotal:,} windows open, {state.memoryUsedBytes / 2**20:.0f} MiB of state, "
         f"{state.numRowsDroppedByWatermark} late"
     )
-
-
-def cpu_seconds(root: int, aside: set[int]) -> float:
-    """Return the CPU time of this process and all below it; that of those that ended is in their parents."""
-    ticks = 0
-    for pid in _family(root, aside):
-        try:
-            numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
-        except OSError:
-            continue  # gone meanwhile
-        # A process that ended is counted by its parent; those aside have not ended.
-        ticks += sum(map(int, numbers))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def stolen_share(before: list[int], after: list[int]) -> float:
-    """Return which part of the machine's time its host kept for others, between two `cpu_ticks`."""
-    passed = [later - earlier for earlier, later in zip(before, after, strict=True)]
-    return passed[7] / max(1, sum(passed[:8]))
-
-
-def cpu_ticks() -> list[int]:
-    """Return the counters of all processors: user, nice, system, idle, iowait, irq, softirq, steal."""
-    return [*map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])]
-
-
-def _family(root: int, aside: set[int]) -> list[int]:
-    """Return a process and all that it and its children started."""
-    parents = dict(map(_parent, _pids()))
-    family = [root]
-    for pid in family:  # grows while it is gone through
-        family += [child for child, parent in parents.items() if parent == pid and child not in aside]
-    return family
-
-
-def _pids() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-
-
-def _parent(pid: int) -> tuple[int, int]:
-    try:
-        # The name in brackets may hold anything.
-        return pid, int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return pid, 0  # gone meanwhile
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _resident_bytes(pid: int) -> int:
-    """Return a process's part of the memory: what it shares with others counts for each a part (PSS)."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    except (OSError, StopIteration):
-        return 0  # gone meanwhile
 
 
 if __name__ == "__main__":
