@@ -74,7 +74,7 @@ def head(table: Table, now_s: float, late_s: float | None = None) -> dict[str, A
 
 
 def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
-    """Return totals, readings per window and kind, homes per minute, alarms, and who is silent."""
+    """Return totals, readings per window and kind, the newest alarms, and what has fallen silent."""
     [(readings, rows, blobs, whole_s)] = table.ask("select readings, rows, blobs, whole_s from sums")
     as_of_s = of["as_of_s"]
     begin_s = as_of_s - hours * 3600
@@ -82,7 +82,7 @@ def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
     over_s = max(whole_s, min(of["now_s"], as_of_s) - GATHERED_S)
     begins, length_s, series, alarms = _windows(table, begin_s)
     none = [0] * len(begins)
-    shown = [series.get(number, none) for number, *_ in kinds]
+    shown = [series.get(number, none) for number in kinds]
     spoilt = _spoilt(table, series, none)
     lately = table.lately()
     return of | {
@@ -90,15 +90,8 @@ def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
         "rows": rows,
         "blobs": blobs,
         "kinds": [
-            {
-                "kind": kind,
-                "label": label(kind),
-                "unit": unit,
-                "since_s": since_s,
-                "new": is_new,
-                "readings": counts,
-            }
-            for (_number, kind, unit, since_s, is_new), counts in zip(kinds, shown, strict=True)
+            {"label": label(kind["kind"]), "readings": counts} | kind
+            for kind, counts in zip(kinds.values(), shown, strict=True)
         ],
         "windows": {
             "begin_s": begins,
@@ -135,8 +128,8 @@ def home(table: Table, of: dict[str, Any], name: str, hours: float) -> dict[str,
     silent_us = (of["as_of_s"] - table.silent_s) * 1e6
     sensors = [_sensor(*named[kind], minutes, rows, silent_us) for kind, rows in sorted(found.items())]
     listed = alarms(table, home=name, limit=ALARMS_OF_HOME)
-    waiting = [one["label"] for one in listed["alarms"] if one["acknowledged_at_s"] is None]
-    state, words = _state(sensors, waiting, is_late=of["is_late"])
+    waiting = alarms(table, home=name, is_open=True, limit=ALARMS_OF_HOME)["alarms"]
+    state, words = _state(sensors, [one["label"] for one in waiting], is_late=of["is_late"])
     return of | {
         "home": name,
         "name": address(home_number(name)),
@@ -179,12 +172,17 @@ def find(table: Table, query: str) -> dict[str, Any]:
     }
 
 
-def _kinds(table: Table, as_of_s: float) -> list[tuple[int, str, str, int, bool]]:
+def _kinds(table: Table, as_of_s: float) -> dict[int, dict[str, Any]]:
     [(first_s, length_s)] = table.ask("select (select min(since_s) from kinds), max(length_s) from windows")
-    return [
-        (number, kind, unit, since_s, since_s > first_s + 2 * length_s and as_of_s - since_s < NEW_FOR_S)
+    return {
+        number: {
+            "kind": kind,
+            "unit": unit,
+            "since_s": since_s,
+            "new": since_s > first_s + 2 * length_s and as_of_s - since_s < NEW_FOR_S,
+        }
         for number, kind, unit, since_s in table.ask(_KINDS, (SPOILT, KINDS_MAX))
-    ]
+    }
 
 
 def _windows(table: Table, begin_s: float) -> tuple[list[int], int, dict[int, list[int]], list[int]]:
@@ -280,13 +278,9 @@ def _state(sensors: list[dict[str, Any]], waiting: list[str], *, is_late: bool) 
         for one in sensors
         if one["kind"].startswith(("door", "window")) and one["value"] and not one["is_silent"]
     ]
-    for state, labels, words in (
-        ("alarm", waiting, "alarm"),
-        ("open", opened, "open"),
-        ("silent", silent, "silent"),
-    ):
+    for state, labels in (("alarm", waiting), ("open", opened), ("silent", silent)):
         if labels:
-            return state, ", ".join(f"{one} {words}" for one in dict.fromkeys(labels))
+            return state, ", ".join(f"{one} {state}" for one in dict.fromkeys(labels))
     if not sensors or is_late:
         return "unknown", "Nothing was heard of this home lately"
     return "quiet", "All quiet"
