@@ -29,6 +29,7 @@ import ehkafka.spark
 from ehkafka.errors import EhkafkaError
 from home_pipeline import alerts, rules
 from home_pipeline.container import CONTAINER, STORAGE
+from home_pipeline.keeper import STARTED
 from home_pipeline.local_engine import GROUP, TOPIC
 from home_pipeline.readings import SPOILT
 from home_pipeline.stage import HERE, when_input_ends
@@ -41,18 +42,21 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PATH = "spark"
-READING = "home string, kind string, unit string, at bigint, value double, alarm boolean"
+READING = "struct<home:string, kind:string, unit:string, at:bigint, value:double, alarm:boolean>"
 STORAGE_BY_NAME = {"connectionStringEnv": STORAGE}
 """The secret's name, never the secret: it is in no plan, no log and no checkpoint."""
 
 POLL_S = 0.2
-RUNS = "the first batch is written"
-"""What is logged when the start is over."""
 _log = logging.getLogger("home-security")
 
 
 def counted(records: DataFrame, windows: rules.Windows) -> DataFrame:
-    """Return the rows of `layout` for records with the columns `key`, `value` and `timestamp`."""
+    """Return the rows of `layout` for records with the columns `key`, `value` and `timestamp`.
+
+    `rules.counted` in SQL: a record's own reading, else a spoilt one of the home that is its key.
+    """
+    own = F.struct("home", "kind", "unit", "at", "value", "alarm")
+    spoilt = F.struct("key", F.lit(SPOILT), F.lit(""), "sent", F.lit(1.0), F.lit(False)).cast(READING)
     readings = (
         records.select(
             F.col("key").cast("string").alias("key"),
@@ -61,16 +65,9 @@ def counted(records: DataFrame, windows: rules.Windows) -> DataFrame:
         )
         .select("key", "sent", "reading.*")
         .withColumn("unit", F.coalesce("unit", F.lit("")))
-        .withColumn("is_believed", F.coalesce(_believed(), F.lit(False)))
-        .where(F.col("is_believed") | (_is_home("key") & _is_of_now("sent")))
-        .select(
-            _if_believed("home", F.col("key")),
-            _if_believed("kind", F.lit(SPOILT)),
-            _if_believed("unit", F.lit("")),
-            _if_believed("at", F.col("sent")),
-            _if_believed("value", F.lit(1.0)),
-            _if_believed("alarm", F.lit(False)),
-        )
+        .select(F.when(_believed(), own).when(_is_home("key") & _is_of_now("sent"), spoilt).alias("counted"))
+        .where("counted is not null")
+        .select("counted.*")
         .withColumn("taken", F.timestamp_micros("at"))
         .withWatermark("taken", f"{windows.delay_s} seconds")
     )
@@ -165,11 +162,6 @@ def _is_of_now(column: str) -> Column:
     return F.col(column).between(0, rules.LATEST_MS * 1000 - 1)
 
 
-def _if_believed(column: str, otherwise: Column) -> Column:
-    """Say `rules.counted` in SQL, for one column."""
-    return F.when(F.col("is_believed"), F.col(column)).otherwise(otherwise).alias(column)
-
-
 def session(cores: str = "local[2]") -> SparkSession:
     """Return a session on this machine, or the one that spark-submit made."""
     return (
@@ -203,7 +195,7 @@ def watch(
         while query.isActive and query.lastProgress is None and not stop.wait(POLL_S):
             pass
         if query.isActive and not stop.is_set():
-            _log.info("The alerts start: %s.", RUNS)
+            _log.info("The alerts start: %s.", STARTED)
             with app.run_on_spark(spark, interval_s=trigger_s, folders=(str(HERE),)) as run:
                 while query.isActive and run.is_running and not stop.wait(POLL_S):
                     pass
