@@ -16,7 +16,6 @@ from home_pipeline.readings import (
     NEW_SENSOR,
     SENSORS,
     SPOILT,
-    Moment,
     Reading,
     Round,
     Town,
@@ -94,8 +93,8 @@ def test_a_door_stays_as_it_is_for_a_while() -> None:
     [door] = [sensor for sensor in SENSORS if sensor.kind == "door_front"]
     draw = random.Random(1)
     for home in (LIVELY_HOMES - 1, LIVELY_HOMES):
-        said = [door.says(Moment(draw, 1, home, BEGIN_US / 1e6 + second)) for second in range(0, 36_000, 10)]
-        again = [door.says(Moment(draw, 1, home, BEGIN_US / 1e6 + second)) for second in range(0, 36_000, 10)]
+        said = [door.value(draw, 1, home, BEGIN_US / 1e6 + second) for second in range(0, 36_000, 10)]
+        again = [door.value(draw, 1, home, BEGIN_US / 1e6 + second) for second in range(0, 36_000, 10)]
         changes = sum(before != after for before, after in pairwise(said))
         assert said == again
         assert {*said} == {0.0, 1.0}

@@ -60,13 +60,12 @@ class Sent(NamedTuple):
     left_out: LeftOut | None
 
 
-class Moment(NamedTuple):
-    """When, and of which home, a sensor says something. `draw` is for what is different each time."""
+class Rhythm(NamedTuple):
+    """When a switch is on: in each stretch of `every_s`, for at most `most_s`, in a share of all stretches."""
 
-    draw: random.Random
-    seed: int
-    home: int
-    at_s: float
+    every_s: float
+    most_s: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Sensor:
     kind: str
     unit: str
     homes_percent: int
-    says: Callable[[Moment], float]
+    says: Rhythm | Callable[[random.Random, int, float], float]
     alarm_from: float | None = None
 
     def is_in(self, home: int) -> bool:
@@ -84,9 +83,25 @@ class Sensor:
         salt = sum(self.kind.encode())
         return (home % 100 * 61 + salt * 37) % 100 < self.homes_percent
 
+    def value(self, draw: random.Random, seed: int, home: int, at_s: float) -> float:
+        """Return what it says: a switch 1 or 0, which the time alone decides; others draw a part of it."""
+        if isinstance(self.says, Rhythm):
+            return float(is_on(seed, home, self.kind, at_s, self.says))
+        return self.says(draw, home, at_s)
+
     def is_silent(self, seed: int, home: int, at_s: float) -> bool:
-        """Whether it says nothing for a long while: one in a hundred, in each six hours; never the first."""
-        return home > 0 and is_on(seed, home, f"silent {self.kind}", at_s, (21_600, 21_600, 0.01))
+        """Whether it says nothing for a long while; those of the first home never are."""
+        return home > 0 and is_on(seed, home, f"silent {self.kind}", at_s, SILENCE)
+
+
+def is_on(seed: int, home: int, what: str, at_s: float, rhythm: Rhythm) -> bool:
+    """Tell whether something is on at a time: it is the same whenever, and wherever, it is asked for."""
+    of_home = (seed, home, crc32(what.encode()))
+    quicker = QUICKER if home < LIVELY_HOMES else 1
+    stretch, into = divmod(at_s * quicker / rhythm.every_s + drawn(*of_home), 1)
+    if drawn(*of_home, int(stretch)) >= rhythm.share:
+        return False
+    return into * rhythm.every_s < rhythm.most_s * (0.2 + 0.8 * drawn(*of_home, int(stretch), 1))
 
 
 def drawn(*numbers: int) -> float:
@@ -94,71 +109,40 @@ def drawn(*numbers: int) -> float:
     return (hash(numbers) * 0x9E3779B97F4A7C15 >> 32 & 0xFFFFFFFF) / 2**32
 
 
-def is_on(seed: int, home: int, what: str, at_s: float, rhythm: tuple[float, float, float]) -> bool:
-    """Tell whether something is on at a time, which alone decides: a door is still open when asked again.
-
-    The rhythm: in each stretch of so many seconds, on for at most so many, in such a share of all stretches.
-    """
-    every_s, most_s, share = rhythm
-    of_home = (seed, home, crc32(what.encode()))
-    quicker = QUICKER if home < LIVELY_HOMES else 1
-    stretch, into = divmod(at_s * quicker / every_s + drawn(*of_home), 1)
-    if drawn(*of_home, int(stretch)) >= share:
-        return False
-    return into * every_s < most_s * (0.2 + 0.8 * drawn(*of_home, int(stretch), 1))
-
-
-def switch(kind: str, percent: int, *rhythm: float, alarm_from: float | None = None) -> Sensor:
-    """Return a sensor that says 1 while it is on, else 0."""
-    every_s, most_s, share = rhythm
-
-    def says(moment: Moment) -> float:
-        return float(is_on(moment.seed, moment.home, kind, moment.at_s, (every_s, most_s, share)))
-
-    return Sensor(kind, "", percent, says, alarm_from)
-
-
 def quarters(value: float) -> float:
     """Round to quarters: binary fractions, so that sums are exact in any order and by any engine."""
     return round(value * 4) / 4
 
 
-def temperature(moment: Moment) -> float:
+def temperature(draw: random.Random, home: int, at_s: float) -> float:
     """Say how warm it is: each home by its own taste, slowly up and down."""
-    home = moment.home
-    return quarters(19.0 + home % 13 / 4 + 1.5 * math.sin(moment.at_s / 170 + home) + moment.draw.random())
+    return quarters(19.0 + home % 13 / 4 + 1.5 * math.sin(at_s / 170 + home) + draw.random())
 
 
-def power(moment: Moment) -> float:
+def power(draw: random.Random, home: int, at_s: float) -> float:
     """Say what a home draws: a base, and now and then a kettle."""
-    base = 140.0 + moment.home % 90 + 60 * math.sin(moment.at_s / 90 + moment.home)
-    return quarters(base + (moment.draw.random() < 0.1) * 1800)
+    return quarters(140.0 + home % 90 + 60 * math.sin(at_s / 90 + home) + (draw.random() < 0.1) * 1800)
 
 
-def hardly_ever(usual: float, alarming: float) -> Callable[[Moment], float]:
-    """Return what says some small amount, and once in a thousand times one that is an alarm."""
-
-    def says(moment: Moment) -> float:
-        draw = moment.draw
-        is_much = draw.random() < 0.001
-        return quarters(alarming + 20 * draw.random() if is_much else usual * draw.random())
-
-    return says
+def hardly_ever(draw: random.Random, _home: int, _at_s: float) -> float:
+    """Say a small amount, and once in a thousand times one that is an alarm."""
+    return quarters(60 + 20 * draw.random() if draw.random() < 0.001 else 6 * draw.random())
 
 
+SILENCE = Rhythm(21_600, 21_600, 0.01)
 SENSORS = (
     Sensor("temperature", "°C", 100, temperature),
-    switch("door_front", 100, 1_800, 900, 0.5),
-    switch("door_garden", 40, 3_600, 1_200, 0.4),
-    switch("window_kitchen", 65, 5_400, 2_700, 0.4),
-    switch("window_bedroom", 50, 7_200, 3_600, 0.4),
-    switch("motion", 80, 300, 150, 0.6),
-    switch("glass_break", 30, 3_600, 120, 0.005, alarm_from=1),
+    Sensor("door_front", "", 100, Rhythm(1_800, 900, 0.5)),
+    Sensor("door_garden", "", 40, Rhythm(3_600, 1_200, 0.4)),
+    Sensor("window_kitchen", "", 65, Rhythm(5_400, 2_700, 0.4)),
+    Sensor("window_bedroom", "", 50, Rhythm(7_200, 3_600, 0.4)),
+    Sensor("motion", "", 80, Rhythm(300, 150, 0.6)),
+    Sensor("glass_break", "", 30, Rhythm(3_600, 120, 0.005), alarm_from=1),
     Sensor("power", "W", 50, power),
-    Sensor("smoke", "%", 40, hardly_ever(3, 60), alarm_from=50),
+    Sensor("smoke", "%", 40, hardly_ever, alarm_from=50),
 )
-NEW_SENSOR = Sensor("water", "l/min", 60, hardly_ever(9, 60), alarm_from=50)
-CARBON_MONOXIDE = Sensor("carbon_monoxide", "ppm", 50, hardly_ever(4, 60), alarm_from=50)
+NEW_SENSOR = Sensor("water", "l/min", 60, hardly_ever, alarm_from=50)
+CARBON_MONOXIDE = Sensor("carbon_monoxide", "ppm", 50, hardly_ever, alarm_from=50)
 """Sold only later: nothing that reads the topic has heard of these before their first reading."""
 
 
@@ -227,7 +211,7 @@ class Town:
         home, sensor = turns.next()
         while sensor.is_silent(self.seed, home, taken_us / SECOND_US):
             home, sensor = turns.next()
-        value = sensor.says(Moment(draw, self.seed, home, taken_us / SECOND_US))
+        value = sensor.value(draw, self.seed, home, taken_us / SECOND_US)
         alarm = sensor.alarm_from is not None and value >= sensor.alarm_from
         reading = Reading(home_name(home), sensor.kind, sensor.unit, taken_us, value, alarm)
         if draw.random() >= BROKEN_SHARE:
