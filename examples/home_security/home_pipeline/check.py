@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections import Counter
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from home_pipeline.readings import SPOILT
@@ -21,9 +22,12 @@ ASK_S = 10.0
 
 
 def ask(address: str, path: str) -> Any:
-    """Return an answer of the page's server, on this machine."""
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=ASK_S) as answer:
-        return json.load(answer)
+    """Return an answer of the page's server, on this machine. Raises `OSError`."""
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=ASK_S) as answer:
+            return json.load(answer)
+    except HTTPException as error:  # it ended while it answered
+        raise ConnectionError(str(error)) from None
 
 
 def expected_sensors(readings: list[Reading]) -> dict[str, dict[str, Any]]:

@@ -108,8 +108,9 @@ class Keeper:
             pause_s = min(PAUSE_S_MAX, 2 ** self._deaths[name])
             self._deaths[name] += 1
             self._due_s[name] = now_s + pause_s
-            first, *_, last = [*words.splitlines(), ""]
-            say(f"{first.rstrip(':')}; it starts again in {pause_s} s. {last[:300]}".rstrip())
+            first, *others = words.splitlines()
+            last = others[-1][:300] if others else ""
+            say(f"{first.rstrip(':')}; it starts again in {pause_s} s. {last}".rstrip())
         elif now_s > self._due_s[name]:
             del self._due_s[name]
             self._started_s[name] = now_s

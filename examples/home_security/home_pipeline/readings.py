@@ -61,7 +61,7 @@ class Sent(NamedTuple):
 
 
 class Rhythm(NamedTuple):
-    """When a switch is on: in each stretch of `every_s`, for at most `most_s`, in a share of all stretches."""
+    """When a switch is on: of each stretch of `every_s`, for at most `most_s`, in a share of these."""
 
     every_s: float
     most_s: float

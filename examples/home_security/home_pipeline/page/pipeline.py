@@ -115,7 +115,7 @@ class Pipeline:
         return found
 
     def _run(self) -> None:
-        target = Target(ehkafka.Endpoint.kafka(str(self._bootstrap)), GROUP)
+        target = Target(endpoint=ehkafka.Endpoint.kafka(str(self._bootstrap)), group=GROUP)
         while not self._stop.is_set():
             try:
                 with GroupOffsets(target, TOPIC, timeout_s=ASK_S) as group:
