@@ -43,6 +43,8 @@ def test_one_command_runs_it_all_on_spark(spark_environment: dict[str, str], azu
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "✓ the page's numbers equal the ledger's" in ended.stdout
     assert "alarms has its alert in the topic" in ended.stdout
+    steps = ("engine: Spark starts its JVM.", "is up, local[2]", "the first batch is written")
+    assert [step for step in steps if step not in ended.stdout] == []
 
 
 def test_sql_counts_what_python_counts(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ compare with. What people ask for on the page comes as a file, too. Called by `s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -126,9 +127,10 @@ class Keeper:
         if "second" in wishes and self._status["engine"] == "local":
             self.start_second()
         if "sell" in wishes and "sell" not in done and SIMULATOR in self._stage.parts:
-            self._stage.tell(SIMULATOR, "sell")
             done["sell"] = time.time()
             say("carbon monoxide sensors are sold from now on")
+            with contextlib.suppress(BrokenPipeError):  # it has just died: the next look says so
+                self._stage.tell(SIMULATOR, "sell")
 
     def _report(self) -> None:
         """Read the engines' logs; say, and write for the page, what is new."""

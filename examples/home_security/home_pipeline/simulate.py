@@ -156,8 +156,13 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     sold: list[Sensor] = []
+
+    def on_line(line: str) -> None:
+        if line == "sell":
+            sold.append(CARBON_MONOXIDE)
+
     if options.while_stdin:
-        when_input_ends(stop.set, lambda line: sold.append(CARBON_MONOXIDE) if line == "sell" else None)
+        when_input_ends(stop.set, on_line)
     ledger = simulate(options, stop, sold)
     print(f"sent {ledger.sent} readings, {sum(ledger.left_out.values())} of them not to be counted")
 
