@@ -25,6 +25,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import FileResponse, JSONResponse
 from starlette.routing import Mount, Route
@@ -39,11 +40,11 @@ from home_pipeline.stage import TOKEN, when_input_ends
 from home_pipeline.table import SILENT_S, Table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, MutableMapping
+    from collections.abc import AsyncIterator
 
+    from starlette.middleware.base import RequestResponseEndpoint
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
 STATIC = Path(__file__).parent / "static"
 HOST = "127.0.0.1"
@@ -65,22 +66,11 @@ HOURS_MAX = 24.0
 _HOME = re.compile(rules.HOME)
 
 
-class FixedHeaders:
-    """Adds `HEADERS` to every answer."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-
-        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self._headers]
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
+async def fixed_headers(request: Request, answer_to: RequestResponseEndpoint) -> Response:
+    """Add `HEADERS` to every answer."""
+    answer = await answer_to(request)
+    answer.headers.update(HEADERS)
+    return answer
 
 
 class Page:
@@ -204,7 +194,10 @@ def make_page(page: Page, follower: Follower, pipeline: Pipeline) -> Starlette:
             Route("/api/actions/{what}", page.act, methods=["POST"]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
-        middleware=[Middleware(FixedHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=NAMES)],
+        middleware=[
+            Middleware(BaseHTTPMiddleware, dispatch=fixed_headers),
+            Middleware(TrustedHostMiddleware, allowed_hosts=NAMES),
+        ],
         exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )
