@@ -47,6 +47,32 @@ def open_overview(page: Any, address: str) -> None:
     page.wait_for_selector("#rates canvas")
 
 
+def clock(at_s: float, pattern: str = "%H:%M") -> str:
+    """Return a time as the page writes it: of another day with the day."""
+    then = time.localtime(at_s)
+    is_today = time.strftime("%x", then) == time.strftime("%x")
+    return time.strftime(pattern if is_today else f"%a {pattern}", then)
+
+
+def facts(page: Any) -> list[str]:
+    """Return a home's headline and what stands below it."""
+    return [page.inner_text("#state"), *page.locator("#facts li").all_inner_texts()]
+
+
+def rows(page: Any, selector: str) -> list[str]:
+    """Return the rows of a list, each as one line."""
+    return [" ".join(text.split()) for text in page.locator(f"{selector} > li").all_inner_texts()]
+
+
+def band(page: Any, kind: str) -> dict[int, str]:
+    """Return what a switch's band draws of each minute: `on`, `off`, or `gap`."""
+    minutes, off, on = page.eval_on_selector(
+        f'.switch[data-kind="{kind}"]', "one => one.chart.plot.data.map((values) => [...values])"
+    )
+    drawn = zip(minutes, off, on, strict=True)
+    return {int(at_s): "on" if is_on else "off" if is_off else "gap" for at_s, is_off, is_on in drawn}
+
+
 def leave(page: Any) -> None:
     """Go nowhere, before the server ends: an open page would go on asking it."""
     page.goto("about:blank")

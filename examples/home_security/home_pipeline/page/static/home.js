@@ -1,98 +1,164 @@
-// A resident's page: what the home's sensors say, minute by minute, and whether anything is alarming.
-import { Chart, QUARTERS, ago, at, bars, colour, element, faded, freshness, fromZero, inOrder, kindColour, measure, notice, number, repeat, time, title } from "./show.js";
+// A resident's page: the state of the home in one line, alarms until they are acknowledged, each sensor by the minute.
+import { NO_TOKEN, mayAct, showAlarms, word } from "./acts.js";
+import { Chart, QUARTERS, blocks, colour, faded, kindColour, line } from "./charts.js";
+import { ago, at, chosenSpan, counted, element, keep, lasting, measure, number, repeat, set, state, timeExact, when } from "./show.js";
 
-const RECENT_S = 600;
-const name = decodeURIComponent(location.pathname.split("/").at(-1));
-const cards = new Map();
-let latest = null;
+const LEAST_MINUTES = 15;
+const HUES = { motion: "--k2", glass: "--alarm" };
+const ORDER = ["door", "window", "motion", "glass", "temperature", "power", "smoke"];
+const home = decodeURIComponent(location.pathname.split("/").at(-1));
+let again = () => {};
+const hours = chosenSpan("24", () => again());
+let minutes = [];
+let places = [];
+
+const span = () => [minutes[0], minutes.at(-1) + 60];
+const BAND = { span, range: () => [0, 1], isBand: true };
+const ticks = new Chart(at("ticks"), { ...BAND, hasTimes: true }, () => []);
+const isEntry = (sensor) => /^(door|window)/.test(sensor.kind);
+const inOrder = (one, other) => rank(one) - rank(other) || one.kind.localeCompare(other.kind);
+const rank = (sensor) => ORDER.findIndex((kind) => sensor.kind.startsWith(kind)) + 1 || 99;
+const filled = (series) => places.map((place) => (place == null ? null : series[place]));
+
+// Every minute up to now, from the first of which anything is kept; minutes without any answer are there, too.
+function layOut(answer) {
+  const end = Math.floor(answer.now_s / 60) * 60;
+  const first = Math.min(answer.minutes[0] ?? end, end - 60 * (LEAST_MINUTES - 1));
+  const begin = Math.max(first, end - 3600 * hours() + 60);
+  minutes = Array.from({ length: (end - begin) / 60 + 1 }, (_, n) => begin + 60 * n);
+  const known = new Map(answer.minutes.map((minute, place) => [minute, place]));
+  places = minutes.map((minute) => known.get(minute));
+}
+
+function since(sensor) {
+  if (sensor.is_silent) return `Silent since ${when(sensor.last_at_s)}`;
+  if (!sensor.is_switch || sensor.since_s == null) return "";
+  return `${word(sensor.kind, sensor.value)} since ${when(sensor.since_s)}${sensor.since_is_earliest ? " or earlier" : ""}`;
+}
+
+function lookOf(sensor) {
+  if (sensor.is_silent) return ["silent"];
+  if (!sensor.value) return ["quiet"];
+  if (sensor.kind.startsWith("glass")) return ["alarm"];
+  return isEntry(sensor) ? ["open"] : ["quiet", "motion"];
+}
+
+const inWords = (sensor) => `${sensor.label} ${since(sensor).replace(/^./, (letter) => letter.toLowerCase())}`;
+
+function headline(answer) {
+  const waiting = answer.alarms.filter((alarm) => alarm.acknowledged_at_s == null);
+  const facts = {
+    alarm: waiting.filter((alarm, n) => waiting.findIndex((one) => one.kind === alarm.kind) === n)
+      .map((alarm) => `${alarm.label} alarm ${when(alarm.at_s, timeExact)}`),
+    open: answer.sensors.filter((one) => isEntry(one) && one.value > 0 && !one.is_silent).map(inWords),
+    silent: answer.sensors.filter((one) => one.is_silent).map((one) => inWords(one) + (isEntry(one) ? `, ${word(one.kind, one.value).toLowerCase()} until then` : "")),
+    quiet: ["All quiet"],
+  };
+  if (answer.open_alarms && !waiting.length) facts.alarm.push(`${counted(answer.open_alarms, "alarm")} to acknowledge`);
+  const words = facts[answer.state]?.[0] ?? "The state of this home is not known";
+  state(at("state"), answer.state, words);
+  const more = [...facts.alarm, ...facts.open, ...facts.silent].filter((one) => one !== words);
+  if (answer.state === "quiet") more.push(`Every sensor has spoken in the last ${lasting(answer.silent_s)}; doors and windows are shut.`);
+  keep(at("facts"), more, (one) => one, (one) => element("li", "", one));
+  document.title = `${words} · ${answer.name}`;
+}
+
+function showAlarmPanel(answer) {
+  at("alarm-panel").hidden = !answer.alarms.length;
+  const waits = answer.open_alarms ? `${counted(answer.open_alarms, "alarm")} to acknowledge.` : "All are acknowledged.";
+  set(at("alarm-note"), answer.open_alarms && !mayAct() ? `${waits} ${NO_TOKEN}` : waits);
+  showAlarms(at("latest"), answer.alarms, again, false);
+}
+
+function makeSwitch(sensor) {
+  const said = element("p", "state");
+  const plot = element("div", "plot");
+  const box = element("article", "sensor switch", element("h3", "", sensor.label), said, element("p", "facts"), plot);
+  const words = [0, 1].map((value) => word(sensor.kind, value).toLowerCase());
+  box.chart = new Chart(plot, BAND, (index) => [when(minutes[index]), saidIn(box.sensor, index, words)]);
+  return box;
+}
+
+function saidIn({ low, high }, index, [off, on]) {
+  const [least, most] = [low[places[index]], high[places[index]]];
+  if (most == null) return "no reading";
+  return least === most ? (most ? on : off) : `${off} and ${on}`;
+}
+
+function fillSwitch(box, sensor) {
+  const [look, shape] = lookOf(sensor);
+  state(box.children[1], look, since(sensor), shape);
+  box.sensor = sensor;
+  const [low, high] = [filled(sensor.low), filled(sensor.high)];
+  const on = high.map((value) => (value ? 1 : null));
+  const off = low.map((value) => (value === 0 ? 0.14 : null));
+  const times = on.filter((value, n) => value && !on[n - 1]).length;
+  const unheard = low.filter((value) => value == null).length;
+  const words = `${sensor.label} since ${when(minutes[0])}: ${word(sensor.kind, 1).toLowerCase()} ${counted(times, "time")}, ${since(sensor)}; ${counted(unheard, "minute")} without a reading`;
+  box.chart.show("band", [blocks(colour("--off")), blocks(colour(HUES[sensor.kind.split("_")[0]] ?? "--band"))], [minutes, off, on], words);
+  fillFacts(box, sensor);
+}
 
 const around = (_, least, most) => {
   const room = Math.max(1, (most - least) * 0.15);
   return [least - room, most + room];
 };
 
-const word = (sensor) => ({ motion: ["still", "moving"], door: ["closed", "open"] })[sensor.kind]?.[sensor.last];
-
-function card(sensor) {
-  const key = `${sensor.kind} ${sensor.unit}`;
-  if (!cards.has(key)) cards.set(key, makeCard(sensor, key));
-  return cards.get(key);
-}
-
-function makeCard(sensor, key) {
-  const dot = element("i", "dot");
-  dot.style.background = kindColour(sensor.kind);
-  const value = element("p", "number");
-  const note = element("p", "note");
-  const facts = element("p", "facts");
-  const axis = element("p", "axis", sensor.unit ? `${sensor.unit}, mean and range of each minute` : "readings a minute");
-  const plot = element("div", "plot", element("p", "empty", "Drawn from the second minute on."));
-  const box = element("article", "sensor", element("div", "", element("h2", "", dot, title(sensor.kind)), value, note), facts, axis, plot);
-  box.dataset.kind = sensor.kind;
-  at("sensors").append(box);
-  const find = () => latest.kinds.find((one) => `${one.kind} ${one.unit}` === key);
-  const options = sensor.unit ? { range: around, label: measure, incrs: QUARTERS, space: 22, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.16) }] } : { range: fromZero, space: 30, bars: true };
-  const chart = new Chart(plot, options, (index) => tip(find(), index));
-  return { box, value, note, facts, chart };
+function makeNumber(sensor) {
+  const plot = element("div", "plot");
+  const box = element("article", "sensor", element("h2", "", sensor.label), element("p", "number"), element("p", "facts"), element("p", "note"), plot);
+  box.chart = new Chart(plot, { span, range: around, label: measure, incrs: QUARTERS, space: 22, bands: [{ series: [2, 1], fill: faded(kindColour(sensor.kind), 0.18) }] }, (index) => tip(box.sensor, index));
+  return box;
 }
 
 function tip(sensor, index) {
-  if (!sensor.readings[index]) return [];
-  const lines = [time(latest.minutes[index]), `${number(sensor.readings[index])} readings`];
-  if (sensor.unit) lines.push(`${measure(sensor.low[index])} – ${measure(sensor.high[index])} ${sensor.unit}`);
-  return lines;
+  const place = places[index];
+  if (place == null || !sensor.readings[place]) return [when(minutes[index]), "no reading"];
+  return [when(minutes[index]), `${measure(sensor.low[place])} to ${measure(sensor.high[place])} ${sensor.unit}`, counted(sensor.readings[place], "reading")];
 }
 
-function fill(sensor, { box, value, note, facts, chart }, answer) {
-  const said = word(sensor);
-  value.replaceChildren(said ? title(said) : measure(sensor.last));
-  if (!said && sensor.unit) value.append(element("small", "", sensor.unit));
-  note.textContent = ago(Math.max(0, answer.now_s - sensor.last_at_s));
+function fillNumber(box, sensor, answer) {
+  box.sensor = sensor;
+  box.children[1].replaceChildren(measure(sensor.value), element("small", "", sensor.unit));
+  const note = box.children[3];
+  note.className = sensor.is_silent ? "note state" : "note";
+  if (sensor.is_silent) state(note, "silent", since(sensor));
+  else note.textContent = ago(Math.max(0, answer.now_s - sensor.last_at_s));
+  fillFacts(box, sensor, `${measure(sensor.lowest)} to ${measure(sensor.highest)} ${sensor.unit}`);
+  const hue = kindColour(sensor.kind);
+  const edge = line(faded(hue, 0), 0, answer.silent_s);
+  const series = [edge, edge, line(hue, 2, answer.silent_s)];
+  const words = `${sensor.label} since ${when(minutes[0])}: ${measure(sensor.lowest)} to ${measure(sensor.highest)} ${sensor.unit}, now ${measure(sensor.value)}`;
+  box.chart.show("lines", series, [minutes, filled(sensor.low), filled(sensor.high), filled(sensor.mean)], words);
+}
+
+function fillFacts(box, sensor, range) {
   const count = element("b", "", number(sensor.count));
   count.dataset.number = "count";
-  facts.replaceChildren(count, " readings");
-  if (sensor.unit) facts.append(element("br"), `${measure(sensor.lowest)} – ${measure(sensor.highest)} ${sensor.unit}`);
-  const hue = kindColour(sensor.kind);
-  const edge = { stroke: faded(hue, 0), width: 0, points: { show: false }, spanGaps: true };
-  if (answer.minutes.length < 2) {
-    // Nothing to draw a line through yet.
-  } else if (sensor.unit) {
-    const mean = { stroke: hue, width: 2.5, points: { show: sensor.mean.filter((v) => v != null).length < 3, size: 7, fill: hue }, spanGaps: true };
-    chart.show("lines", [edge, edge, mean], [answer.minutes, sensor.low, sensor.high, sensor.mean]);
-  } else {
-    chart.show("bars", [bars(hue)], [answer.minutes, sensor.readings]);
-  }
-  box.classList.toggle("alarmed", sensor.alarms > 0);
-  Object.assign(box.dataset, { count: sensor.count, alarms: sensor.alarms, total: sensor.total, lowest: sensor.lowest, highest: sensor.highest, last: sensor.last });
-}
-
-function state(answer) {
-  const recent = answer.alarms.find((alarm) => answer.as_of_s - alarm.minute_s < RECENT_S);
-  const heard = Math.max(...answer.kinds.map((sensor) => sensor.last_at_s));
-  const silent = answer.as_of_s - heard > RECENT_S;
-  at("state").hidden = !answer.kinds.length;
-  at("state").textContent = recent ? `${title(recent.kind)} alarm at ${time(recent.minute_s)}` : silent ? `Not heard of since ${time(heard)}` : "All quiet";
-  at("state").classList.toggle("alarm", Boolean(recent));
-  at("state").classList.toggle("silent", silent && !recent);
-  at("alarm-panel").hidden = !answer.alarms.length;
-  at("latest").replaceChildren(...answer.alarms.map((alarm) => element("li", "",
-    element("time", "", time(alarm.minute_s)), title(alarm.kind),
-    element("b", "", `${measure(alarm.high)} ${alarm.unit}`))));
+  box.querySelector(".facts").replaceChildren(...(range ? [range, element("br")] : []), count, ` reading${sensor.count === 1 ? "" : "s"}`);
+  box.classList.toggle("is-silent", sensor.is_silent);
+  const { count: readings, alarms, total, lowest, highest, value: last, kind, since_s: sinceS } = sensor;
+  Object.assign(box.dataset, { kind, count: readings, alarms, total, lowest, highest, last, since: sinceS ?? "" });
 }
 
 function show(answer) {
-  latest = answer;
-  notice(answer.problem);
-  freshness(answer);
-  at("nothing").hidden = answer.kinds.length > 0 || !answer.as_of_s || answer.is_late;
-  state(answer);
-  for (const sensor of answer.kinds.sort(inOrder)) fill(sensor, card(sensor), answer);
+  set(at("name"), answer.name);
+  layOut(answer);
+  const sensors = answer.sensors.sort(inOrder);
+  at("nothing").hidden = sensors.length > 0 || !answer.as_of_s || answer.is_late;
+  headline(answer);
+  showAlarmPanel(answer);
+  const switches = sensors.filter((sensor) => sensor.is_switch);
+  at("band-panel").hidden = !switches.length;
+  const key = (sensor) => `${sensor.kind} ${sensor.unit}`;
+  keep(at("switches"), switches, key, makeSwitch, fillSwitch);
+  keep(at("sensors"), sensors.filter((sensor) => !sensor.is_switch), key, makeNumber, (box, sensor) => fillNumber(box, sensor, answer));
+  if (switches.length) ticks.show("ticks", [{ show: false }], [minutes, minutes.map(() => null)], "");
 }
 
-if (/^home-[0-9]{6}$/.test(name)) {
-  at("name").textContent = `Home ${name.slice(5)}`;
-  document.title = `Home security · ${name}`;
-  repeat(`/api/home/${name}`, show);
+if (/^home-[0-9]{6}$/.test(home)) {
+  at("name").textContent = at("number").textContent = `Home ${home.slice(5)}`;
+  again = repeat(() => [`/api/home/${home}?hours=${hours()}`], show);
 } else {
   at("fresh").textContent = "There is no such home: names are like home-000042.";
 }

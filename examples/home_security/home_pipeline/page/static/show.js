@@ -1,23 +1,39 @@
-// What both pages share: words for numbers and times, the charts' look, asking the server again and again.
+// What both pages share: words for numbers and times, rows that stay, asking the server again and again.
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 const quarter = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 2 });
+const percent = new Intl.NumberFormat("en-GB", { style: "percent", minimumFractionDigits: 2 });
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const exact = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const weekday = new Intl.DateTimeFormat("en-GB", { weekday: "short" });
 
 export const POLL_MS = 2000;
+const ANSWER_MS = 10_000;
+const SAID_MS = 15_000;
+let silence = 0;
+const DUMB_S = { failing: 3, waiting: 8 };
+const SPANS = ["1", "6", "24"];
 export const number = (value) => whole.format(value);
 export const measure = (value) => quarter.format(value);
+export const share = (value) => percent.format(value);
 export const time = (atS) => clock.format(new Date(atS * 1000));
 export const timeExact = (atS) => exact.format(new Date(atS * 1000));
 export const title = (kind) => (kind[0].toUpperCase() + kind.slice(1)).replaceAll("_", " ");
+export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 export const at = (id) => document.getElementById(id);
 
-export function ago(seconds) {
-  if (seconds < 1.5) return "just now";
-  if (seconds < 90) return `${Math.round(seconds)} s ago`;
-  return `${Math.round(seconds / 60)} min ago`;
+// A time of another day has its day with it.
+export function when(atS, words = time) {
+  const then = new Date(atS * 1000);
+  return then.toDateString() === new Date().toDateString() ? words(atS) : `${weekday.format(then)} ${words(atS)}`;
 }
+
+export function lasting(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+}
+
+export const ago = (seconds) => (seconds < 1.5 ? "just now" : `${lasting(seconds)} ago`);
 
 // Text alone ever reaches the document: no string is parsed as HTML on these pages.
 export function element(tag, className, ...children) {
@@ -27,150 +43,138 @@ export function element(tag, className, ...children) {
   return made;
 }
 
-export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-// A kind keeps its colour on both pages: by its name among the known ones, else by its letters.
-const KNOWN = ["temperature", "motion", "power", "door", "smoke", "water"];
-export const inOrder = (one, other) => (KNOWN.indexOf(one.kind) + 1 || 99) - (KNOWN.indexOf(other.kind) + 1 || 99);
-export function kindColour(kind) {
-  const known = KNOWN.indexOf(kind);
-  const letters = [...kind].reduce((sum, letter) => sum + letter.charCodeAt(0), 0);
-  return colour(`--k${known >= 0 ? known : 6 + (letters % 2)}`);
+// What a screen reader follows is only written when it changes.
+export function set(node, text) {
+  if (node.textContent !== text) node.textContent = text;
 }
 
-export function faded(hex, share) {
-  return hex + Math.round(share * 255).toString(16).padStart(2, "0");
+const SHAPES = {
+  quiet: "M4 10.5 8.3 15 16 5.5",
+  alarm: "M10 2.5 18.5 17.5H1.5ZM10 8v4.2M10 14.6v.6",
+  motion: "M2 10h3.5l2.5-6 4 12 2.5-6H18",
+  open: "M5 17.5V3h10v14.5M5 3l6 2.6v12l-6-.1M2.5 17.5h15",
+  silent: "M10 3a7 7 0 1 0 .1 0ZM5.2 14.8l9.6-9.6",
+  starting: "M10 3a7 7 0 1 0 .1 0ZM10 6.5V10l2.8 1.8",
+  unknown: "M7.2 7.6a2.8 2.8 0 1 1 4 2.7c-.8.4-1.2.9-1.2 1.9M10 15v.5",
+};
+
+// A state has its words and a shape of its own; the colour only repeats it.
+export function icon(name) {
+  const [drawn, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+  drawn.setAttribute("viewBox", "0 0 20 20");
+  drawn.setAttribute("class", "icon");
+  drawn.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", SHAPES[name] ?? SHAPES.unknown);
+  drawn.append(path);
+  return drawn;
 }
 
-export function repeat(ask, show) {
+// A pill, or a headline: its shape and its words.
+export function state(node, name, text, shape = name) {
+  node.classList.remove("alarm", "open", "silent", "quiet", "unknown");
+  node.classList.add(name);
+  if (node.dataset.shape !== shape || !node.firstElementChild) {
+    node.dataset.shape = shape;
+    node.replaceChildren(icon(shape), element("span"));
+  }
+  set(node.lastElementChild, text);
+}
+
+// Each row keeps its element as long as its key is there; if the row with the focus goes, the next one gets it.
+export function keep(list, items, keyOf, make, fill = () => {}) {
+  const before = [...list.children];
+  const place = before.findIndex((row) => row.contains(document.activeElement));
+  const known = new Map(before.map((row) => [row.dataset.key, row]));
+  const rows = items.map((item) => known.get(keyOf(item)) ?? make(item));
+  for (const row of before) if (!rows.includes(row)) row.remove();
+  rows.forEach((row, index) => {
+    if (list.children[index] !== row) list.insertBefore(row, list.children[index] ?? null);
+    row.dataset.key = keyOf(items[index]);
+    fill(row, items[index]);
+  });
+  if (place >= 0 && !list.contains(document.activeElement)) {
+    const next = before[place].isConnected ? before[place] : list.children[Math.min(place, rows.length - 1)] ?? list;
+    next.tabIndex = -1;
+    next.focus();
+  }
+}
+
+// What is chosen stands in the address, so that a reload and a bookmark keep it.
+export function chosen(id, values, first, changed) {
+  const asked = new URLSearchParams(location.search).get(id) ?? "";
+  const select = at(id);
+  const known = values ? values.includes(asked) : /^[a-z][a-z0-9_]{0,23}$/.test(asked);
+  if (known && ![...select.options].some((option) => option.value === asked)) select.append(new Option(title(asked), asked));
+  select.value = known ? asked : first;
+  select.addEventListener("change", () => {
+    const query = new URLSearchParams(location.search);
+    if (select.value === first) query.delete(id);
+    else query.set(id, select.value);
+    history.replaceState(null, "", location.pathname + (String(query) && `?${query}`));
+    changed();
+  });
+  return () => select.value;
+}
+
+export const chosenSpan = (first, changed) => chosen("hours", SPANS, first, changed);
+
+// A line for some seconds; screen readers read it out.
+export function say(text, isBad = false) {
+  clearTimeout(silence);
+  at("said").classList.toggle("bad", isBad);
+  set(at("said"), text);
+  silence = setTimeout(() => set(at("said"), ""), SAID_MS);
+}
+
+async function get(address) {
+  const signal = AbortSignal.timeout(ANSWER_MS);
+  const answer = await fetch(address, { headers: { accept: "application/json" }, signal });
+  if (!answer.ok) throw new Error(`The page’s server answered ${answer.status}.`);
+  return answer.json();
+}
+
+let latest = null;
+let cameMs = 0;
+let isFailing = false;
+
+// Ask for all addresses, show, wait, again; what this returns asks at once.
+export function repeat(addresses, show) {
+  let turn = 0;
   const round = async () => {
+    const mine = ++turn;
+    let answers = null;
+    let failure = "";
     try {
-      const answer = await fetch(ask, { headers: { accept: "application/json" } });
-      if (!answer.ok) throw new Error(String(answer.status));
-      show(await answer.json());
+      answers = await Promise.all(addresses().map(get));
     } catch (error) {
-      late(true, "");
-      notice(error instanceof TypeError ? "The page’s server does not answer; still trying." : `Cannot show this (${error.message}).`);
+      const isAway = error instanceof TypeError || error.name === "TimeoutError";
+      failure = isAway && latest ? "" : isAway ? "The page’s server does not answer; still trying." : error.message;
     }
-    setTimeout(round, POLL_MS);
+    if (mine !== turn) return;
+    setTimeout(() => mine === turn && round(), POLL_MS);
+    isFailing = !answers;
+    if (answers) [latest, cameMs] = [answers[0], performance.now()];
+    set(at("problem"), failure || latest?.problem || "");
+    freshness();
+    if (answers) show(...answers);
   };
   round();
+  setInterval(freshness, 1000);
+  return round;
 }
 
-export function notice(text) {
-  at("problem").hidden = !text;
-  at("problem").textContent = text || "";
+// The age counts on while no answer comes; when it says too little, all turns grey and nothing is called quiet.
+function freshness() {
+  if (!latest) return;
+  const waitedS = (performance.now() - cameMs) / 1000;
+  const { as_of_s: asOf, now_s: nowS } = latest;
+  set(at("fresh"), asOf ? `As of ${when(asOf, timeExact)}, ${ago(Math.max(0, nowS + waitedS - asOf))}` : "Waiting for the first blob …");
+  const isDumb = waitedS > (isFailing ? DUMB_S.failing : DUMB_S.waiting);
+  late(isDumb ? `The page has no answer since ${when(nowS, timeExact)}.` : latest.is_late ? `Nothing has been counted since ${when(asOf, timeExact)}.` : "");
 }
 
-export function freshness(answer) {
-  const age = Math.max(0, answer.now_s - answer.as_of_s);
-  at("fresh").textContent = answer.as_of_s
-    ? `As of ${timeExact(answer.as_of_s)}, ${ago(age)} · the last ${Math.round(answer.keep_s / 60)} minutes`
-    : "Waiting for the first blob …";
-  at("fresh").dataset.asOf = answer.as_of_s;
-  late(answer.is_late, `Nothing has been counted since ${timeExact(answer.as_of_s)}`);
-}
-
-// What is shown is no longer how things are: everything turns grey, and no word stays that calls it quiet.
-function late(isLate, words) {
-  document.body.classList.toggle("late", isLate);
-  at("late").hidden = !isLate || !words;
-  at("late").textContent = words;
-}
-
-const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7];
-export const QUARTERS = [0.25, 0.5, ...WHOLE];
-
-const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440].map((minutes) => 60 * minutes);
-const SECONDS = [10, 20, 30, ...MINUTES];
-
-// One chart: made when there is something to show, then only fed. `tip(index)` gives lines for a point.
-export class Chart {
-  constructor(where, options, tip) {
-    this.where = where;
-    this.options = options;
-    this.tip = tip;
-    this.plot = null;
-    this.key = "";
-    new ResizeObserver(() => this.plot?.setSize(this.size())).observe(where);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.key = ""; });
-  }
-
-  size() {
-    return { width: this.where.clientWidth, height: this.where.clientHeight };
-  }
-
-  show(key, series, data) {
-    if (key !== this.key) {
-      this.plot?.destroy();
-      this.where.replaceChildren();
-      this.plot = new uPlot(this.full(series), data, this.where);
-      this.key = key;
-    } else {
-      this.plot.setData(data);
-    }
-  }
-
-  full(series) {
-    const soft = colour("--soft");
-    const line = colour("--line");
-    const font = '12px system-ui, "Segoe UI", Roboto, sans-serif';
-    const axis = { stroke: soft, font, ticks: { show: false }, grid: { stroke: line, width: 1 } };
-    return {
-      ...this.size(),
-      padding: [8, 32, 0, 0],
-      legend: { show: false },
-      cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: { time: true, range: this.options.bars ? aroundBars : undefined }, y: this.options.range ? { range: this.options.range } : {} },
-      axes: [
-        { ...axis, grid: { show: false }, values: instants, incrs: this.options.bySeconds ? SECONDS : MINUTES, space: 84, size: 26, gap: 8 },
-        { ...axis, size: 52, space: this.options.space ?? 44, incrs: this.options.incrs ?? WHOLE, values: (_, all) => all.map(this.options.label ?? number) },
-      ],
-      series: [{}, ...series],
-      bands: this.options.bands ?? [],
-      plugins: [this.tooltip()],
-    };
-  }
-
-  tooltip() {
-    const box = element("div", "tip");
-    box.hidden = true;
-    return {
-      hooks: {
-        init: (plot) => {
-          plot.over.append(box);
-          plot.over.addEventListener("mouseleave", () => { box.hidden = true; });
-        },
-        setCursor: (plot) => {
-          const index = plot.cursor.idx;
-          const lines = index == null || plot.cursor.left < 0 ? [] : this.tip(index);
-          box.hidden = !lines.length;
-          if (!lines.length) return;
-          box.replaceChildren(...lines.map((text, n) => element(n ? "span" : "b", "", text)));
-          const left = plot.cursor.left + 14;
-          const turn = left + box.offsetWidth > plot.over.clientWidth;
-          box.style.left = `${turn ? plot.cursor.left - box.offsetWidth - 14 : left}px`;
-          box.style.top = "4px";
-        },
-      },
-    };
-  }
-}
-
-// Ticks less than a minute apart would carry the same text again and again.
-function instants(_plot, all, _axis, _space, stepS) {
-  return all.map(stepS < 60 ? timeExact : time);
-}
-
-export const fromZero = (_, __, most) => [0, Math.max(1, most * 1.12)];
-
-// Room for half a bar at both ends.
-function aroundBars(plot) {
-  const times = plot.data[0];
-  const step = times.length > 1 ? times[1] - times[0] : 60;
-  return [times[0] - step / 2, times.at(-1) + step / 2];
-}
-
-export function bars(stroke) {
-  return { stroke, fill: faded(stroke, 0.75), width: 0, paths: uPlot.paths.bars({ size: [0.62, 18], radius: 0.25 }), points: { show: false } };
+function late(words) {
+  document.body.classList.toggle("late", words !== "");
+  if (words) state(at("late"), "silent", words);
+  else at("late").replaceChildren();
 }
