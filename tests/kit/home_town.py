@@ -43,7 +43,7 @@ READ_S = 10.0
 TOLERANCE_US = 5_000_000
 
 
-class Said(NamedTuple):
+class Heard(NamedTuple):
     """A reading that counts; its value and alarm as its record has them."""
 
     home: str
@@ -58,7 +58,7 @@ class Shown(NamedTuple):
 
     overview: dict[str, Any]
     homes: dict[str, dict[str, Any]]
-    said: list[Said]
+    said: list[Heard]
     spoilt: int
 
 
@@ -139,10 +139,10 @@ def run_killed(
         return Shown(overview, homes, said, spoilt)
 
 
-def of_topic(bootstrap: str) -> tuple[list[Said], int]:
+def of_topic(bootstrap: str) -> tuple[list[Heard], int]:
     """Return the readings in the topic that count, and how many records must not."""
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
-    said: list[Said] = []
+    said: list[Heard] = []
     spoilt = 0
     try:
         places = [TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)]
@@ -161,7 +161,7 @@ def of_topic(bootstrap: str) -> tuple[list[Said], int]:
     return said, spoilt
 
 
-def read(value: bytes, timestamp_ms: int) -> Said | None:
+def read(value: bytes, timestamp_ms: int) -> Heard | None:
     """Return what a record says, None if it must not be counted: of what this simulator sends."""
     try:
         found = json.loads(value)
@@ -172,14 +172,14 @@ def read(value: bytes, timestamp_ms: int) -> Said | None:
         or abs(found["at"] - timestamp_ms * 1000) > TOLERANCE_US
     ):
         return None
-    return Said(found["home"], found["kind"], found["at"], found["value"], found["alarm"])
+    return Heard(found["home"], found["kind"], found["at"], found["value"], found["alarm"])
 
 
 def unlike(shown: Shown) -> list[str]:
     """Return, in words, each number of the page that the topic's records do not make."""
     as_of_us = round(shown.overview["as_of_s"] * 1e6)
     said = [one for one in shown.said if one.at_us <= as_of_us]
-    homes: dict[str, list[Said]] = defaultdict(list)
+    homes: dict[str, list[Heard]] = defaultdict(list)
     for one in said:
         homes[one.home].append(one)
     found = _unlike("all homes", _of_all(shown.overview), _wanted_of_all(said, shown.spoilt, as_of_us))
@@ -201,7 +201,7 @@ def _of_all(overview: dict[str, Any]) -> dict[str, Any]:
     return counts | {"all": overview["readings"], "spoilt": overview["spoilt"]["count"]}
 
 
-def _wanted_of_all(said: list[Said], spoilt: int, as_of_us: int) -> dict[str, Any]:
+def _wanted_of_all(said: list[Heard], spoilt: int, as_of_us: int) -> dict[str, Any]:
     assert as_of_us == max(one.at_us for one in said)
     counts: dict[str, Any] = defaultdict(int)
     for one in said:
@@ -222,10 +222,10 @@ def of_home(answer: dict[str, Any]) -> dict[str, Any]:
     return shown | {"state": answer["state"], "alarms": alarms, "open alarms": answer["open_alarms"]}
 
 
-def wanted_of_home(said: list[Said], as_of_us: int) -> dict[str, Any]:
+def wanted_of_home(said: list[Heard], as_of_us: int) -> dict[str, Any]:
     """Return what the page must say of a home, given its readings."""
-    kinds: dict[str, list[Said]] = defaultdict(list)
-    windows: dict[tuple[str, int], list[Said]] = defaultdict(list)
+    kinds: dict[str, list[Heard]] = defaultdict(list)
+    windows: dict[tuple[str, int], list[Heard]] = defaultdict(list)
     for one in sorted(said, key=lambda one: (one.at_us, one.value)):
         kinds[one.kind].append(one)
         windows[one.kind, one.at_us // 1_000_000 // WINDOW_S].append(one)
@@ -247,7 +247,7 @@ def wanted_of_home(said: list[Said], as_of_us: int) -> dict[str, Any]:
     return wanted | {"state": state if kinds else "unknown", "alarms": alarms, "open alarms": len(alarms)}
 
 
-def _wanted_of_sensor(kind: str, said: list[Said], as_of_us: int) -> list[tuple[str, Any]]:
+def _wanted_of_sensor(kind: str, said: list[Heard], as_of_us: int) -> list[tuple[str, Any]]:
     values = [one.value for one in said]
     last = said[-1]
     is_switch = kind == "motion" or kind.startswith(("door_", "window_", "glass_"))
