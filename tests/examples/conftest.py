@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -85,3 +85,13 @@ def run_script() -> Callable[..., str]:
         return done.stdout.strip()
 
     return run
+
+
+@pytest.fixture
+def town(browser_page: Any, tmp_path: Path) -> Iterator[Any]:
+    """Return a `Town` of the home-security pages whose homes have not spoken yet."""
+    from tests.examples.home_pages import Town  # noqa: PLC0415 - needs the extra [web]
+
+    opened = Town(browser_page, tmp_path)
+    yield opened
+    opened.close()

@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+# The contrast of an element's text to the first ground below it that is not clear, after WCAG.
+CONTRAST = """selector => {
+  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  let ground = document.querySelector(selector);
+  const ink = light(parts(getComputedStyle(ground).color));
+  while (ground && parts(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
+  const paper = light(parts(getComputedStyle(ground).backgroundColor));
+  return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+}"""
+
+
 class Shown:
     """Serves a state and opens the page on it; `close` leaves the page before its server ends."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kit import http_states as states
-from tests.kit.page_shown import text
+from tests.kit.page_shown import CONTRAST, text
 
 if TYPE_CHECKING:
     from tests.kit.page_shown import Shown
@@ -88,16 +88,3 @@ def test_colours_follow_the_system(shown: Shown, browser_page: Any) -> None:
         ):
             assert browser_page.evaluate(CONTRAST, selector) >= 4.5, (scheme, selector)
     assert browser_page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
-
-
-# The contrast of an element's text to the first ground below it that is not clear, after WCAG.
-CONTRAST = """selector => {
-  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
-  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
-  let ground = document.querySelector(selector);
-  const ink = light(parts(getComputedStyle(ground).color));
-  while (ground && parts(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
-  const paper = light(parts(getComputedStyle(ground).backgroundColor));
-  return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
-}"""
