@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
-from home_pipeline import screen
 from home_pipeline.names import address
 from home_pipeline.page.pipeline import DONE, Asked
 from home_pipeline.readings import SPOILT, Reading
 from home_pipeline.stage import WISHES
 
 from tests.examples.home_pages import HOME, answered
+from tests.kit import home_screen
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -32,23 +32,23 @@ def test_the_operator_filters_and_acknowledges_alarms_by_the_second(town: Town) 
     page = town.open("/")
     page.wait_for_selector("#latest li >> nth=2")
     shown = [
-        f"{screen.clock(one.at_us / 1e6, '%H:%M:%S')} {address(int(one.home[5:]))} "
+        f"{home_screen.clock(one.at_us / 1e6, '%H:%M:%S')} {address(int(one.home[5:]))} "
         f"{one.kind.capitalize().replace('_', ' ')} {one.value:g} {one.unit} Acknowledge"
         for one in sorted(alarms, key=lambda one: -one.at_us)
     ]
-    assert screen.rows(page, "#latest") == shown
+    assert home_screen.rows(page, "#latest") == shown
     page.select_option("#kind", "smoke")
-    wait_until(lambda: len(screen.rows(page, "#latest")) == 2)
+    wait_until(lambda: len(home_screen.rows(page, "#latest")) == 2)
     page.get_by_role("button", name=f"Acknowledge Smoke, {address(6)}").click()
     page.wait_for_selector("#latest > li:first-child .done:has-text('Acknowledged')")
     page.select_option("#state", "open")
-    wait_until(lambda: len(screen.rows(page, "#latest")) == 1)
+    wait_until(lambda: len(home_screen.rows(page, "#latest")) == 1)
     assert page.inner_text("#alarms-title") == "Alarms of smoke: 2, 1 to acknowledge"
     page.reload()
     page.wait_for_selector("#latest li")
     assert page.url.endswith("?kind=smoke&state=open")
     assert [page.input_value(f"#{name}") for name in ("kind", "state")] == ["smoke", "open"]
-    assert address(4) in screen.rows(page, "#latest")[0]
+    assert address(4) in home_screen.rows(page, "#latest")[0]
     page.get_by_role("link", name=address(4)).click()
     page.wait_for_selector(f"#name:has-text('{address(4)}')")
 
@@ -81,11 +81,11 @@ def test_silent_sensors_are_listed_the_latest_first(town: Town) -> None:
     town.says("temperature", 20.0, 700, home="home-000007")
     page = town.open("/")
     page.wait_for_selector("#silent li >> nth=2")
-    since = [screen.clock(town.now_s - ago_s) for ago_s in (400, 700, 900)]
+    since = [home_screen.clock(town.now_s - ago_s) for ago_s in (400, 700, 900)]
     homes = [(8, "Motion"), (7, "Temperature"), (7, "Motion")]
     rows = [f"{address(n)} {kind} since {at}" for (n, kind), at in zip(homes, since, strict=True)]
-    assert screen.rows(page, "#silent") == rows
-    assert screen.tile(page, "silent") == 3
+    assert home_screen.rows(page, "#silent") == rows
+    assert home_screen.tile(page, "silent") == 3
     assert page.inner_text("#silent-note") == "in 2 homes, for 5 min or longer"
 
 
@@ -97,7 +97,7 @@ def test_the_share_of_spoilt_readings_is_on_a_tile(town: Town) -> None:
     page = town.open("/")
     assert page.inner_text('[data-number="spoilt"]') == "12.50%"
     assert page.inner_text("#spoilt-note") == "1 not counted"
-    assert screen.kinds(page) == {"temperature": 7}
+    assert home_screen.kinds(page) == {"temperature": 7}
 
 
 def test_the_operator_sees_lag_holders_and_the_engines_state(town: Town) -> None:
@@ -111,18 +111,18 @@ def test_the_operator_sees_lag_holders_and_the_engines_state(town: Town) -> None
     ):
         page = town.open("/")
         page.wait_for_selector("#partitions li >> nth=15")
-        assert screen.tile(page, "lag") == 80
+        assert home_screen.tile(page, "lag") == 80
         assert re.fullmatch(r"records not yet counted, \d+ s ago", page.inner_text("#lag-note"))
         assert "starting since" in page.inner_text("#engine")
         assert page.inner_text("#engine-note") == "Spark 4.1 is up · Started again 2 times."
-        assert screen.rows(page, "#holders") == ["A one: 16 partitions"]
+        assert home_screen.rows(page, "#holders") == ["A one: 16 partitions"]
     both = {n: "one" if n < 8 else "two" for n in range(16)}
     with mock.patch.object(
         town.pipeline, "_asked", Asked(dict.fromkeys(range(16), 0), both, time.time(), None)
     ):
         page.wait_for_selector("#holders li >> nth=1")
-        assert screen.rows(page, "#holders") == ["A one: 8 partitions", "B two: 8 partitions"]
-        assert screen.rows(page, "#partitions") == [f"{'AB'[n > 7]} {n}" for n in range(16)]
+        assert home_screen.rows(page, "#holders") == ["A one: 8 partitions", "B two: 8 partitions"]
+        assert home_screen.rows(page, "#partitions") == [f"{'AB'[n > 7]} {n}" for n in range(16)]
         assert page.get_attribute("#partitions li:nth-child(9)", "aria-label") == "Partition 8: two, lag 0"
 
 
@@ -168,11 +168,11 @@ def test_the_time_span_is_kept_by_a_reload(town: Town) -> None:
     town.says("temperature", 20.0, 7_300)
     town.says("temperature", 20.0, 5)
     page = town.open("/")
-    wait_until(lambda: screen.kinds(page) == {"temperature": 1})
+    wait_until(lambda: home_screen.kinds(page) == {"temperature": 1})
     with answered(page, "/api/overview?hours=6"):
         page.select_option("#hours", "6")
     page.reload()
-    wait_until(lambda: screen.kinds(page) == {"temperature": 2})
+    wait_until(lambda: home_screen.kinds(page) == {"temperature": 2})
     assert page.input_value("#hours") == "6"
 
 
@@ -189,7 +189,7 @@ def test_the_search_answers(town: Town) -> None:
     search.fill(street)
     search.press("Enter")
     page.wait_for_selector("#found-words:has-text('2 homes')")
-    assert screen.rows(page, "#found-homes") == [f"{address(n)} home-{n:06d}" for n in (33, 1_033)]
+    assert home_screen.rows(page, "#found-homes") == [f"{address(n)} home-{n:06d}" for n in (33, 1_033)]
     search.fill("33")
     search.press("Enter")
     page.wait_for_selector(f"#name:has-text('{address(33)}')")

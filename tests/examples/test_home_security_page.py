@@ -10,10 +10,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from home_pipeline import check, layout, rules, screen
+from home_pipeline import check, layout, rules
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.readings import Reading
 from home_pipeline.stage import STATUS, TOKEN, WISHES, Stage, replace_file
+
+from tests.kit import home_screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +38,7 @@ class Served:
 
     def start(self) -> None:
         """Start it, on a port that it may not have had before."""
-        self.address = screen.serve(self.stage, 1, "--folder", str(self.folder))
+        self.address = home_screen.serve(self.stage, 1, "--folder", str(self.folder))
 
 
 @pytest.fixture(scope="module")

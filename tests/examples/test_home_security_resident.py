@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from home_pipeline import screen
 from home_pipeline.names import address
 from home_pipeline.readings import Reading
 
 from tests.examples.home_pages import HOME, SILENT_S
+from tests.kit import home_screen
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def test_the_headline_is_the_open_door_and_since_when(town: Town) -> None:
     """Door and window stand there with the minute in which each was opened; the door is the headline."""
     town.speaks(but={"door_front": lambda ago_s: ago_s < 700, "window_kitchen": lambda ago_s: ago_s < 200})
     page = town.open()
-    door, window = (screen.clock(town.begins(kind, 1)) for kind in ("door_front", "window_kitchen"))
-    assert screen.facts(page) == [f"Front door open since {door}", f"Kitchen window open since {window}"]
+    door, window = (home_screen.clock(town.begins(kind, 1)) for kind in ("door_front", "window_kitchen"))
+    assert home_screen.facts(page) == [f"Front door open since {door}", f"Kitchen window open since {window}"]
     assert page.inner_text('.switch[data-kind="door_front"] .state') == f"Open since {door}"
     assert page.inner_text("#name") == address(33)
     assert page.title() == f"Front door open since {door} · {address(33)}"
@@ -33,8 +33,8 @@ def test_the_headline_is_the_open_door_and_since_when(town: Town) -> None:
 def test_a_door_that_was_always_open_is_open_since_then_or_earlier(town: Town) -> None:
     """What is kept does not say when it was opened."""
     town.speaks(but={"door_front": lambda _: 1})
-    [words, *_] = screen.facts(town.open())
-    assert words == f"Front door open since {screen.clock(town.begins('door_front', 1))} or earlier"
+    [words, *_] = home_screen.facts(town.open())
+    assert words == f"Front door open since {home_screen.clock(town.begins('door_front', 1))} or earlier"
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_a_silent_sensor_says_since_when(town: Town) -> None:
     town.speaks(but={"door_front": lambda ago_s: 1 if ago_s > 500 else None})
     page = town.open()
     last_s = max(one.at_us for one in town.readings if one.kind == "door_front") / 1e6
-    words = f"silent since {screen.clock(last_s)}"
-    assert screen.facts(page) == [f"Front door {words}, open until then"]
+    words = f"silent since {home_screen.clock(last_s)}"
+    assert home_screen.facts(page) == [f"Front door {words}, open until then"]
     assert page.inner_text('.switch[data-kind="door_front"] .state') == words.capitalize()
     assert "is-silent" in page.get_attribute('.switch[data-kind="door_front"]', "class")
 
@@ -78,9 +78,9 @@ def test_an_alarm_stays_until_it_is_acknowledged(town: Town, kind: str, value: f
     alarm = town.says(kind, value, 95, alarm=True)
     town.says(kind, 0.0, 2)
     page = town.open()
-    at = screen.clock(alarm.at_us / 1e6, "%H:%M:%S")
-    assert screen.facts(page)[0] == f"{words} alarm {at}"
-    [row] = screen.rows(page, "#latest")
+    at = home_screen.clock(alarm.at_us / 1e6, "%H:%M:%S")
+    assert home_screen.facts(page)[0] == f"{words} alarm {at}"
+    [row] = home_screen.rows(page, "#latest")
     assert row.startswith(f"{at} {words}")
     assert row.endswith("Acknowledge")
     page.get_by_role("button", name=f"Acknowledge {words}").click()
@@ -106,7 +106,7 @@ def test_a_day_is_shown_by_the_minute_and_a_minute_without_a_reading_is_a_gap(to
     town.says_all(readings)
     page = town.open()
     expected = {one.at_us // 60_000_000 * 60: "on" if one.value else "off" for one in readings}
-    shown = screen.band(page, "door_front")
+    shown = home_screen.band(page, "door_front")
     assert len(shown) >= 1_430
     assert {at_s: state for at_s, state in shown.items() if state != "gap"} == expected
     assert [*shown] == [*range(min(shown), max(shown) + 60, 60)]
@@ -114,7 +114,7 @@ def test_a_day_is_shown_by_the_minute_and_a_minute_without_a_reading_is_a_gap(to
     gaps = sum(state == "gap" for state in shown.values())
     assert heard.endswith(f"{gaps} minutes without a reading")
     page.select_option("#hours", "1")
-    wait_until(lambda: len(screen.band(page, "door_front")) == 60)
+    wait_until(lambda: len(home_screen.band(page, "door_front")) == 60)
     assert page.url.endswith("?hours=1")
 
 
@@ -132,7 +132,7 @@ def test_a_band_is_tall_while_open_low_while_shut_and_empty_without_a_reading(to
     """Shape shows the state, not only colour: the test looks at what is painted."""
     town.speaks(3_500, but={"door_front": lambda ago_s: None if 1_000 < ago_s < 1_600 else ago_s < 700})
     page = town.open(f"/home/{HOME}?hours=1")
-    states = screen.band(page, "door_front").values()
+    states = home_screen.band(page, "door_front").values()
     painted = page.eval_on_selector('.switch[data-kind="door_front"]', PAINTED)
     looks = {"on": [True, True], "off": [False, True], "gap": [False, False]}
     assert painted == [looks[state] for state in states]
@@ -144,7 +144,7 @@ def test_the_cards_carry_what_the_readings_add_up_to(town: Town) -> None:
     town.speaks(
         but={"temperature": lambda ago_s: 18 + ago_s % 8 / 8, "motion": lambda ago_s: ago_s % 120 < 60}
     )
-    assert screen.sensors(town.open()) == screen.expected(town.readings)
+    assert home_screen.sensors(town.open()) == home_screen.expected(town.readings)
 
 
 def test_the_age_counts_on_without_an_answer_and_the_page_turns_grey(town: Town, browser_page: Any) -> None:
@@ -169,7 +169,7 @@ def test_nothing_is_quiet_while_nothing_is_counted(town: Town) -> None:
     town.now_s -= 700
     town.speaks(but={})
     page = town.open()
-    newest = screen.clock(max(one.at_us for one in town.readings) / 1e6, "%H:%M:%S")
+    newest = home_screen.clock(max(one.at_us for one in town.readings) / 1e6, "%H:%M:%S")
     for path in (f"/home/{HOME}", "/"):
         page = town.open(path)
         page.wait_for_selector("body.late")

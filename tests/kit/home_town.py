@@ -17,12 +17,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
-from home_pipeline import check, screen, show
+from home_pipeline import check, show
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.keeper import SIMULATOR, Keeper
 from home_pipeline.stage import Stage
 
 from ehkafka.testing import EmbeddedBroker
+from tests.kit import home_screen
 from tests.kit.faults.network import Network
 from tests.kit.faults.tcp_proxy import TcpProxy
 from tests.kit.waiting import wait_until
@@ -85,7 +86,7 @@ def run_killed(
         options = argparse.Namespace(window_s=WINDOW_S)
         stage = Stage(folder, show.environment(options, broker.bootstrap, folder))
         undo.callback(stage.stop_all)
-        address = screen.serve(stage, None, "--silent-s", str(SILENT_S), "--folder", str(folder))
+        address = home_screen.serve(stage, None, "--silent-s", str(SILENT_S), "--folder", str(folder))
         stage.start("engine", f"{engine}_engine")
         where = ["--bootstrap", broker.bootstrap, "--ledger", str(folder / "ledger.json")]
         town = ["--homes", str(HOMES), "--rate", str(RATE), "--closing-s", str(closing_s)]

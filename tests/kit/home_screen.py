@@ -1,4 +1,4 @@
-"""The page as a person sees it in a browser, read back, so that it can be compared with the ledger.
+"""The home-security page as a person sees it in a browser, read back, so that it can be compared.
 
 Needs Playwright; `page` is one of its pages. Called by tests on their thread.
 """
@@ -9,12 +9,11 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.testing.ports import free_ports
 from home_pipeline import check
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ehkafka.testing.ports import free_ports
 
+if TYPE_CHECKING:
     from home_pipeline.stage import Stage
 
 KEEP_S = 86_400
@@ -39,12 +38,6 @@ def serve(stage: Stage, readings: int | None, *options: str, within_s: float = 6
         except OSError:
             continue
     return address
-
-
-def open_overview(page: Any, address: str) -> None:
-    """Go to the page of all homes and wait until it is drawn."""
-    page.goto(f"http://{address}/")
-    page.wait_for_selector("#rates canvas")
 
 
 def clock(at_s: float, pattern: str = "%H:%M") -> str:
@@ -73,11 +66,6 @@ def band(page: Any, kind: str) -> dict[int, str]:
     return {int(at_s): "on" if is_on else "off" if is_off else "gap" for at_s, is_off, is_on in drawn}
 
 
-def leave(page: Any) -> None:
-    """Go nowhere, before the server ends: an open page would go on asking it."""
-    page.goto("about:blank")
-
-
 def tile(page: Any, name: str) -> int:
     """Return the number on a tile."""
     return number_of(page.inner_text(f'[data-number="{name}"]'))
@@ -89,16 +77,6 @@ def kinds(page: Any) -> dict[str, int]:
         "#legend [data-kind]", "all => all.map(one => [one.dataset.kind, one.dataset.readings])"
     )
     return {kind: int(readings) for kind, readings in shown}
-
-
-def homes(page: Any, address: str, names: Iterable[str]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return what the cards of these homes' pages carry."""
-    found = {}
-    for name in names:
-        page.goto(f"http://{address}/home/{name}")
-        page.wait_for_selector(".sensor canvas")
-        found[name] = sensors(page)
-    return found
 
 
 def sensors(page: Any) -> dict[str, dict[str, float]]:
