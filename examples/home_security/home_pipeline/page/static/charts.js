@@ -118,13 +118,10 @@ function instants(_plot, all, _axis, _space, stepS) {
 export const fromZero = (_, __, most) => [0, Math.max(1, most * 1.12)];
 
 // Each value stands for the time from its point to the next, and the last point only ends it.
-export function bars(stroke) {
-  return { stroke, fill: faded(stroke, 0.8), width: 0, paths: uPlot.paths.bars({ size: [0.7, 18], align: 1 }), points: { show: false } };
-}
-
-export function steps(stroke, fill) {
-  return { stroke, width: 1, fill, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } };
-}
+export const bars = (fill, size = [0.7, 18]) => ({ fill, width: 0, paths: uPlot.paths.bars({ size, align: 1 }), points: { show: false } });
+export const steps = (stroke, fill) => ({ stroke, width: 1, fill, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } });
+// A switch by the minute: a tall block while it was on, a low one while it was off, nothing where nothing was said.
+export const blocks = (fill) => bars(fill, [1.1, Infinity, 2]);
 
 // A gap that is no longer than the sensor's own rhythm is none; a reading without neighbours is a dot.
 export function line(stroke, width, atMostS) {
@@ -132,9 +129,4 @@ export function line(stroke, width, atMostS) {
   const alone = (values) => [...values.keys()].filter((n) => values[n] != null && values[n - 1] == null && values[n + 1] == null);
   const points = width ? { show: false, size: 5, fill: stroke, filter: (plot, which) => alone(plot.data[which]) } : { show: false };
   return { stroke, width, points, gaps: (plot, _, __, ___, gaps) => gaps.filter((gap) => longer(plot, gap)) };
-}
-
-// A switch by the minute: a tall block while it was on, a low one while it was off, nothing where nothing was said.
-export function blocks(fill) {
-  return { fill, width: 0, paths: uPlot.paths.bars({ size: [1.1, Infinity, 2], align: 1 }), points: { show: false } };
 }

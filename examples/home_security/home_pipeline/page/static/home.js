@@ -1,14 +1,14 @@
 // A resident's page: the state of the home in one line, alarms until they are acknowledged, each sensor by the minute.
 import { NO_TOKEN, mayAct, showAlarms, word } from "./acts.js";
 import { Chart, QUARTERS, blocks, colour, faded, kindColour, line } from "./charts.js";
-import { ago, at, chosenSpan, counted, element, keep, lasting, measure, number, repeat, set, state, timeExact, when } from "./show.js";
+import { ago, at, chosen, counted, element, keep, lasting, measure, number, repeat, set, state, timeExact, when } from "./show.js";
 
 const LEAST_MINUTES = 15;
 const HUES = { motion: "--k2", glass: "--alarm" };
 const ORDER = ["door", "window", "motion", "glass", "temperature", "power", "smoke"];
 const home = decodeURIComponent(location.pathname.split("/").at(-1));
 let again = () => {};
-const hours = chosenSpan("24", () => again());
+const hours = chosen("hours", ["1", "6", "24"], "24", () => again());
 let minutes = [];
 let places = [];
 

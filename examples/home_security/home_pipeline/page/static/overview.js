@@ -1,14 +1,14 @@
 // The operator's overview: alarms to acknowledge, the pipeline, silent sensors, and how much comes of what.
 import { NO_TOKEN, homeLink, mayAct, post, showAlarms } from "./acts.js";
 import { Chart, bars, colour, fromZero, kindColour, steps } from "./charts.js";
-import { ago, at, chosen, chosenSpan, counted, element, keep, lasting, number, repeat, say, set, share, state, timeExact, when } from "./show.js";
+import { ago, at, chosen, counted, element, keep, lasting, number, repeat, say, set, share, state, timeExact, when } from "./show.js";
 
 const SHOWN_SILENT = 8;
 const WINDOWS_MAX = 400;
 const ENGINES = { local: "ehkafka app", spark: "Spark" };
 let again = () => {};
 let latest = null;
-const hours = chosenSpan("1", () => again());
+const hours = chosen("hours", ["1", "6", "24"], "1", () => again());
 const kind = chosen("kind", null, "", () => again());
 const which = chosen("state", ["all", "open"], "all", () => again());
 

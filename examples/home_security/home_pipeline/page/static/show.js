@@ -7,18 +7,16 @@ const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 const exact = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const weekday = new Intl.DateTimeFormat("en-GB", { weekday: "short" });
 
-export const POLL_MS = 2000;
+const POLL_MS = 2000;
 const ANSWER_MS = 10_000;
 const SAID_MS = 15_000;
 let silence = 0;
 const DUMB_S = { failing: 3, waiting: 8 };
-const SPANS = ["1", "6", "24"];
 export const number = (value) => whole.format(value);
 export const measure = (value) => quarter.format(value);
 export const share = (value) => percent.format(value);
 export const time = (atS) => clock.format(new Date(atS * 1000));
 export const timeExact = (atS) => exact.format(new Date(atS * 1000));
-export const title = (kind) => (kind[0].toUpperCase() + kind.slice(1)).replaceAll("_", " ");
 export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 export const at = (id) => document.getElementById(id);
 
@@ -104,7 +102,7 @@ export function chosen(id, values, first, changed) {
   const asked = new URLSearchParams(location.search).get(id) ?? "";
   const select = at(id);
   const known = values ? values.includes(asked) : /^[a-z][a-z0-9_]{0,23}$/.test(asked);
-  if (known && ![...select.options].some((option) => option.value === asked)) select.append(new Option(title(asked), asked));
+  if (known && ![...select.options].some((option) => option.value === asked)) select.append(new Option(asked.replaceAll("_", " "), asked));
   select.value = known ? asked : first;
   select.addEventListener("change", () => {
     const query = new URLSearchParams(location.search);
@@ -115,8 +113,6 @@ export function chosen(id, values, first, changed) {
   });
   return () => select.value;
 }
-
-export const chosenSpan = (first, changed) => chosen("hours", SPANS, first, changed);
 
 // A line for some seconds; screen readers read it out.
 export function say(text, isBad = false) {
