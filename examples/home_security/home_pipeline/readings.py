@@ -191,7 +191,8 @@ class Town:
     def sent(self) -> Iterator[Sent]:
         """Yield records without end, in the order of their Kafka timestamps."""
         draw = random.Random(self.seed)  # noqa: S311 - the same readings every time
-        sold: tuple[Sensor, ...] = ()
+        sold: tuple[Sensor, ...] = SENSORS
+        lively, usual = Round(min(LIVELY_HOMES, self.homes), sold), Round(self.homes, sold)
         for number in count():
             at_us = self.begin_us + number * SECOND_US // self.rate
             is_new_sold = at_us - self.begin_us >= self.new_sensor_after_s * SECOND_US

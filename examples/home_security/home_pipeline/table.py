@@ -215,8 +215,8 @@ class Table:
             [(latest_us,)] = self.ask("select latest_us from sums")
             silent_us = latest_us - int(self.silent_s * 1_000_000)
             values = {"silent_us": silent_us, "speaks_us": min(silent_us, latest_us - LATELY_S * 1_000_000)}
-            counts = [count or 0 for count in self.ask(_LATELY, values)[0]]
-            found = Lately(*counts, self.ask(_LATEST_SILENT, values))
+            homes, homes_silent, sensors_silent = (count or 0 for count in self.ask(_LATELY, values)[0])
+            found = Lately(homes, homes_silent, sensors_silent, self.ask(_LATEST_SILENT, values))
             took_s = time.monotonic() - begin_s
             self._lately = (begin_s + 10 * took_s, found)
         return found

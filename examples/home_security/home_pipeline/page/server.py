@@ -120,10 +120,14 @@ class Page:
         home = _checked("home", asked.get("home"), rules.HOME)
         kind = _checked("kind", asked.get("kind"), rules.KIND)
         up_to_s = asked.get("up_to_s")
-        if type(up_to_s) not in (int, float) or not 0 <= up_to_s < rules.LATEST_MS / 1000:
-            raise HTTPException(400, "up_to_s is not what it can be.")
-        place = (self._table, home, kind, round(up_to_s * 1e6), time.time())
-        return JSONResponse(await run_in_threadpool(answers.acknowledge, *place))
+        if isinstance(up_to_s, bool) or not isinstance(up_to_s, int | float):
+            raise HTTPException(400, "up_to_s is not a number.")
+        if not 0 <= up_to_s < rules.LATEST_MS / 1000:
+            raise HTTPException(400, "up_to_s must be a time in seconds since 1970.")
+        up_to_us, now_s = round(up_to_s * 1e6), time.time()
+        return JSONResponse(
+            await run_in_threadpool(answers.acknowledge, self._table, home, kind, up_to_us, now_s)
+        )
 
     async def act(self, request: Request) -> Response:
         """Ask the demo for something."""
