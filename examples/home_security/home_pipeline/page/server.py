@@ -221,7 +221,7 @@ def _checked(name: str, given: object, pattern: str) -> str:
     """Return what was given, if it can be. Raises `HTTPException`, which does not repeat it."""
     if isinstance(given, str) and re.fullmatch(pattern, given):
         return given
-    raise HTTPException(400, f"{name} is not what it can be.")
+    raise HTTPException(400, f"{name} has a value that is not allowed.")
 
 
 def main() -> None:
