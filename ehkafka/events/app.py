@@ -92,8 +92,8 @@ class GroupWatched(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"Watching the commits of group {plain(self.group)} for {seconds(self.watch_s)} before resetting "
-            "it, because Event Hubs may not report its members. The app starts afterwards."
+            f"Before the reset of group {plain(self.group)}, the app watches the group's commits for "
+            f"{seconds(self.watch_s)}, because Event Hubs may not report the group's running consumers."
         )
 
 
@@ -106,11 +106,11 @@ class GroupReset(Event, level=WARNING):
     once_as: str | None
 
     def sentence(self) -> str:
-        once = "" if self.once_as is None else f", once under the name {plain(self.once_as)}"
+        again = f"The next start with reset={plain(self.once_as or 'True')} "
+        again += "resets the group again." if self.once_as is None else "does not repeat the reset."
         return (
-            f"Group {plain(self.group)} was reset to start= in all of its "
-            f"{counted(self.partitions, 'partition')} of "
-            f"{names(self.topics)}{once}."
+            f"Group {plain(self.group)} was reset to start= in {counted(self.partitions, 'partition')} of "
+            f"{names(self.topics)}. {again}"
         )
 
 

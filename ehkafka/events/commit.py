@@ -36,9 +36,9 @@ class CommitFailed(Event, level=WARNING):
 
     def sentence(self) -> str:
         step = (
-            "The next commit retries it; a restart before that repeats more records."
+            "The next commit retries; if the app restarts before that commit, more records are repeated."
             if self.retriable
-            else "Retrying will not help; the error shows what to change."
+            else "Retrying will not help: correct what the error names."
         )
         return f"The commit of {names(self.partitions)} failed: {ending(self.error)} {step}"
 
@@ -59,8 +59,8 @@ class CommitPaceBounded(Event, level=WARNING):
         if self.every_records is not None:
             asked.append(f"commit_every_records={self.every_records}")
         return (
-            f"Commits stay at least {seconds(self.spacing_s)} apart, because Event Hubs limits them for each "
-            f"partition: {' and '.join(asked)} cannot make them more frequent."
+            f"{' and '.join(asked)} cannot make commits more frequent: Event Hubs limits the commits of each "
+            f"partition, so the app waits at least {seconds(self.spacing_s)} between two commits."
         )
 
 
@@ -77,9 +77,9 @@ class ProgressTruncated(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"{self.partition}: the metadata of the commit ({self.bytes_max} bytes) has room for "
+            f"{self.partition}: the commit's metadata ({self.bytes_max} bytes) has room for "
             f"{self.kept_offsets} of the offsets finished out of order, not for {self.dropped_offsets} "
-            f"more. If the app crashes before the commit reaches those, their records are handled again."
+            "more. If the app crashes, the records at these other offsets may be handled again."
         )
 
 
@@ -115,5 +115,5 @@ class ProgressIgnored(Event, level=WARNING):
     def sentence(self) -> str:
         return (
             f"{self.partition}: the list of finished offsets above {self.next_offset} in {self.source} is "
-            f"ignored: {ending(self.reason)} No record is skipped; some may be handled again."
+            f"ignored: {ending(self.reason)} No record is skipped; some records may be handled again."
         )

@@ -25,12 +25,12 @@ class ConnectionProblem(Event, level=WARNING, subject=("code", "fatal")):
         if self.code == "close":  # nothing is tried after it
             return f"Connection problem, close: {ending(self.error)}"
         step = (
-            "The client cannot recover: fix the cause and restart."
+            "The client cannot recover: fix the cause, then restart the program."
             if self.fatal
             else "The client keeps retrying."
             if "check" in self.error  # the usual cause is reported with what to do
-            else "The client keeps retrying; if this lasts, check the endpoint's address, network and "
-            "credentials."
+            else "The client keeps retrying. If the problem lasts, check the endpoint's address, network "
+            "and credentials."
         )
         # librdkafka's errors are explained with their name in front.
         name = "" if self.error.startswith(self.code) else f", {plain(self.code)}"
@@ -45,8 +45,8 @@ class Throttled(Event, level=WARNING, subject="broker"):
 
     def sentence(self) -> str:
         return (
-            f"Throttled: {plain(self.broker)} delays its answers by {seconds(self.throttle_s)}. If this "
-            "lasts, raise the quota (on Event Hubs: throughput units) or read, commit and send less."
+            f"Throttled: {plain(self.broker)} delays its answers by {seconds(self.throttle_s)}. If the "
+            "delays last, raise the quota (on Event Hubs: throughput units) or read, commit and send less."
         )
 
 

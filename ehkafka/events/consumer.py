@@ -21,7 +21,7 @@ class DropInDeviated(Event):
     def sentence(self) -> str:
         return (
             f"This consumer differs from confluent-kafka's: {self.text}. "
-            f"Consumer(as_confluent={{{self.deviation!r}}}) switches this off."
+            f"To get confluent-kafka's behaviour, write Consumer(…, as_confluent={{{self.deviation!r}}})."
         )
 
 

@@ -82,9 +82,9 @@ class AttemptOverdue(Event, level=ERROR):
         return (
             f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, has run for "
             f"{seconds(self.running_s)} in handler {plain(self.handler)}, longer than "
-            f"deadline_s={self.deadline_s:g}. A thread, or a coroutine that ignores its cancellation, cannot "
-            "be stopped, so its key and its worker wait; the stack shows where. If the call never returns, "
-            f"stop the group's consumers, then run {way_past(self.partition, self.offset)}."
+            f"deadline_s={self.deadline_s:g}. ehkafka cannot stop the call, so the key and the worker wait; "
+            "the stack shows where the call waits. If the call never returns, stop the group's consumers, "
+            f"then run {way_past(self.partition, self.offset)}."
         )
 
     def subject(self) -> Hashable:
@@ -106,8 +106,8 @@ class StuckReport(Event, level=ERROR):
     def sentence(self) -> str:
         running = names(self.running) or "no record"
         return (
-            f"No record finished for {seconds(self.idle_s)} although records wait; running: {running}. "
-            f"{'The stacks show where.' if self.stacks else 'Their stacks were logged at their deadlines.'}"
+            f"No record finished for {seconds(self.idle_s)} although records wait. Running: {running}. "
+            f"{'The stacks below' if self.stacks else 'Earlier log lines'} show where the calls wait."
         )
 
     def attachment(self) -> str:
@@ -124,7 +124,7 @@ class WorkerProcessDied(Event, level=ERROR):
 
     def sentence(self) -> str:
         charged = (
-            "the record that it ran counts as failed" if self.was_running else "no record ran in it then"
+            "the record that it ran counts as failed" if self.was_running else "it was not running a record"
         )
         advice = " SIGKILL often means that the system ran out of memory." if "SIGKILL" in self.how else ""
         return (
@@ -140,9 +140,9 @@ class WorkersLogNothing(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"Log lines below WARNING from the processes of {plain(self.worker)} are lost: logging is set up "
-            "in this process, but not in those. Set it up in on_worker_start, which runs in each of them, "
-            "for example logging.basicConfig(level=logging.INFO)."
+            f"Log lines below WARNING from the worker processes of {plain(self.worker)} are lost: logging is "
+            "set up in this process, but not in the worker processes. Set up logging in on_worker_start, "
+            "which runs in each worker process, for example: logging.basicConfig(level=logging.INFO)."
         )
 
 
@@ -158,7 +158,7 @@ class UserCodeFailed(Failure, level=ERROR, subject=("where", "place")):
         return cls(where, describe(error), **raised(error))
 
     def sentence(self) -> str:
-        return f"Your code in {plain(self.where)} raised {clause(self.error)}{self.at_place}. Fix it there."
+        return f"Your code in {plain(self.where)} raised {clause(self.error)}{self.at_place}. Fix this code."
 
 
 class UserCodeHangs(Event, level=ERROR):
@@ -170,7 +170,7 @@ class UserCodeHangs(Event, level=ERROR):
     def sentence(self) -> str:
         return (
             f"{plain(self.where)} has not returned for {seconds(self.running_s)}. The partition waits until "
-            "the call returns; other partitions continue. Set timeouts on the requests that it makes."
+            "the call returns; other partitions continue. Set a timeout on each request that your code makes."
         )
 
 
@@ -182,5 +182,5 @@ class UserCodeLeft(Event, level=WARNING):
     def sentence(self) -> str:
         return (
             f"The time to stop (stop_s) was over while your code still ran: {names(self.running)}. The app "
-            "stopped without waiting for it; make it faster or raise stop_s."
+            "stopped without waiting for this code. Make the code faster, or raise stop_s."
         )

@@ -72,9 +72,9 @@ class MemberLoops(Event, level=ERROR, subject="number"):
 
     def sentence(self) -> str:
         return (
-            f"Member {self.number} has ended {self.ends} times in a row without working for a while, the "
-            f"last time: {clause(self.how)}. The lines above show why; it restarts at longer and longer "
-            "intervals."
+            f"Member {self.number} has ended {self.ends} times in a row soon after its start, the last "
+            f"time: {clause(self.how)}. For the cause, read the log lines above. The supervisor restarts "
+            "the member after longer and longer pauses."
         )
 
 
@@ -101,8 +101,8 @@ class MembersReplacing(Event):
 
     def sentence(self) -> str:
         return (
-            f"Replacing {counted(self.members, 'member')}, one after the other, each when the one before is "
-            f"ready ({clause(self.reason)})."
+            f"Replacing {counted(self.members, 'member')} ({clause(self.reason)}), one after the other: "
+            "each new member must be ready before the next is replaced."
         )
 
 

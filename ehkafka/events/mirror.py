@@ -62,12 +62,12 @@ class MirrorContested(Event, level=WARNING):
     our_next_offset: int | None
 
     def sentence(self) -> str:
-        ours = "nothing" if self.our_next_offset is None else str(self.our_next_offset)
+        ours = "nothing" if self.our_next_offset is None else f"offset {self.our_next_offset}"
         return (
-            f"The mirror of {self.partition} was written by {self.owner} (up to {self.their_next_offset}) "
-            f"while this app had {ours} to write: {self.blob}. Either this process was suspended and its "
-            "partition has a new owner (then you need do nothing), or two apps use the same group name "
-            "and container (then give each its own)."
+            f"The mirror of {self.partition} was written by {self.owner} (up to offset "
+            f"{self.their_next_offset}) while this app had {ours} to write: {self.blob}. If this process was "
+            "suspended, do nothing: its partition has a new owner. If two apps have the same group name and "
+            "container, give each app its own."
         )
 
 
@@ -81,8 +81,8 @@ class MirrorForeign(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"{self.blob} {self.reason}. ehkafka leaves it unchanged, so {self.partition} has no mirror. "
-            "Give the mirror a container of its own, or delete that blob."
+            f"{self.blob} {self.reason}. ehkafka leaves this blob unchanged, so {self.partition} has no "
+            "mirror. Give the mirror a container of its own, or delete the blob."
         )
 
 
@@ -100,9 +100,9 @@ class MirrorUsed(Event, level=WARNING):
     def sentence(self) -> str:
         written = datetime.fromtimestamp(self.written_at_ms / 1000, UTC).isoformat(timespec="seconds")
         return (
-            f"The group has no committed offset for {self.partition}, so it starts at {self.next_offset}, "
-            f"which {self.owner or 'an earlier run'} mirrored at {written}. The log is the same, because "
-            f"{self.proof}."
+            f"The group has no committed offset for {self.partition}, so reading starts at offset "
+            f"{self.next_offset} of the mirror, which {self.owner or 'an earlier run'} wrote at {written}. "
+            f"The topic is still the same one: {self.proof}."
         )
 
 
@@ -115,6 +115,6 @@ class MirrorBehind(Event, level=WARNING):
     def sentence(self) -> str:
         return (
             f"The app stopped before the mirror of {names(self.partitions)} was up to date: "
-            f"{ending(self.error)} The group's commits are up to date; only a start without them repeats "
-            "records."
+            f"{ending(self.error)} The group's commits are up to date. If the group loses its commits and "
+            "the app starts from the mirror, some records are handled again."
         )

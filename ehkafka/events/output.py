@@ -139,7 +139,7 @@ class OutputsWait(Event, level=ERROR):
     def sentence(self) -> str:
         return (
             f"The broker has not acknowledged {counted(self.count, 'output')} for "
-            f"{seconds(self.waited_s)}, so their task waits. Check the broker, and the log for its errors."
+            f"{seconds(self.waited_s)}, so the Spark task waits. Check the broker, and this log for errors."
         )
 
 

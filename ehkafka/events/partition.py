@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def way_past(partition: TopicPartition, offset: int, group: str = "…") -> str:
     """Return the command that moves a group past a record, or a batch that cannot be read."""
     where = f"{plain(partition.topic)}/{partition.partition}@{offset}"
-    return f"ehkafka offsets skip {where} --group {plain(group)} (a preview; then with --yes)"
+    return f"ehkafka offsets skip {where} --group {plain(group)} (shows a preview; add --yes to skip)"
 
 
 class PartitionPaused(Event, level=DEBUG):
@@ -31,10 +31,10 @@ class PartitionPaused(Event, level=DEBUG):
     largest_key: str | None
 
     def sentence(self) -> str:
-        most = "" if self.largest_key is None else f"; most of it has key {plain(self.largest_key)}"
+        most = "" if self.largest_key is None else f", most of key {plain(self.largest_key)},"
         return (
             f"Paused {self.partition}: its backlog of {records(self.backlog_records)} "
-            f"({self.backlog_bytes} bytes) exceeds its share{most}."
+            f"({self.backlog_bytes} bytes){most} exceeds the partition's share of the backlog limits."
         )
 
 
@@ -66,9 +66,9 @@ class PartitionUnreadable(Event, level=ERROR, subject=("partition", "offset", "c
         if not self.is_batch:
             return f"{what} The client keeps retrying."
         return (
-            f"{what} No record after it is received or committed; other partitions continue, and the batch "
-            "is fetched again every few seconds. If it stays broken, stop the app, run "
-            f"{way_past(self.partition, self.offset)}, and start the app."
+            f"{what} No record after this batch is received or committed; other partitions continue. The "
+            "app fetches the batch again every few seconds. If the batch stays broken, stop the app, run "
+            f"{way_past(self.partition, self.offset)}, and start the app again."
         )
 
 
@@ -97,13 +97,13 @@ class ParkedBudgetFull(Event, level=WARNING, subject="partition"):
 
     def sentence(self) -> str:
         action = {
-            "pause_partition": "the partition is paused",
-            "dead_letter": "that key's records become dead letters",
-            "stop": "the app stops",
+            "pause_partition": "The app receives no more records of the partition",
+            "dead_letter": "The key's records become dead letters",
+            "stop": "The app stops",
         }
         return (
             f"{self.partition} has reached its limit of {records(self.parked_records)} ({self.parked_bytes} "
-            f"bytes) waiting behind failed ones; key {plain(self.largest_key)} has the most: "
+            f"bytes) waiting behind failed ones; key {plain(self.largest_key)} has the most. "
             f"{action.get(self.action, self.action)}."
         )
 
@@ -126,7 +126,7 @@ class OffsetGap(Event, level=ERROR, subject=("partition", "wanted_offset", "log_
     resumed_at: int | None
 
     def sentence(self) -> str:
-        log = f"the log holds {self.log_start} to {self.log_end}"
+        log = f"the log holds offsets {self.log_start} to {self.log_end}"
         if self.wanted_offset > self.log_end:
             beyond = self.wanted_offset - self.log_end
             what = f"lies {beyond} beyond the end: {log}, so it was truncated or recreated"
@@ -135,7 +135,7 @@ class OffsetGap(Event, level=ERROR, subject=("partition", "wanted_offset", "log_
         else:
             what = f"holds another record now: {log}, so it was truncated and written again"
         lost = f"{records(self.lost_records)} will not be read" if self.lost_records else "Nothing is skipped"
-        step = "stopping" if self.resumed_at is None else f"continuing at {self.resumed_at}"
+        step = f"reading {'stops' if self.resumed_at is None else f'continues at offset {self.resumed_at}'}"
         return (
             f"The next offset to read, {self.partition}@{self.wanted_offset}, {what}. {lost}; {step} "
             f"(on_out_of_range={plain(self.action)})."
@@ -158,11 +158,11 @@ class RetentionNear(Event, level=WARNING, subject="partition"):
     def sentence(self) -> str:
         left = self.next_offset - self.log_start
         return (
-            f"Retention will soon delete unread records of {self.partition}: its log begins at "
-            f"{self.log_start}, {records(left)} before the next one to read, {self.next_offset}. It deletes "
-            f"{records(self.step_records)} at a time and reaches {self.next_offset} in about "
-            f"{seconds(self.left_s)}. Resume the partition, make its handler faster, or raise the topic's "
-            "retention."
+            f"Retention will soon delete unread records of {self.partition}: the next record to read has "
+            f"offset {self.next_offset}, and the log begins {records(left)} before it, at offset "
+            f"{self.log_start}. Retention deletes up to {records(self.step_records)} at a time and reaches "
+            f"offset {self.next_offset} in about {seconds(self.left_s)}. Resume the partition, make its "
+            "handler faster, or raise the topic's retention."
         )
 
 
@@ -181,8 +181,8 @@ class UnreadDeleted(Event, level=ERROR, subject=("partition", "log_start")):
     def sentence(self) -> str:
         return (
             f"Retention has deleted {records(self.deleted_records)} of {self.partition} before they were "
-            f"read: the next one to read was {self.next_offset}, and the log now begins at {self.log_start}. "
-            "Resume the partition before more is deleted, or raise the topic's retention."
+            f"read: the next record to read had offset {self.next_offset}, and the log now begins at offset "
+            f"{self.log_start}. To lose no more records, resume the partition or raise the topic's retention."
         )
 
 
@@ -212,7 +212,7 @@ class LogReplaced(Event, level=ERROR):
             if self.lost_records
             else "No record of the new log is skipped"
         )
-        step = "stopping" if self.resumed_at is None else f"continuing at {self.resumed_at}"
+        step = f"reading {'stops' if self.resumed_at is None else f'continues at offset {self.resumed_at}'}"
         policy = f"{self.option}={plain(self.action)}"
         if self.action == "none":
             lost = f"Up to {records(self.lost_records)} of the new log are skipped"
@@ -221,9 +221,9 @@ class LogReplaced(Event, level=ERROR):
                 "mirror=, and auto.offset.reset=earliest, the new log would be read from its beginning"
             )
         return (
-            f"{self.partition} has a new log; position {self.next_offset} belongs to the old one: "
-            f"{ending(self.reason)} The topic was deleted and recreated; the log holds {self.log_start} to "
-            f"{self.log_end}. {lost}; {step} ({policy})."
+            f"{self.partition} has a new log, because the topic was deleted and recreated: "
+            f"{ending(self.reason)} Position {self.next_offset} belongs to the old log; the new log holds "
+            f"offsets {self.log_start} to {self.log_end}. {lost}; {step} ({policy})."
         )
 
     def subject(self) -> Hashable:

@@ -73,8 +73,8 @@ class BatchRaised(Failure, level=WARNING):
     def sentence(self) -> str:
         return (
             f"Batch handler {plain(self.handler)} raised for {records(self.records)}: "
-            f"{clause(self.error)}{self.at_place}. They are retried, "
-            f"at most {self.next_records_max} at a time, until the record that fails is found."
+            f"{clause(self.error)}{self.at_place}. The app retries these records, at most "
+            f"{self.next_records_max} at a time, until it finds the record that fails."
         )
 
     def subject(self) -> Hashable:

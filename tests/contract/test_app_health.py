@@ -132,7 +132,7 @@ def test_a_call_past_its_deadline_shows_its_stack_once(lab: Any, events: Any, re
     (overdue,) = events.of(AttemptOverdue)
     assert "gate.wait(" in overdue.stack
     assert (report.running, report.stacks) == (("t[0]@0 key slow",), "")
-    assert report.sentence().endswith("Their stacks were logged at their deadlines.")
+    assert report.sentence().endswith("Earlier log lines show where the calls wait.")
     gate.set()
 
 

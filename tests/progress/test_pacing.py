@@ -54,5 +54,6 @@ def test_commits_keep_the_pace_that_is_asked_for_and_that_the_service_takes(
     settings = Settings(group="g", start="earliest", **asked)
     assert commit_pacing(settings, is_event_hubs=is_event_hubs) == pace
     event = pace_bound(settings, pace)
-    words = f"at least 1 s apart, because Event Hubs limits them for each partition: {bound} cannot"
+    words = f"{bound} cannot make commits more frequent: Event Hubs limits the commits of each partition, so "
+    words += "the app waits at least 1 s between two commits."
     assert (event is None) if bound is None else (event is not None and words in event.sentence())

@@ -79,7 +79,7 @@ OF_KIND: dict[str, Any] = {
     "CredentialUnusable.reason": "/mnt/hub cannot be read (Permission denied)",
     **{f"Producer{what}.of": "dead letters" for what in ("NotOpened", "Plain", "Replaced")},
     "ProducerPlain.reason": "it has no transactions",
-    "DeferredAnswerDropped.reason": "its epoch had ended",
+    "DeferredAnswerDropped.reason": "its deadline had passed, and the attempt had failed",
     "DropInDeviated.text": "a record is committed once the next poll has begun",
     "GroupReset.once_as": "2026-11",
     "HandlerResized.workers_before": 2,

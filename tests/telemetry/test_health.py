@@ -100,7 +100,7 @@ def test_lag_without_progress_is_a_reason() -> None:
     still = replace(WELL, partitions=(replace(PARTITION, standstill_s=301.0),))
     (reason,) = health(still).reasons
     assert reason.startswith("t[0] has a lag of 7 records, and no record has arrived for 301 s")
-    assert reason.endswith("ehkafka offsets skip t/0@4 --group g (a preview; then with --yes)")
+    assert reason.endswith("ehkafka offsets skip t/0@4 --group g (shows a preview; add --yes to skip)")
 
 
 def test_a_batch_that_cannot_be_read_is_one_reason_with_the_way_past_it() -> None:
@@ -111,7 +111,7 @@ def test_a_batch_that_cannot_be_read_is_one_reason_with_the_way_past_it() -> Non
     assert reason.startswith(
         "The batch at t[0]@4 cannot be read: _BAD_MSG (no): it is damaged. No record after"
     )
-    assert reason.endswith("t/0@4 --group g (a preview; then with --yes), and start the app again.")
+    assert reason.endswith("--group g (shows a preview; add --yes to skip), and start the app again.")
     refused = replace(PARTITION, unreadable=replace(broken, is_batch=False))
     (reason,) = health(replace(WELL, partitions=(refused,))).reasons
     assert reason.startswith("The broker does not let t[0]@4 be read: _BAD_MSG")

@@ -29,7 +29,11 @@ NEW_LOG: dict[str, Any] = {"log_start": 0, "log_end": 800}
 HUB = "home.servicebus.windows.net"
 DEPENDING: list[tuple[events.Event, list[str]]] = [
     (events.BatchesFinished(1, 1, 0.0, None), ["1 batch with 1 record in 0 s."]),
-    (events.GroupReset("homes", ("readings",), 8, "june"), ["once under the name june"]),
+    (
+        events.GroupReset("homes", ("readings",), 8, "june"),
+        ["in 8 partitions of readings", "with reset=june does not repeat"],
+    ),
+    (events.GroupReset("homes", ("readings",), 8, None), ["with reset=True resets the group again."]),
     (
         events.OutputRefused(READINGS_0, 7, "alerts", 2, "X", None, "it is skipped"),
         ["it is skipped. Nothing"],
@@ -37,27 +41,27 @@ DEPENDING: list[tuple[events.Event, list[str]]] = [
     (events.OutputRefused(READINGS_0, 7, "alerts", 2, "X", 1.0, ""), ["the output is sent again in 1 s"]),
     (
         events.OffsetGap(READINGS_0, 3, **GAP, lost_records=7, action="earliest", resumed_at=10),
-        ["readings[0]@3", "is gone", "10 to 12", "7 records will not be read", "continuing at 10"],
+        ["readings[0]@3", "is gone", "10 to 12", "7 records will not be read", "continues at offset 10"],
     ),
     (
         events.OffsetGap(READINGS_0, 30, **GAP, lost_records=0, action="stop", resumed_at=None),
-        ["readings[0]@30", "18 beyond the end", "Nothing is skipped", "stopping"],
+        ["readings[0]@30", "18 beyond the end", "Nothing is skipped", "reading stops"],
     ),
     (
         events.OffsetGap(READINGS_0, 11, **GAP, lost_records=1, action="latest", resumed_at=12),
-        ["readings[0]@11", "holds another record now", "1 record will not be read", "continuing at 12"],
+        ["readings[0]@11", "holds another record now", "1 record will not be read", "continues at offset 12"],
     ),
     (
         events.LogReplaced(READINGS_0, 300, "X", **NEW_LOG, lost_records=0, action="earliest", resumed_at=0),
-        ["readings[0] has a new log", "position 300", "0 to 800", "continuing at 0"],
+        ["readings[0] has a new log", "Position 300", "0 to 800", "continues at offset 0"],
     ),
     (
         events.LogReplaced(READINGS_0, 9, "X", **NEW_LOG, lost_records=800, action="latest", resumed_at=800),
-        ["800 records of the new log will not be read", "continuing at 800", "on_out_of_range=latest"],
+        ["800 records of the new log will not be read", "continues at offset 800", "on_out_of_range=latest"],
     ),
     (
         events.LogReplaced(READINGS_0, 3, "X", **NEW_LOG, lost_records=0, action="stop", resumed_at=None),
-        ["No record of the new log is skipped", "stopping"],
+        ["No record of the new log is skipped", "reading stops"],
     ),
     (events.HandlerResized("store", 4, 9, is_auto=True), ["9 workers now", '(workers="auto").']),
     (
