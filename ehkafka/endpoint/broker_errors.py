@@ -142,9 +142,9 @@ def unreachable(
 
 # What to do about a handler's own topic, one for dead letters, one for outputs.
 _MISSING: Final = (
-    "Create it or correct the handler's topic.",
-    "Dead letters go there: create it or correct on_failure=DeadLetter(…).",
-    "A handler's outputs go there: create it or correct to=.",
+    "Create the topic, or correct the handler's topic.",
+    "A handler's dead letters go to that topic: create the topic, or correct on_failure=DeadLetter(…).",
+    "A handler's outputs go to that topic: create the topic, or correct to=.",
 )
 
 
@@ -184,5 +184,5 @@ def _not_there(missing: list[str], fix: str, there: list[str]) -> TopicNotFoundE
     shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"
     return TopicNotFoundError(
         f"There is no topic {', '.join(map(repr, missing))} on this broker{meant or '.'} {fix} "
-        f"Topics there: {shown}."
+        f"Topics on the broker: {shown}."
     )

@@ -21,51 +21,51 @@ _REJECTED = (
     " disabled local authentication of the namespace refuses every access key"
 )
 _LEADER_MOVES = (
-    "the partition's leader is moving or coming back, which takes seconds: this is retried; if it lasts,"
-    " look for brokers that are down or overloaded"
+    "the partition's leader is moving or restarting, which takes seconds, and the client retries: if the"
+    " error lasts, look for brokers that are down or overloaded"
 )
 _WRONG_GENERATION = (
-    "the group is in its next generation: the commit is sent again when this member has joined it; if others"
-    " have the partitions by then, they handle these records again"
+    "the group has rebalanced: when this member has rejoined the group, the commit is sent again; if other"
+    " members have the partitions by then, those members handle these records again"
 )
 
 _FORGOTTEN_ID = (
-    "the broker has forgotten the producer's id, as Event Hubs does after time-outs and upgrades of its own:"
-    " no other try of this producer can succeed, a new one gets a new id"
+    "the broker has forgotten the producer's ID, as Event Hubs does after time-outs and its own upgrades:"
+    " this producer can send nothing more, and a new producer gets a new ID"
 )
 
 _BROKEN_BATCH = (
-    "the batch was written or stored damaged, or damaged on its way: check the producer, and the disks of"
-    " the partition's leader"
+    "the batch's bytes are damaged: check the producer that wrote the batch, and the disks of the partition's"
+    " leader"
 )
 
 CAUSES: Mapping[str, str] = {
     "_ALL_BROKERS_DOWN": _UNREACHABLE,
     "_TRANSPORT": (
-        "the connection broke or could not be opened: mostly a network change, an idle time-out or a broker"
-        " restart, which passes; if it never connects, check host, port 9093 for Event Hubs, firewall"
-        " and security.protocol (a plaintext client at a TLS port looks like this too)"
+        "the connection broke or could not be opened. A network change, an idle time-out or a broker restart"
+        " passes; if the client never connects, check host, port (Event Hubs: 9093), firewall, and"
+        " security.protocol: a plaintext client at a TLS port gets this error, too"
     ),
     "_RESOLVE": "the host name has no address: check its spelling, and the DNS zone of a private endpoint",
     "_AUTHENTICATION": _REJECTED,
     "SASL_AUTHENTICATION_FAILED": _REJECTED,
     "UNSUPPORTED_SASL_MECHANISM": (
-        "the broker does not offer this SASL mechanism: Event Hubs takes PLAIN with a connection string or"
-        " OAUTHBEARER with Entra ID"
+        "the broker does not offer this SASL mechanism: for Event Hubs, use PLAIN with a connection string,"
+        " or OAUTHBEARER with Entra ID"
     ),
     "TOPIC_AUTHORIZATION_FAILED": (
         "the credential may not use this topic: give its policy Listen (to consume) or Send (to produce), or"
         " its identity the role Azure Event Hubs Data Receiver or Sender; a connection string with EntityPath"
-        " opens that one event hub only; and the Basic tier has no Kafka endpoint, which looks exactly"
-        " like this"
+        " opens only that event hub; a namespace of the Basic tier has no Kafka endpoint, and answers with"
+        " this error, too"
     ),
     "GROUP_AUTHORIZATION_FAILED": (
         "the credential may not use this consumer group: give its policy Listen, or its identity the role"
         " Azure Event Hubs Data Receiver; on Apache Kafka add an ACL for READ on the group"
     ),
     "CLUSTER_AUTHORIZATION_FAILED": (
-        "the credential may not do this on the cluster: for an idempotent producer on Apache Kafka before 2.8"
-        " add the ACL IDEMPOTENT_WRITE"
+        "the credential has no permission for this request on the cluster: for an idempotent producer on"
+        " Apache Kafka before 2.8, add the ACL IDEMPOTENT_WRITE"
     ),
     "UNKNOWN_TOPIC_OR_PART": (
         "the topic does not exist here: check its spelling and case, that the event hub was created and that"
@@ -91,64 +91,64 @@ CAUSES: Mapping[str, str] = {
         " and, for an authority of your own, ssl.ca.location"
     ),
     "_TIMED_OUT": (
-        "no answer in time: the broker is slow, throttling or not reachable; if this is the first request,"
-        " check host, port and firewall"
+        "no answer in time: the broker is slow, throttling or not reachable; if the client has never"
+        " connected, check host, port and firewall"
     ),
-    "REQUEST_TIMED_OUT": "the broker did not finish in time: overloaded or throttling; it is retried",
-    "CONCURRENT_TRANSACTIONS": "the broker is still ending the last transaction of this id; it is retried",
+    "REQUEST_TIMED_OUT": "the broker is overloaded or throttles: it did not finish the request in time",
+    "CONCURRENT_TRANSACTIONS": "the broker is still ending the last transaction of this transactional ID",
     "THROTTLING_QUOTA_EXCEEDED": "the broker throttles: raise throughput units or quota, or lower the load",
     "POLICY_VIOLATION": (
         "on Event Hubs the namespace is above its throughput, so that an answer would come later than the"
-        " client waits: raise throughput units, or send less; elsewhere a policy of the broker's forbids it"
+        " client waits: raise throughput units, or send less; on other brokers, a policy forbids the request"
     ),
     "FENCED_INSTANCE_ID": (
         "another process is in the group with the same group.instance.id: give each process its own,"
         " or stop the other one"
     ),
     "UNRELEASED_INSTANCE_ID": (
-        "another process is still in the group with the same group.instance.id: stop it, or wait for"
-        " its session to end"
+        "another process is still in the group with the same group.instance.id: stop that process, or wait"
+        " until its session has ended"
     ),
     "_MAX_POLL_EXCEEDED": (
-        "the app did not poll for max.poll.interval.ms, so the partitions went to others: the process was"
-        " paused or starved of CPU, or its poll thread was blocked; look for long pauses and stuck threads"
+        "the app did not poll for max.poll.interval.ms, so other members got its partitions: look for a"
+        " process that was paused or had no CPU time, or for a poll thread that was blocked"
     ),
     "INVALID_SESSION_TIMEOUT": (
-        "the broker does not take this session.timeout.ms: Event Hubs takes 6000 to 300000, Apache Kafka"
-        " what group.min.session.timeout.ms and group.max.session.timeout.ms say"
+        "the broker refuses this session.timeout.ms: set 6000 to 300000 for Event Hubs, and for Apache Kafka"
+        " a value from the broker's group.min.session.timeout.ms to group.max.session.timeout.ms"
     ),
     "INCONSISTENT_GROUP_PROTOCOL": (
         "the group's other members use another assignor: a group is eager or cooperative as a whole;"
         " change all members in two steps, or use a new group"
     ),
-    "INVALID_GROUP_ID": "the broker does not take this group name: it is empty or too long",
-    "GROUP_MAX_SIZE_REACHED": "the group has as many members as the broker allows: stop some, or raise it",
+    "INVALID_GROUP_ID": "the broker refuses this group name, which is empty or too long",
+    "GROUP_MAX_SIZE_REACHED": "the group has all the members that the broker's group.max.size allows",
     "ILLEGAL_GENERATION": _WRONG_GENERATION,
     "UNKNOWN_MEMBER_ID": (
-        "the group no longer knows this member: its session ran out, or another program commits into a group"
-        " that has live members"
+        "the group no longer has this member: the member's session has expired, or another program commits"
+        " for a group that has live members"
     ),
-    "REBALANCE_IN_PROGRESS": "the group is rebalancing; it is retried when that ends",
-    "OFFSET_METADATA_TOO_LARGE": "the commit's metadata is too long: Event Hubs takes 1024 bytes",
+    "REBALANCE_IN_PROGRESS": "the group is rebalancing: the request is sent again after the rebalance",
+    "OFFSET_METADATA_TOO_LARGE": "the commit's metadata is too long: Event Hubs allows 1024 bytes",
     "OFFSET_OUT_OF_RANGE": (
-        "the log no longer (or not yet) has this offset: retention removed it, or the topic was recreated"
+        "the log does not have this offset: retention deleted the record, or the topic was recreated"
     ),
     "_AUTO_OFFSET_RESET": (
-        "there is no valid position to read from: nothing was committed, or retention removed it; say with"
-        " start= where to begin"
+        "the group has no valid position: nothing was committed, or retention deleted the record there; set"
+        " with start= where reading begins"
     ),
     "INVALID_PRODUCER_EPOCH": _FORGOTTEN_ID,
     "INVALID_PRODUCER_ID_MAPPING": _FORGOTTEN_ID,
     "UNKNOWN_PRODUCER_ID": _FORGOTTEN_ID,
     "MSG_SIZE_TOO_LARGE": (
-        "the record is larger than the broker takes: 1 MB on Event Hubs, max.message.bytes on Apache Kafka"
+        "the record is larger than the broker allows: 1 MB on Event Hubs, max.message.bytes on Apache Kafka"
     ),
     "_MSG_TIMED_OUT": (
         "the record could not be delivered within message.timeout.ms: the broker is unreachable or throttling"
     ),
-    "_QUEUE_FULL": "the producer's queue is full: the broker takes records slower than they come; slow down",
+    "_QUEUE_FULL": "the producer's queue is full: send more slowly, or look why the broker is slow",
     "UNSUPPORTED_VERSION": (
-        "the broker does not know this request: it is too old for it, or (Event Hubs) lacks the feature"
+        "the broker does not support this request: the broker is too old, or (Event Hubs) lacks the feature"
     ),
     "_UNSUPPORTED_FEATURE": "the broker or this build of the client lacks the feature: check both versions",
     "_FATAL": "the client cannot recover: restart the process; the error's text has the reason",

@@ -75,7 +75,7 @@ def check_client_version(client: str | None = None, library: str | None = None) 
         if parsed in CLIENT_VERSIONS_BROKEN:
             reason = "cannot talk to Event Hubs"
         elif parsed < CLIENT_VERSION_MIN:
-            reason = "is too old: releases before it lose commits, or refresh tokens only while polling"
+            reason = "is too old: such releases lose commits, or refresh tokens only while polling"
         else:
             continue
         least = ".".join(map(str, CLIENT_VERSION_MIN))
@@ -97,8 +97,8 @@ def _open(
 ) -> _Client:
     if taken := sorted(callbacks.keys() & properties.keys()):
         raise ConfigurationError(
-            f"{', '.join(taken)} cannot be set, because ehkafka sets it itself. Leave it out: the app's "
-            f"hooks and on_error report the same events."
+            f"{', '.join(taken)} cannot be set, because ehkafka sets this property itself. Leave the "
+            f"property out: the app's hooks and on_error report the same events."
         )
     # Without a token the client's constructor would wait 10 s for one and not say why there is none.
     tokens = getattr(properties.get("oauth_cb"), "__self__", None)

@@ -371,7 +371,7 @@ def _refuse_to_bend_credentials(chosen: Mapping[str, Any], parsed: ConnectionStr
     protocol = str(chosen.get("security.protocol", "SASL_SSL")).upper()
     if protocol != "SASL_SSL" and not parsed.is_emulator and not all(map(is_loopback, hosts)):
         raise ConfigurationError(
-            "Endpoint.connection_string: security.protocol other than SASL_SSL would send the access"
-            " key unencrypted; that is allowed only where every bootstrap server is this machine. Leave it "
-            "out"
+            "Endpoint.connection_string: security.protocol other than SASL_SSL would send the access key"
+            " unencrypted. Leave security.protocol out. Another value is allowed only if every bootstrap "
+            "server is this machine"
         )

@@ -103,7 +103,7 @@ def test_an_unknown_topic_is_explained(tmp_path: Path, monkeypatch: pytest.Monke
         def handle(record): pass
     """
     ended = run(tmp_path, monkeypatch, source)
-    assert_explained(ended, 3, ["no topic 'reading'", "Topics there: readings", "Create it or correct"])
+    assert_explained(ended, 3, ["no topic 'reading'", "on the broker: readings", "Create the topic, or"])
 
 
 def test_debug_adds_the_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

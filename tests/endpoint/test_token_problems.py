@@ -38,7 +38,7 @@ EVERY_WAY = "DefaultAzureCredential failed to retrieve a token.\nAttempted crede
         (json.JSONDecodeError("Expecting value", "", 0), ["not JSON"]),
         (ModuleNotFoundError("No module named 'azure'"), ["install azure-identity"]),
         (UnusableTokenError("the credential returned an empty token"), ["empty token", "identity endpoint"]),
-        (RuntimeError("mine"), ["RuntimeError (mine)", "look there"]),
+        (RuntimeError("mine"), ["RuntimeError (mine)", "correct the credential"]),
         (SystemExit(3), ["SystemExit"]),
     ],
 )

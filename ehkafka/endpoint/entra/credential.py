@@ -91,13 +91,13 @@ def checked_credential(
         if client_id is not None and name not in _TAKES_CLIENT_ID:
             raise ConfigurationError(
                 f"{who}: client_id works only with the credentials {', '.join(_TAKES_CLIENT_ID)}, not with "
-                f"credential={name!r}: leave it out"
+                f"credential={name!r}: leave client_id out"
             )
         return name, None
     if client_id is not None:
         raise ConfigurationError(
-            f"{who}: client_id has no effect on a credential object: set it in that object, and leave it "
-            f"out here"
+            f"{who}: client_id has no effect on a credential object: set the ID in that object, and leave "
+            f"client_id out here"
         )
     _check_object(credential, who)
     return type(credential).__name__, credential
@@ -115,8 +115,8 @@ def _check_object(credential: object, who: str) -> None:
     if any(map(is_async, asks)):
         raise ConfigurationError(
             f"{who}: {type(credential).__name__} is an async credential: give the synchronous class of the "
-            f"same name, from azure.identity instead of azure.identity.aio. It does not block your event "
-            f"loop, because it runs on its own thread"
+            f"same name, from azure.identity instead of azure.identity.aio. ehkafka calls it on a separate "
+            f"thread, so your event loop is not blocked"
         )
 
 

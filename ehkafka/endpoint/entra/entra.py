@@ -70,6 +70,6 @@ def _check_properties(chosen: Mapping[str, Any], namespace: EntraNamespace) -> N
     protocol = str(chosen.get("security.protocol", "SASL_SSL")).upper()
     if protocol != "SASL_SSL" and not (protocol == "SASL_PLAINTEXT" and all(map(is_loopback, hosts))):
         raise ConfigurationError(
-            "Endpoint.entra: security.protocol other than SASL_SSL would send the token unencrypted;"
-            " SASL_PLAINTEXT is allowed only where every bootstrap server is this machine. Leave it out"
+            "Endpoint.entra: security.protocol other than SASL_SSL would send the token unencrypted. Leave"
+            " security.protocol out. SASL_PLAINTEXT is allowed only if every bootstrap server is this machine"
         )

@@ -59,8 +59,8 @@ class EntraNamespace:
         domain = found["domain"] or PUBLIC_DOMAIN
         if domain not in AUTHORITIES:
             raise _refusal(
-                f"its domain is not one of Event Hubs ({', '.join(AUTHORITIES)}); for a private endpoint, "
-                f"give the name of the namespace: private DNS resolves it to the endpoint"
+                f"its domain is not one of Event Hubs ({', '.join(AUTHORITIES)}). For a private endpoint, "
+                f"too, give the namespace: private DNS resolves the namespace to the endpoint"
             )
         if found["port"] is not None and found["port"] not in _PORTS:
             raise _refusal(
@@ -83,5 +83,5 @@ class EntraNamespace:
 def _refusal(reason: str) -> ConfigurationError:
     return ConfigurationError(
         f"Endpoint.entra: the namespace is refused: {ended(reason)}"
-        f" Give its name ('home') or its host name ('home.{PUBLIC_DOMAIN}')."
+        f" Give the namespace's name ('home') or host name ('home.{PUBLIC_DOMAIN}')."
     )

@@ -22,12 +22,12 @@ CHARACTERS_MAX = 300
 # What the error's text names → what it needs. The first one that is found counts.
 _UNAVAILABLE = {
     "defaultazurecredential": (
-        "none of the ways that it tries works here: choose one by name, for instance"
-        " credential='managed_identity', and see what that one says"
+        "no credential that DefaultAzureCredential tries works on this machine: to see the error of one,"
+        " choose it by name, for instance credential='managed_identity'"
     ),
     "managed identity": (
-        "assign an identity to this machine, app or pod (a user-assigned one needs client_id=) and look at"
-        " IDENTITY_ENDPOINT and IDENTITY_HEADER; an identity endpoint that answers 5xx reads the same"
+        "assign an identity to this machine, app or pod (a user-assigned one needs client_id=), and check"
+        " IDENTITY_ENDPOINT and IDENTITY_HEADER; an identity endpoint that answers 5xx has this error, too"
     ),
     "workload": "set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_FEDERATED_TOKEN_FILE, as AKS does",
     "environment": (
@@ -38,25 +38,25 @@ _UNAVAILABLE = {
 }
 _REFUSED = (
     "Entra ID or the identity endpoint refused: check tenant, client id, and that secret, certificate or"
-    " federation have not expired; for the namespace the identity then needs the role Azure Event Hubs Data"
+    " federation have not expired; on the namespace, the identity needs the role Azure Event Hubs Data"
     " Receiver (to consume) or Sender (to produce)"
 )
 _NETWORK = (
     "the token endpoint was not reached: check DNS, proxy and firewall for Entra ID, or the identity"
     " endpoint of this machine"
 )
-_NO_JSON = "the identity endpoint's answer is not JSON: look at what IDENTITY_ENDPOINT points to"
+_NO_JSON = "the identity endpoint's answer is not JSON: correct IDENTITY_ENDPOINT"
 _FIXES = {
     "ClientAuthenticationError": _REFUSED,
     "ServiceRequestError": _NETWORK,
     "ServiceResponseError": _NETWORK,
-    "HttpResponseError": "the token endpoint answered with an error: it is mostly over soon",
+    "HttpResponseError": "the token endpoint answered with an error, which usually passes soon",
     "ImportError": "install azure-identity in this environment",
     "DecodeError": _NO_JSON,
     "JSONDecodeError": _NO_JSON,
 }
-_OWN = "look at the identity endpoint, or give a credential of azure-identity, or correct your own"
-_OTHER = "the credential itself raised it: look there"
+_OWN = "check the identity endpoint, give a credential of azure-identity, or correct your own credential"
+_OTHER = "the credential itself raised this error: correct the credential"
 
 # A JWT, and whatever else is long and random enough to be a key.
 _SECRETS = re.compile(

@@ -143,7 +143,7 @@ def _split(text: str) -> tuple[dict[str, str], str]:
         given, equals, value = (piece.strip() for piece in part.partition("="))
         name = _name(given, number, has_value=bool(equals))
         if name in parts:
-            raise _wrong(f"{name} is there twice")
+            raise _wrong(f"{name} is given twice: remove one of the two")
         if name is not None:
             parts[name] = _value(name, value)
         cleaned.append(f"{name or given}={value}")

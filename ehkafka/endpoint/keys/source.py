@@ -101,8 +101,8 @@ class CallableSource:
             value: object = self._call()
         except Exception as error:  # reported without its text, which may quote the secret
             shown = (
-                f"it raised {_where_raised(error)}; the text is not shown, because it may contain the access "
-                f"key: call the function yourself to see it"
+                f"it raised {_where_raised(error)}. Call the function yourself to see the error's text, "
+                f"which may contain the access key and is therefore not shown here"
             )
         else:
             if isinstance(value, str):

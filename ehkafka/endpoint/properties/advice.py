@@ -48,10 +48,10 @@ _IDLE = (
     _Rule("socket.keepalive.enable", is_false, f"{_CUT}. Event Hubs recommends true"),
 )
 _MEMBERSHIP = (
-    _recommended("session.timeout.ms", lt, "A short silence already moves the partitions"),
+    _recommended("session.timeout.ms", lt, "A short silence of a member already moves its partitions"),
     # Only where three of the recommended length would fit: a short session needs a quicker heart.
     _recommended("heartbeat.interval.ms", gt, "A dead member is noticed later"),
-    _recommended("max.poll.interval.ms", lt, "A rebalance waits no longer than this"),
+    _recommended("max.poll.interval.ms", lt, "A rebalance waits for a member for up to this time"),
     _Rule(
         "partition.assignment.strategy",
         lambda names: "cooperative" in str(names),
@@ -65,15 +65,16 @@ _LEAST_MS = limits.IDEMPOTENT_REQUEST_TIMEOUT_MS_MIN
 _IDEMPOTENT_TIME = _Rule(
     "request.timeout.ms",
     lambda ms: ms < _LEAST_MS,
-    f"Event Hubs requires {_LEAST_MS} or more for an idempotent producer (ehkafka uses one), or it may "
-    f"forget the producer's ID. Set {_LEAST_MS}, or leave it out",
+    f"Event Hubs requires {_LEAST_MS} or more for an idempotent producer (ehkafka uses one); otherwise "
+    f"Event Hubs may forget the producer's ID. Set {_LEAST_MS}, or leave request.timeout.ms out",
 )
 _BELOW = limits.PRODUCE_REQUEST_BYTES_BELOW
 _PRODUCED = (
     _Rule(
         "compression.type",
         lambda name: str(name).strip().lower() == "gzip",
-        "Event Hubs supports gzip in the Premium and Dedicated tiers only. Leave it out on Standard",
+        "Event Hubs supports gzip in the Premium and Dedicated tiers only. On Standard, leave this property"
+        " out",
         limits.OVERVIEW_SOURCE,
     ),
     _Rule(
@@ -124,7 +125,7 @@ def _security(endpoint: Endpoint, properties: Mapping[str, Any]) -> Iterator[Set
         yield SettingAdvice(
             "security.protocol",
             protocol,
-            "Event Hubs listens with TLS alone. Set SASL_SSL with its credentials, or use"
+            "Event Hubs accepts only TLS connections. Set SASL_SSL and the namespace's credentials, or use"
             " Endpoint.connection_string(…)",
             limits.CLIENT_SETTINGS_SOURCE,
         )
@@ -136,8 +137,8 @@ _UNCHECKED = tuple(
     _Rule(
         name,
         is_off,
-        "the broker's certificate is not checked: a machine in between can read the access key and the"
-        " records. Leave it out, and name your own authority in ssl.ca.location",
+        "the broker's certificate is not checked: a machine on the route can read the access key and the"
+        " records. Leave this property out, and name your own authority in ssl.ca.location",
         limits.LIBRDKAFKA_SOURCE,
     )
     for name, is_off in UNCHECKED.items()

@@ -99,9 +99,9 @@ _CONSUMER_OWNED = (
     Owned(
         "enable.partition.eof",
         value=False,
-        reason="ehkafka does not use it: the end of a partition is not a record, and does not prove that "
-        "the app has caught up",
-        fix="Leave it out",
+        reason="ehkafka does not use this event: the end of a partition is not a record, and does not prove "
+        "that the app has caught up",
+        fix="Leave this property out",
     ),
     Owned(
         "group.protocol",
@@ -126,7 +126,7 @@ _PRODUCER_OWNED = (
     Owned(
         "enable.idempotence",
         value=True,
-        reason="without it a retry could repeat a record, or change the order of a key's records",
+        reason="without idempotence, a retry could repeat a record or change the order of a key's records",
         fix="Leave it out",
     ),
     Owned(
@@ -223,8 +223,8 @@ def producer_properties(
         raise setting_checks.invalid(
             "transactional.id",
             asked["transactional.id"],
-            "the engine produces without transactions, and Event Hubs documents them ambiguously",
-            "Leave it out",
+            "ehkafka sets this ID itself, and only with exactly_once",
+            "Leave this property out",
         )
     setting_checks.check_owned(_with_acks_by_name(asked), _PRODUCER_OWNED)
     result = {"client.id": client_name(), "socket.keepalive.enable": True, **asked}
@@ -286,27 +286,27 @@ def _consumer_owned(group: str, assignor: str, instance_id: str | None) -> tuple
 def _membership(group: str, assignor: str, instance_id: str | None) -> list[Owned]:
     if assignor not in _ASSIGNORS:
         raise setting_checks.invalid(
-            "assignor", assignor, "it is unknown", f"Choose one of {', '.join(_ASSIGNORS)}"
+            "assignor", assignor, "this assignor is unknown", f"Choose one of {', '.join(_ASSIGNORS)}"
         )
     rules = [
         Owned(
             "group.id",
             group,
-            "the app's group decides it",
-            "Leave it out and use App(group=…)",
+            "the app's group decides this property",
+            "Leave the property out, and use App(group=…)",
             is_exact=True,
         ),
         Owned(
             "partition.assignment.strategy",
             _ASSIGNORS[assignor],
-            "the engine must know how partitions move",
-            "Leave it out and use App(assignor=…)",
+            "ehkafka must know how partitions move between members",
+            "Leave the property out, and use App(assignor=…)",
         ),
     ]
     if instance_id is not None:
         setting_checks.check_instance_id(instance_id)
-        fix = "Leave it out and use App(instance_id=…)"
-        reason = "the app's instance id decides it"
+        fix = "Leave the property out, and use App(instance_id=…)"
+        reason = "the app's instance_id decides this property"
         rules.append(Owned("group.instance.id", instance_id, reason, fix, is_exact=True))
     return rules
 

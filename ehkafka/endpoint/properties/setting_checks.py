@@ -93,7 +93,7 @@ def check_connection(endpoint: Mapping[str, object], overrides: Mapping[str, obj
     for name in overrides:
         if "oauth_cb" in endpoint and name.startswith("sasl.oauthbearer."):
             raise invalid(
-                name, overrides[name], "the endpoint's credential already gives the token", "Leave it out"
+                name, overrides[name], "the endpoint's credential gives the token", f"Leave {name} out"
             )
     for name in _CONNECTION:
         if name in overrides and name in endpoint and not _same(name, endpoint[name], overrides[name]):
@@ -101,7 +101,7 @@ def check_connection(endpoint: Mapping[str, object], overrides: Mapping[str, obj
                 name,
                 overrides[name],
                 "the endpoint sets another value",
-                "Change it in the Endpoint (its functions take properties=), and leave it out here",
+                "Set this property only in the Endpoint, whose functions take properties=",
             )
 
 
@@ -126,7 +126,8 @@ def check_trust(properties: Mapping[str, object], *, kind: str | None) -> None:
                 properties[name],
                 "a machine between this one and the broker could read the access key or token of your "
                 "namespace, and every record",
-                "Leave it out. If a proxy has a certificate of your own authority, set ssl.ca.location",
+                "Leave this property out. If a proxy has a certificate of your own authority, set "
+                "ssl.ca.location",
             )
 
 
@@ -202,7 +203,7 @@ def check_metadata_age(properties: Mapping[str, object]) -> None:
         if whole_number(age, properties[age]) > most:
             raise invalid(age, properties[age], reason, f"Set {age} to {most} ms or less")
     elif refresh in properties and times * whole_number(refresh, properties[refresh]) > most:
-        why = f"if {age} is not set, it is {times} times this value, and {reason}"
+        why = f"if {age} is not set, librdkafka sets {age} to {times} times this value, and {reason}"
         raise invalid(refresh, properties[refresh], why, f"Set {age}, too, to {most} ms or less")
 
 
