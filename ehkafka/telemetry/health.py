@@ -125,7 +125,7 @@ def _leader_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
 def _notes(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.is_standby:
         yield (
-            f"standby: group {snapshot.group!r} has no partition for this member; it takes over when "
+            f"standby: group {snapshot.group!r} has no partition for this member, which takes over when "
             f"another member leaves."
         )
     yield from (_outlives(call) for call in snapshot.outliving if not call.is_stuck)
@@ -133,7 +133,7 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
 
 def _outliving_reason(call: OutlivingCall) -> str:
     where = f"{call.partition.topic}/{call.partition.partition}@{call.offset}"
-    return f"{_outlives(call)} If it never returns, let its key continue: ehkafka keys skip {where}"
+    return f"{_outlives(call)} If the call never returns, let the key continue: ehkafka keys skip {where}"
 
 
 def _outlives(call: OutlivingCall) -> str:
@@ -160,16 +160,16 @@ def _partition_reasons(
     if partition.deleted_records:
         yield (
             f"Retention has deleted {records(partition.deleted_records)} of {partition.partition} before "
-            f"they were read, because the partition is paused. Resume it before more are deleted."
+            f"they were read, because the partition is paused. To lose no more records, resume the partition."
         )
     if reason:
         yield reason
     elif partition.standstill_s >= stuck_s and partition.unreadable is None:
         yield (
             f"{partition.partition} has a lag of {records(partition.lag_records or 0)}, and no record has "
-            f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). Check that its "
-            f"leader is up, and that no producer left a transaction open in it. Otherwise a batch in it is "
-            f"broken; to skip that batch: {way_past(partition.partition, partition.watermark or 0, group)}"
+            f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). Check that the "
+            f"partition's leader is up, and that no producer left a transaction open. Otherwise the next "
+            f"batch is broken: run {way_past(partition.partition, partition.watermark or 0, group)}"
         )
 
 
@@ -183,7 +183,7 @@ def _oldest_reason(
     past = ""
     if oldest.is_stuck and oldest.status == "running":
         past = (
-            " If its call never returns, stop the group's consumers, and skip the record: "
+            " If the call never returns, stop the group's consumers, then run "
             f"{way_past(partition, oldest.offset, group)}"
         )
     if call is not None:
@@ -204,16 +204,16 @@ def _oldest_reason(
 
 def _unreadable_reason(partition: TopicPartition, unreadable: Unreadable, group: str) -> str:
     what = cannot_read(f"{partition}@{unreadable.offset}", unreadable.reason, is_batch=unreadable.is_batch)
-    lasts = f"{what} No record after it has been received for {unreadable.lasts_s:.0f} s."
+    lasts = f"{what} No record after this offset has been received for {unreadable.lasts_s:.0f} s."
     if not unreadable.is_batch:
         return f"{lasts} See the log of the partition's leader."
     past = way_past(partition, unreadable.offset, group)
-    return f"{lasts} If it stays broken, stop the app, run {past}, and start the app again."
+    return f"{lasts} If the batch stays broken, stop the app, run {past}, and start the app again."
 
 
 def _overdue_reason(attempt: OverdueAttempt) -> str:
     return (
         f"{attempt.partition}@{attempt.offset}, key {attempt.key}: attempt {attempt.attempt} has run for "
         f"{attempt.running_s:.0f} s in handler {attempt.handler!r} (deadline_s={attempt.deadline_s:g}). "
-        f"Its key and {attempt.worker} wait; the log has the stack."
+        f"The key and {attempt.worker} wait; the log has the call's stack."
     )

@@ -71,7 +71,7 @@ def test_a_call_of_an_assignment_that_has_ended_is_named_with_its_epoch_and_age(
     snapshot = replace(WELL, partitions=(partition,), outliving=(stuck,), overdue=(overdue,))
     [reason] = health(snapshot).reasons
     assert "(epoch 3), 500 s after" in reason
-    assert reason.endswith("let its key continue: ehkafka keys skip t/0@41")
+    assert reason.endswith("let the key continue: ehkafka keys skip t/0@41")
     assert health(snapshot).notes == ()
 
 
