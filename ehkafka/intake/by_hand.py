@@ -94,7 +94,8 @@ class ByHand:
             while self._calls:
                 answer, _ = self._calls.popleft()
                 if answer.set_running_or_notify_cancel():
-                    answer.set_exception(ActionRefusedError("stopped", "Nothing was done: the app stops."))
+                    text = "Nothing was done: the app is stopping."
+                    answer.set_exception(ActionRefusedError("stopped", text))
 
     def note_assigned(self) -> None:
         """Have what is kept apply to new epochs before their first record. Poll thread only."""

@@ -242,7 +242,7 @@ class Contact:
         for name, partitions in silent.items():
             text = (
                 f"{name} has not answered for {self.unreachable_s:g} s, so the lag of {names(partitions)} is "
-                "unknown: check that it runs, that it leads them, and that this host reaches it"
+                "unknown: check that this broker runs, leads these partitions, and is reached by this host"
             )
             yield name, text
 

@@ -50,9 +50,9 @@ class ReturnedRecords(NamedTuple):
         if not self.outputs:
             return ""
         return (
-            f"{counted(self.outputs, 'output was', 'outputs were')} not acknowledged by the broker "
-            f"in time; "
-            "their records were not committed, so they are handled again and their outputs sent again."
+            f"{counted(self.outputs, 'output was', 'outputs were')} not acknowledged by the broker in time. "
+            "The records of these outputs were not committed; the next owner handles the records again and "
+            "sends the outputs again."
         )
 
     def event(self, left_records: int) -> RecordsLeft | None:
@@ -101,13 +101,13 @@ class ReturnedRecords(NamedTuple):
         words = []
         if shown := without_room:
             words.append(
-                f"Above an unfinished record, {shown} could not be saved with the commit; they are handled "
-                "again. Give the app a mirror, or raise stop_s."
+                f"{shown} could not be saved with the commit, because an earlier record is unfinished. These "
+                "records are handled again. Give the app a mirror, or raise stop_s."
             )
         if shown := above_refused:
             words.append(
-                f"Not committed: {shown}, because their output, or one of an earlier record, was "
-                "refused or not acknowledged. They are handled again."
+                f"Not committed: {shown}, because an output of these records or of an earlier record was "
+                "refused or not acknowledged. These records are handled again."
             )
         return " ".join(words)
 

@@ -163,11 +163,11 @@ def fatal_in_user_code(where: str, error: BaseException) -> EhkafkaError | None:
     """Return what ends a run whose hook raised; None where it goes on without it."""
     if where.startswith("opening"):
         failure = EhkafkaError(
-            f"{where} failed: {ended(describe(error))} Its records were not handled. Fix the hook."
+            f"{where} failed: {ended(describe(error))} No record was handled there. Fix the hook."
         )
     elif not isinstance(error, Exception):
         failure = EhkafkaError(
-            f"{where} tried to end the process: {ended(describe(error))} Call App.stop() to stop an app."
+            f"{where} tried to end the process: {ended(describe(error))} To stop the app, call App.stop()."
         )
     else:
         return None

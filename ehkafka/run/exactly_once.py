@@ -207,20 +207,20 @@ def _app_reasons(app: AppOptions) -> Iterator[str]:
     if endpoint.is_event_hubs and settings.exactly_once != "preview":
         yield (
             "Microsoft documents transactions of Event Hubs both as a preview, in the Premium and Dedicated "
-            "tiers, and as unsupported. exactly_once='preview' tries one transaction at the start, and goes "
-            "on if that works; else leave it out: then outputs are sent at least once."
+            "tiers, and as unsupported. With exactly_once='preview', the app tries one transaction when it "
+            "starts. Without exactly_once, outputs are sent at least once."
         )
     if app.mirror is not None:
         yield (
-            "a mirror may know more records to be finished than a transaction has the outputs of, and who "
-            "resumes from it would lose these. Leave mirror= out."
+            "a mirror can contain finished records whose outputs no transaction has committed yet. An app "
+            "that starts from the mirror would lose these outputs. Leave mirror= out."
         )
     asked: Mapping[str, Any] = in_one_spelling(settings.consumer, "App(consumer=…)")
     level = asked.get("isolation.level", endpoint.chosen("isolation.level") or "read_committed")
     if str(level).lower() != "read_committed":
         yield (
             f"isolation.level={level!r} would read records and commits of transactions that may still be "
-            f"aborted. Leave it out."
+            f"aborted. Leave isolation.level out."
         )
 
 
@@ -235,7 +235,7 @@ def _spec_reasons(spec: HandlerSpec) -> Iterator[str]:
     if spec.acknowledged == "before_next":
         yield (
             f"{where} is set to acknowledged='before_next', which would need one transaction for each "
-            f"record of a key. Leave it out: the outputs of a key keep their order anyway."
+            f"record of a key. Leave acknowledged= out: the outputs of a key keep their order anyway."
         )
     if spec.scope == "handler":
         yield (

@@ -192,8 +192,8 @@ def check_topics(layout: Layout, topics: Collection[str]) -> None:
         other = names.setdefault(layout.name(topic, 0), topic)
         if other != topic:
             raise ConfigurationError(
-                f"The topics {other!r} and {topic!r} differ in case alone, and blobs have lower-case names: "
-                "their mirrors would overwrite each other. Consume one of them in an app of its own."
+                f"The topics {other!r} and {topic!r} differ in case only, and blobs have lower-case names: "
+                "their mirrors would overwrite each other. Consume one of the topics in a separate app."
             )
 
 

@@ -131,13 +131,13 @@ def not_live(runtime: Runtime) -> tuple[str, ...]:
     stranded_s = runtime.context.brokers.contact.stranded_s
     if stranded_s >= runtime.app.settings.unreachable_s:
         reasons.append(
-            f"The client has known no broker for {stranded_s:.0f} s, and cannot find one by itself "
+            f"The client has known no broker for {stranded_s:.0f} s and cannot find a broker by itself "
             f"(librdkafka issue 5301): restart the app."
         )
     stuck_s = runtime.app.settings.stuck_s
     reasons += [
-        f"{call.partition}@{call.offset} has run for {call.running_s:.0f} s in handler {call.handler!r} "
-        f"(deadline_s={call.deadline_s:g}, limit {stuck_s:g} s beyond it)."
+        f"{call.partition}@{call.offset} has run for {call.running_s:.0f} s in handler {call.handler!r}, "
+        f"more than stuck_s={stuck_s:g} beyond deadline_s={call.deadline_s:g}."
         for call in runtime.routes.overdue()
         if call.running_s - call.deadline_s > stuck_s
     ]
@@ -158,14 +158,14 @@ def not_started(runtime: Runtime) -> tuple[str, ...]:
 def not_ready(runtime: Runtime) -> tuple[str, ...]:
     """Return why a run does not do its work now. A standby without partitions is ready."""
     if runtime.ending.is_stopping and not runtime.ending.is_done:
-        return ("The app stops.",)
+        return ("The app is stopping.",)
     if reasons := not_started(runtime):
         return reasons
     contact = runtime.context.brokers.contact
     if contact.is_unreachable:
         return (f"No broker has answered for {contact.silence_s:.0f} s.",)
     if contact.lost_s is not None:
-        return ("All partitions were lost, and none came back yet.",)
+        return ("All partitions were lost, and the group has given none back yet.",)
     return ()
 
 
@@ -242,8 +242,8 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
     yield (
         f"up {seconds(snapshot.uptime_s)}; {counted(snapshot.received_records, 'record')} received, "
         f"{snapshot.finished_records} finished, {snapshot.skipped_records} skipped, "
-        f"{snapshot.dead_lettered_records} dead-lettered, {snapshot.returned_records} returned, "
-        f"{snapshot.stale_records} stale"
+        f"{snapshot.dead_lettered_records} dead-lettered, {snapshot.returned_records} left for the next "
+        f"owner, {snapshot.stale_records} results ignored"
     )
     for one in snapshot.partitions:
         yield _line(one)
@@ -253,7 +253,7 @@ def _line(one: PartitionSnapshot) -> str:
     lag = "unknown" if one.lag_records is None else one.lag_records
     text = (
         f"{one.partition}: lag {lag}, backlog {one.backlog_records}, waiting {one.parked_records}, "
-        f"lanes {one.lanes}, watermark {one.watermark}, committed {one.committed}"
+        f"queued keys {one.lanes}, commit position {one.watermark}, committed {one.committed}"
     )
     if one.paused:
         text += ", paused"

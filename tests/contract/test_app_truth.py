@@ -188,7 +188,8 @@ class State:
 SMALL = {"backlog_records_max": 50, "consume_records_max": 25}
 LEADER = "t[1]: broker 2 (127.0.0.1:"
 SILENT = (
-    "so the lag of t[1] is unknown: check that it runs, that it leads them, and that this host reaches it."
+    "so the lag of t[1] is unknown: check that this broker runs, leads these partitions, and is reached by "
+    "this host."
 )
 STATES = {
     "paused by hand": State(lambda scene: scene.app.keys.pause_partition("t/1")),

@@ -29,7 +29,7 @@ def test_a_commit_that_came_later_may_say_more() -> None:
     """The record below, and one above, ended after what is finished was counted."""
     assert words((5, ((6, 20),)), (20, ())) == ""
     said = words((5, ((6, 20),)), (18, ((19, 30),)))
-    assert said.startswith("Above an unfinished record, 1 finished record of t[0] could not be")
+    assert said.startswith("1 finished record of t[0] could not be saved with the commit")
 
 
 def test_what_the_text_leaves_out_is_counted_by_its_offsets() -> None:
@@ -41,5 +41,5 @@ def test_what_the_text_leaves_out_is_counted_by_its_offsets() -> None:
 def test_room_is_not_blamed_where_an_output_is_refused() -> None:
     """The commit stops below its record."""
     said = words((9, ((11, 12),)), (5, ()), is_bounded=True)
-    assert said.startswith("Not committed: 5 finished records of t[0], because their output")
+    assert said.startswith("Not committed: 5 finished records of t[0], because an output")
     assert "mirror" not in said

@@ -9,7 +9,7 @@ import pytest
 
 from ehkafka.run.observation import not_ready
 
-LOST = "All partitions were lost, and none came back yet."
+LOST = "All partitions were lost, and the group has given none back yet."
 SILENT = "No broker has answered for 30 s."
 
 

@@ -27,16 +27,16 @@ _KINDS: Final[dict[str, type]] = {
 }
 # By the status of the key's head. Of any other it waits, and can be acted upon.
 WHY_NOT: Final = {
-    "queued": "waits for a free worker, then it runs. To act on it, pause its key first.",
+    "queued": "waits for a free worker and then runs. To act on the record, pause its key first.",
     "running": (
-        f"is with its handler: {_ONLY}. If its handler never returns, stop the app and use ehkafka "
+        f"is with its handler: {_ONLY}. If the handler never returns, stop the app and use ehkafka "
         f"offsets skip."
     ),
     "waiting: your answer": f"waits for your answer: {_ONLY}.",
     "waiting: earlier call": (
-        "waits for a handler call of an earlier assignment. To let its key continue, skip it."
+        "waits for a handler call of an earlier assignment. To let the key continue, skip the record."
     ),
-    "waiting: broker": "has been sent, and the broker has not acknowledged it yet.",
+    "waiting: broker": "waits until the broker acknowledges its outputs or its dead letter.",
 }
 
 
@@ -111,11 +111,11 @@ class Action:
             )
         if self.do != "pause" and (self.keep or self.for_s is not None):
             raise refused(
-                "invalid", f"for_s and keep work only with pause, not with {self.do}: leave them out."
+                "invalid", f"for_s and keep work only with pause, not with {self.do}: leave both out."
             )
         if self.all and self.do not in ("skip", "dead_letter"):
             raise refused(
-                "invalid", f"all works only with skip and dead_letter, not with {self.do}: leave it out."
+                "invalid", f"all works only with skip and dead_letter, not with {self.do}: leave all out."
             )
 
 

@@ -252,7 +252,7 @@ class KeyActions:
             raise refused(
                 "elsewhere",
                 f"{partition_name(partition)} is not with this member, which has {ours}. Run ehkafka "
-                f"owners to find its owner.",
+                f"owners to find the partition's owner.",
             )
         return owned
 
@@ -298,7 +298,7 @@ def _paused(found: FoundKey) -> Paused:
 
 
 def _more(count: int) -> str:
-    return f", and {counted(count - 1)} of its key after it" if count > 1 else ""
+    return f", and the next {counted(count - 1)} of the key" if count > 1 else ""
 
 
 def _result(action: Action, name: str, text: str, count: int, *, changed: bool = True) -> ActionResult:

@@ -129,7 +129,7 @@ class Steering:
         left = counted(route.hub.tally.unfinished_records)
         text = f"handler {route.handler} " + ("is stopped already" if stops else "was not stopped")
         if changed:
-            how = ": running calls end, no other starts" if stops else ""
+            how = ": running calls end, and no new call starts" if stops else ""
             verb = action.done("stopped" if stops else "started")
             text = f"handler {route.handler} {verb}{how}; {left} queued"
         return ActionResult(f"{text}.", changed, route.handler, is_preview=action.preview)
