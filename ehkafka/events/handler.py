@@ -158,7 +158,7 @@ class UserCodeFailed(Failure, level=ERROR, subject=("where", "place")):
         return cls(where, describe(error), **raised(error))
 
     def sentence(self) -> str:
-        return f"Your code in {plain(self.where)} raised {clause(self.error)}{self.at_place}. Fix this code."
+        return f"Your code in {plain(self.where)} failed: {clause(self.error)}{self.at_place}. Fix this code."
 
 
 class UserCodeHangs(Event, level=ERROR):

@@ -174,7 +174,7 @@ class Failures:
         # Only where there is a limit: to count what has finished, all workers' notes are read under the lock.
         flood = None if self._flood is None else self._flood.overflow(self.finished_records())
         if flood is None:
-            self._report(attempt, error, f"it goes to {policy.where}")
+            self._report(attempt, error, f"its dead letter goes to {policy.where}")
             return self._post(attempt, error, describe(error), attempt.number)
         if policy.on_limit == "hold":
             return self._hold(attempt, error, f"its key is on hold: {flood}")
@@ -231,7 +231,7 @@ class Failures:
     def _leave(self, attempt: Attempt, error: Exception) -> Decision:
         """Decide nothing: the record's epoch has ended, and its next owner handles it again."""
         if not isinstance(error, SkipRecord | RetryLater):
-            self._report(attempt, error, "it belongs to another member now")
+            self._report(attempt, error, "none, because another member has the partition now")
         return HoldHead(describe(error))
 
     def _report(self, attempt: Attempt, error: BaseException, decision: str) -> None:
@@ -260,7 +260,7 @@ class Failures:
         self.emit(
             UserCodeFailed(
                 "on_error",
-                f"it answered {shown}, which means nothing, so on_failure decides; it may answer "
+                f"on_error returned {shown}, which has no meaning, so on_failure decides: return "
                 f"{self.words.answers}",
             )
         )

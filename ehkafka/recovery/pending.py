@@ -120,9 +120,9 @@ class PendingAnswers:
         if not token.is_reported:
             token.is_reported = True
             text = (
-                f"{token!r}: its deadline of {seconds(token.deadline_s)} has passed, but no handler "
-                "that deferred "
-                "it has returned. Call defer() from within the record's own handler only, and return soon"
+                f"the deadline of {token!r}, {seconds(token.deadline_s)}, has passed before the handler "
+                "that called defer() has returned. Call defer() only within the record's own handler, and "
+                "return from the handler soon"
             )
             self.emit(UserCodeFailed("defer", text))
 

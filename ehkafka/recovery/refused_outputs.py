@@ -113,7 +113,7 @@ class RefusedOutputs:
             self._report(refusal, delay_s, "")
             refusal.answer(delay_s)
         elif isinstance(self.policy, Skip):
-            self._report(refusal, None, "it is skipped")
+            self._report(refusal, None, "the output is skipped")
             refusal.answer(None)
         elif isinstance(self.policy, DeadLetter):
             self._report(refusal, None, f"the record becomes a dead letter in {self.policy.where}")
@@ -208,7 +208,7 @@ class RefusedOutputs:
         found = [why for output, why in list(self._kept.values()) if not output.has_ended]
         if not found:
             return None
-        more = f" And {counted(len(found) - 1, 'more output')} likewise." if len(found) > 1 else ""
+        more = f" {counted(len(found) - 1, 'more output')} failed likewise." if len(found) > 1 else ""
         return found[0] + more
 
     def _report(self, refusal: Refusal, delay_s: float | None, decision: str) -> None:

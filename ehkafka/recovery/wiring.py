@@ -56,8 +56,8 @@ def _check_circles(handlers: Iterable[Recovering]) -> None:
         if here is first:
             raise ConfigurationError(
                 f"Dead letters go in a circle: {' → '.join([*way, first.name])}. A record that fails in "
-                f"all of these handlers would be written again and again. Give one of them another topic in"
-                " on_failure=DeadLetter(…)."
+                f"all of these handlers would be written again and again. Give one of these handlers another"
+                " topic in on_failure=DeadLetter(…)."
             )
 
 

@@ -52,7 +52,7 @@ def test_a_letter_is_the_record_and_says_where_it_comes_from_and_why(
     }
     assert [(e.offset, e.to) for e in events.of(RecordDeadLettered)] == [(0, "dead")]
     (failed,) = events.of(HandlerFailed)
-    assert (failed.attempt, failed.decision) == (2, "it goes to dead")
+    assert (failed.attempt, failed.decision) == (2, "its dead letter goes to dead")
 
 
 def test_nothing_is_committed_before_the_letter_is_acknowledged(dead: Any) -> None:
