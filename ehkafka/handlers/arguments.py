@@ -136,8 +136,9 @@ def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> in
             )
         if Record in get_args(one.type) and get_origin(one.type) not in (Union, UnionType):
             raise ConfigurationError(
-                f"{one.name} is annotated with several records, but a handler gets one: annotate it as "
-                "ehkafka.Record. For several in one call: write @app.batch_handler(…) and ehkafka.Batch."
+                f"{one.name} is annotated with several records, but a call gets one: annotate {one.name} as "
+                "ehkafka.Record. To get several records in one call, write @app.batch_handler(…) and "
+                "ehkafka.Batch."
             )
     payloads = [number for number, one in enumerate(asked) if not one.is_record]
     if not payloads and not is_given:

@@ -35,8 +35,8 @@ class BatchSpec(HandlerSpec):
         section="Workers",
         given="int",
         outside=True,
-        use=f"give a number from 1 to {WORKERS_MAX}: each batch has a thread, and the app finds no number "
-        "out, since a batch grows with what waits, and more workers make smaller batches.",
+        use=f"give a number from 1 to {WORKERS_MAX}, because each batch has its own thread. workers='auto' "
+        "does not work with batches, because more workers only make the batches smaller.",
     )
     batch_records_max: int = option(
         500,

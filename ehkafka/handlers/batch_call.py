@@ -198,5 +198,5 @@ def _refuse_deferrals(batch: Batch, results: dict[int, Result]) -> None:
         token = DEFERRED.pop(id(engines_own(record)), None)
         if token is not None:
             token.close("void")
-            text = f"{record.where}: a record of a batch cannot be deferred; finish it before you return"
-            results[index] = Failed(RuntimeError(text))
+            text = "a record of a batch cannot be deferred: finish the record before the handler returns"
+            results[index] = Failed(RuntimeError(f"{record.where}: {text}"))

@@ -153,7 +153,8 @@ class OwnProducer:
     def problem(self) -> str | None:
         """What is wrong, while messages wait for it. Any thread."""
         problem, count = self._sender.reason, self._outputs.count()
-        return f"{count} messages of app.producer have no answer: {problem}" if problem and count else None
+        text = f"The broker has not acknowledged {count} messages of app.producer: {problem}"
+        return text if problem and count else None
 
     def count(self) -> int | None:
         """Return how many messages have no answer; None if none was ever sent."""
@@ -210,7 +211,7 @@ class OwnProducer:
         """Return the error for a message that found no room."""
         return NotDeliveredError(
             f"A message to {topic!r} was not sent: {self._outputs.count()} messages wait for the broker. "
-            "Send it again later; on an event loop `await app.producer.asend(…)` waits."
+            "Send the message again later, or use `await app.producer.asend(…)`, which waits."
         )
 
     def flush(self, timeout_s: float | None) -> int:
@@ -282,7 +283,7 @@ class OwnProducer:
         with self._lock:
             left = [one for one in list(self._unanswered) if not one.future.done()]
         for message in left:
-            self.fail(message, f"{ended(why)} The message may have been written or not")
+            self.fail(message, f"{ended(why)} The message may or may not have been written")
         self._drop_answered()
 
     def _report(self, event: Event) -> None:

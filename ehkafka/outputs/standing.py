@@ -75,4 +75,4 @@ class StalledPartitions:
     def _words(standing: list[tuple[float, TopicPartition]], now_s: float) -> str:
         (since_s, first), *more = standing
         others = f" (and {counted(len(more), 'more partition')})" if more else ""
-        return f"{first}{others} has acknowledged nothing for {seconds(now_s - since_s)}"
+        return f"the leader of {first}{others} has acknowledged nothing for {seconds(now_s - since_s)}"

@@ -116,8 +116,8 @@ class Unacknowledged:
 
     def _not_sent(self, source: Entry | Source) -> NotSentError:
         where = next((f"{epoch.partition}@{offset}" for epoch, offset in places_of([source])), "app.producer")
-        why = "the app stops" if self.is_closed else "its partition was taken away"
-        return NotSentError(f"{where}: its outputs are not sent: {why}")
+        why = "the app is stopping" if self.is_closed else "its partition was taken away"
+        return NotSentError(f"The outputs of {where} are not sent: {why}")
 
     def has_room(self) -> bool:
         """Tell whether a worker may put without waiting."""

@@ -156,7 +156,7 @@ BATCH: list[tuple[dict[str, Any], str]] = [
     ({"wait_s_max": NAN}, "wait_s_max=nan"),
     ({"wait_s_max": "1"}, "wait_s_max='1'"),
     ({"workers": 10_001}, "workers=10001"),
-    ({"workers": "auto"}, "a batch grows with what waits"),
+    ({"workers": "auto"}, "does not work with batches"),
 ]
 BOTH: list[tuple[dict[str, Any], str]] = [
     ({"workers": 0}, "workers=0"),

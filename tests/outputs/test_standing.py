@@ -8,7 +8,7 @@ import pytest
 
 from ehkafka.outputs.standing import STANDS_S, StalledPartitions
 
-STANDS = "out[0] has acknowledged nothing for 5 s"
+STANDS = "the leader of out[0] has acknowledged nothing for 5 s"
 
 
 def of(number: int, acknowledged: int = 0, **counts: int) -> dict[str, int]:
@@ -64,7 +64,8 @@ def test_the_partition_that_has_waited_for_longest_is_named_with_the_number_of_o
         assert standing.problem is None
         others = of(1, msgs=1), of(2, msgs=1), of(5, 7 + int(now_s), msgs=30)
         standing.take(statistics(of(3, msgs=1), *others, *fine), now_s)
-    assert standing.problem == "out[3] (and 2 more partitions) has acknowledged nothing for 11 s"
+    words = "the leader of out[3] (and 2 more partitions) has acknowledged nothing for 11 s"
+    assert standing.problem == words
 
 
 def test_the_brokers_that_lead_partitions_are_counted() -> None:
