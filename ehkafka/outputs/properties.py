@@ -110,7 +110,7 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
             _TIMEOUT,
             asked[_TIMEOUT],
             "app.producer tries a message for this time, and without a limit a message may wait without end",
-            f"Leave {_TIMEOUT} out: ehkafka sets {MESSAGE_TIMEOUT_MS}. Outputs of handlers have no such limit",
+            f"Leave {_TIMEOUT} out: ehkafka sets {MESSAGE_TIMEOUT_MS}. Handlers' outputs have no such limit",
         )
     producer_properties(endpoint, asked, ORIGIN)
     return asked

@@ -87,7 +87,7 @@ class Gap(NamedTuple):
         log, because = self.log, f" ({reason})" if reason else ""
         return (
             f"{self.partition}: the next record to read was at offset {self.wanted_offset}, but the log now "
-            f"holds {log.start} to {log.end}{self._size()}{because}."
+            f"holds offsets {log.start} to {log.end}{self._size()}{because}."
         )
 
     def _size(self) -> str:
@@ -98,8 +98,8 @@ class Gap(NamedTuple):
             return f"{gone} ({finished} of them had been finished)" if finished else gone
         if wanted > log.end:
             return (
-                f", which ends {wanted - log.end} offsets before it: the log was truncated, or its "
-                f"topic was recreated"
+                f", so the log ends {wanted - log.end} offsets before that record: the log was truncated, "
+                f"or its topic was recreated"
             )
         return ", and its records have changed: the log was truncated and written again"
 
@@ -143,10 +143,10 @@ class AnotherLog(NamedTuple):
     def error(self, step: str = STEP) -> OffsetGapError:
         """Return what ends an app whose policy is to stop; `step` is what can be done."""
         return OffsetGapError(
-            f"{self.partition}: position {self.next_offset} belongs to another log than there is now: "
-            f"{ended(self.reason)} The topic was deleted and recreated under its name; the log holds "
-            f"{self.log.start} to {self.log.end}, and reading on by offset could skip records of the new "
-            f"topic. {step}"
+            f"{self.partition}: the topic was deleted and recreated, and position {self.next_offset} belongs "
+            f"to the old topic: {ended(self.reason)} The new topic's log holds offsets {self.log.start} to "
+            f"{self.log.end}. Reading from position {self.next_offset} could skip records of the new topic. "
+            f"{step}"
         )
 
 

@@ -44,9 +44,9 @@ DOWN_S = 0.5
 # What is finished above a commit only spares repeats: not worth holding up an assignment for long.
 RESTORE_S = 2.0
 _NAMED = 10
-_BARE = "the group's commit has no metadata as ours had there, so another program has put the group there"
-_UNPROVED = "the record that shows whether its log is the mirror's could not be read in time"
-_STEP = "Fix that, or set on_no_group_offsets='start' to begin where start= says."
+_BARE = "another program has made the group's commit, which has no metadata of ehkafka's"
+_UNPROVED = "the record that identifies the log could not be read in time"
+_STEP = "Repair the mirror, or set on_no_group_offsets='start' to begin at start= instead."
 
 
 class MirrorStart(WithoutCommit):
@@ -145,7 +145,7 @@ class MirrorStart(WithoutCommit):
             f"The group {self._group!r} has no committed offset for "
             f"{counted(len(contested), 'partition')} whose mirror another program "
             f"has written ({text}{more}). A wrong position would skip or repeat records, so ehkafka does "
-            f"not choose one. Commit a position: ehkafka offsets import commits that of the SDK, ehkafka "
+            f"not choose one. Commit a position: ehkafka offsets import commits the SDK's position, ehkafka "
             f"offsets reset any other. To begin at start= instead, set on_no_group_offsets='start'."
         )
 

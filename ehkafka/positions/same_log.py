@@ -81,7 +81,7 @@ def disproof(facts: LogFacts, topic_id: bytes | None, reading: Reading | None) -
     if facts.topic_id is not None and topic_id is not None:
         if facts.topic_id == topic_id:
             return None
-        return f"its topic had the id {id_text(facts.topic_id)}, and now has the id {id_text(topic_id)}"
+        return f"the topic had the id {id_text(facts.topic_id)}, and now has the id {id_text(topic_id)}"
     if facts.witness is None or reading is None:
         return None
     return _witness_disproof(facts.witness, reading)
@@ -93,7 +93,7 @@ def judge(
     """Tell whether a mirror's checkpoint may decide where its log is read: here it has to be proved."""
     next_offset, facts = checkpoint.next_offset, checkpoint.facts
     if next_offset == 0:
-        return Judgement(is_same=True, reason="nothing had been processed before")
+        return Judgement(is_same=True, reason="no record had been handled before")
     if next_offset > log.end:
         return Judgement(
             is_same=False, reason=f"the log ends at offset {log.end}, before offset {next_offset}"
@@ -101,23 +101,24 @@ def judge(
     if next_offset <= log.start:
         # Whichever log it is, nothing that it still holds is skipped.
         return Judgement(
-            is_same=True, reason=f"the log begins at offset {log.start}, so no record of it is skipped"
+            is_same=True, reason=f"the log begins at offset {log.start}, so no record is skipped"
         )
     if (other := disproof(facts, topic_id, reading)) is not None:
         return Judgement(is_same=False, reason=other)
     if facts.topic_id is not None and topic_id is not None:
-        return Judgement(is_same=True, reason=f"the id of its topic is still {id_text(topic_id)}")
+        return Judgement(is_same=True, reason=f"the topic still has the id {id_text(topic_id)}")
     if facts.witness is None:
         return Judgement(
-            is_same=False, reason="the mirror has no timestamp of a record by which to recognise the log"
+            is_same=False, reason="the mirror has no timestamp of a record, which would identify the log"
         )
     offset, wanted_ms = facts.witness
     if reading is None or reading.first != facts.witness:
         return Judgement(
             is_same=False,
-            reason=f"the record at {offset}, of {_moment(wanted_ms)}, by which to recognise the log, is gone",
+            reason=f"the record at offset {offset}, which would identify the log, is gone",
         )
-    return Judgement(is_same=True, reason=f"the record at {offset} is still of {_moment(wanted_ms)}")
+    moment = _moment(wanted_ms)
+    return Judgement(is_same=True, reason=f"the record at offset {offset} still has the timestamp {moment}")
 
 
 def judged(
@@ -140,10 +141,11 @@ def id_text(topic_id: bytes) -> str:
 def _witness_disproof(witness: WitnessRecord, reading: Reading) -> str | None:
     offset, was_ms = witness
     if reading.end is not None:
-        return f"the log ends at {reading.end}, before the record at {offset} that was read from it"
+        return f"the log ends at offset {reading.end}, but a record was read at offset {offset} before"
     if reading.first is None or reading.first[0] != offset or reading.first[1] == was_ms:
         return None
-    return f"the record at {offset} was of {_moment(was_ms)} and is of {_moment(reading.first[1])} now"
+    now = _moment(reading.first[1])
+    return f"the record at offset {offset} had the timestamp {_moment(was_ms)}, and now has {now}"
 
 
 def _moment(timestamp_ms: int) -> str:

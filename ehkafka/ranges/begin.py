@@ -61,8 +61,8 @@ def between(
     for partition, at in starts.items():
         if at > ends[partition]:
             raise ConfigurationError(
-                f"{partition}: reading would begin at offset {at} and end at {ends[partition]}, before it."
-                " Correct the start or the end."
+                f"{partition}: reading would begin at offset {at} and end at {ends[partition]}, which is "
+                "lower. Correct the start or the end."
             )
         if at < first[partition] and at < ends[partition]:
             loss = Loss(partition, at, ends[partition], first[partition], ends[partition])

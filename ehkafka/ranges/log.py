@@ -184,7 +184,7 @@ class Log:
             others = names(sorted(one for one in there if not one.startswith("__"))) or "none"
             raise TopicNotFoundError(
                 f"The pattern {self._options.pattern} matches no topic's whole name: correct it, or create"
-                f" the topic. Topics there: {others}."
+                f" the topic. Topics on the broker: {others}."
             )
         return tuple(sorted(found))
 

@@ -82,18 +82,18 @@ class Loss(NamedTuple):
     def lost(self, words: Words) -> Lost:
         """Name the gap."""
         wanted = f"{self.partition}: offset {self.wanted} was to be read next"
-        log = f"the log holds {self.log_start} to {self.log_end}"
+        log = f"the log holds offsets {self.log_start} to {self.log_end}"
         goes_on = f"{words.reader} continues at offset {self.log_start}"
         if self.wanted < self.log_start:
             if self.resume_at < self.log_start:
-                goes_on = f"{words.unit} ends without them; the log begins at {self.log_start}"
+                goes_on = f"{words.unit} ends without these; the log begins at offset {self.log_start}"
             gone = f"offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
             return Lost(f"{wanted}, but {log}: {gone}", goes_on, words.records, words)
         up_to = f", up to {self.end - 1}" if self.wanted < self.end else ""
         if up_to:
             # What becomes of the new log is for the next reading to say.
-            goes_on = f"{words.unit} ends without them"
-        text = f"{wanted}{up_to}, but {log}: it was cut, or its topic was recreated"
+            goes_on = f"{words.unit} ends without these offsets"
+        text = f"{wanted}{up_to}, but {log}: the log was truncated, or its topic was recreated"
         return Lost(text, goes_on, words.records, words)
 
 
@@ -107,7 +107,7 @@ def partitions_gone(partitions: Iterable[TopicPartition], words: Words) -> Lost:
 def logs_replaced(reasons: Iterable[str], words: Words) -> Lost:
     """Name topics that were deleted and recreated under their names; `reasons` are clauses of a sentence."""
     text = (
-        f"{words.reader}'s positions belong to another log: {', '.join(reasons)}. It was deleted and"
-        " recreated under its name, and to continue by number could skip records"
+        f"{words.reader}'s positions belong to another log: {', '.join(reasons)}. The topic was deleted and"
+        " recreated under its name, and reading from these positions could skip records"
     )
     return Lost(text, f"{words.reader} continues at the beginning of the new log", words.logs, words)

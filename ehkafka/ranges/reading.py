@@ -193,7 +193,7 @@ class _Reading:
         elif error.code() in _OUT_OF_LOG:
             self._lose(where)
         elif error.code() in _GONE:
-            raise TopicNotFoundError(f"{where} is not there any more: {describe_error(error)}")
+            raise TopicNotFoundError(f"{where} does not exist any more: {describe_error(error)}")
         elif error.code() in _FORBIDDEN:
             raise EndpointError(f"{where} may not be read: {describe_error(error)}")
         else:
@@ -231,7 +231,8 @@ class _Reading:
             return log_bounds(self._consumer, [where], min(FIND_S, self._options.timeout_s))[where]
         except KafkaException as error:
             text = describe_error(error.args[0])
-            raise EndpointError(f"{where}: the broker does not answer what its log holds: {text}") from None
+            what = "the broker does not answer which offsets the log holds"
+            raise EndpointError(f"{where}: {what}: {text}") from None
 
     def _close(self, where: TopicPartition) -> None:
         """Be done with a partition; the last one is unassigned with all."""
@@ -260,7 +261,7 @@ class _Reading:
         last = (refused or self._errors)[-1:]
         why = f" Last error: {describe_error(last[0])}" if last else ""
         raise EndpointError(
-            f"No record came within {waited_s:.0f} s, though there are some: {left}.{why}"
+            f"No record arrived within {waited_s:.0f} s, although the log has records: {left}.{why}"
             f" {self._options.words.slow}"
         )
 
@@ -270,5 +271,5 @@ def _refuse_broken(event: Message, words: Words) -> None:
     failed = failed_fetch(event)
     if failed is not None and failed.is_batch:
         raise EndpointError(
-            f"{failed.text()} Nothing after it is read, since the batch would be lost. {words.broken}"
+            f"{failed.text()} No record after it is read, because the batch would be lost. {words.broken}"
         )

@@ -105,7 +105,7 @@ def test_what_runs_is_neither_skipped_nor_retried_and_what_waits_behind_it_is_st
     wait_until(lambda: app.snapshot().received_records == 2)
     refused = refusal(lambda: app.keys.skip("t/0@0"))
     assert refused.reason == "running"
-    assert "If its handler never returns, stop the app and use ehkafka offsets skip" in str(refused)
+    assert "If the handler never returns, stop the app and use ehkafka offsets skip" in str(refused)
     assert app.keys.blocking()[0].refused["skip"] in str(refused)
     assert not app.keys.retry("t/0@0").changed
     assert app.keys.pause("b").changed

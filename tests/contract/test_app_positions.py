@@ -102,7 +102,10 @@ def test_a_position_outside_of_the_log_follows_the_policy(
 
 @pytest.mark.parametrize(
     ("wanted", "words"),
-    [(3, r"t\[0\].*offset 3.*now holds 10 to 12.*7 records are gone"), (500, "ends 488 offsets before it")],
+    [
+        (3, r"t\[0\].*offset 3.*now holds offsets 10 to 12.*7 records are gone"),
+        (500, "ends 488 offsets before that record"),
+    ],
 )
 @pytest.mark.parametrize("given", ["committed", "start"])
 def test_a_position_outside_of_the_log_stops_the_app_and_is_not_passed(

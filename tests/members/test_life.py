@@ -248,7 +248,7 @@ def test_other_codes_restart_the_member_alone(start: Callable) -> None:
     ending = SHOP.replace('print("STARTED"', 'os._exit(7); print("STARTED"')
     program = start(parts=(ending, MAIN))
     program.wait_for_match(r"Member 1 ended \(exit code 7\). It restarts in 0\.2 s", 1, LIMIT_S)
-    program.wait_for_match(r"ERROR.*Member 1 has ended 5 times in a row without working", 1, LIMIT_S)
+    program.wait_for_match(r"ERROR.*Member 1 has ended 5 times in a row soon after", 1, LIMIT_S)
     program.signal(signal.SIGTERM)
     program.end(LIMIT_S)
     assert program.stderr.count("Member 1 has ended 5 times") == 1

@@ -34,9 +34,9 @@ def test_the_size_of_a_gap_is_what_is_never_read(
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (3, "offset 3, but the log now holds 10 to 50, so 7 records are gone"),
-        (60, "offset 60, but the log now holds 10 to 50, which ends 10 offsets before it"),
-        (20, "offset 20, but the log now holds 10 to 50, and its records have changed"),
+        (3, "offset 3, but the log now holds offsets 10 to 50, so 7 records are gone"),
+        (60, "offset 60, but the log now holds offsets 10 to 50, so the log ends 10 offsets before that"),
+        (20, "offset 20, but the log now holds offsets 10 to 50, and its records have changed"),
     ],
 )
 def test_the_error_says_what_was_wanted_what_is_there_and_what_to_do(wanted: int, words: str) -> None:

@@ -20,8 +20,8 @@ LATER = (299, 1_700_000_000_001)
         (LogFacts(topic_id=ID, witness=WITNESS), ID, Reading(LATER), None),
         (LogFacts(topic_id=ID, witness=WITNESS), OTHER_ID, Reading(WITNESS), "had the id 01010101-"),
         (LogFacts(topic_id=ID), None, None, None),
-        (LogFacts(topic_id=ID, witness=WITNESS), None, Reading(LATER), "the record at 299 was of"),
-        (LogFacts(witness=WITNESS), OTHER_ID, Reading(LATER), "the record at 299 was of"),
+        (LogFacts(topic_id=ID, witness=WITNESS), None, Reading(LATER), "the record at offset 299 had"),
+        (LogFacts(witness=WITNESS), OTHER_ID, Reading(LATER), "the record at offset 299 had the"),
         (LogFacts(witness=WITNESS), None, Reading(WITNESS), None),
         # Not read in time, deleted by retention, compacted away: nothing is disproved.
         (LogFacts(witness=WITNESS), None, None, None),
@@ -31,7 +31,7 @@ LATER = (299, 1_700_000_000_001)
             LogFacts(witness=WITNESS),
             None,
             Reading(None, 120),
-            "the log ends at 120, before the record at 299",
+            "the log ends at offset 120, but a record was read at offset 299",
         ),
         (LogFacts(), ID, Reading(LATER), None),
     ],
@@ -47,10 +47,10 @@ def test_an_id_decides_then_the_witness(
 @pytest.mark.parametrize(
     ("topic_id", "reading", "is_same", "says"),
     [
-        (ID, None, True, "id of its topic is still"),
+        (ID, None, True, "the topic still has the id"),
         (OTHER_ID, Reading(WITNESS), False, "had the id"),
-        (None, Reading(WITNESS), True, "is still of"),
-        (None, Reading(LATER), False, "was of"),
+        (None, Reading(WITNESS), True, "still has the timestamp"),
+        (None, Reading(LATER), False, "had the timestamp"),
         (None, Reading(None), False, "is gone"),
         (None, None, False, "is gone"),
     ],

@@ -105,8 +105,9 @@ def test_one_partition_tells_of_its_topic() -> None:
     logs = asker({T0: Reading((28, 5)), U0: Reading(WITNESS)})
     facts = {T0: LogFacts(witness=WITNESS), T1: LogFacts(), U0: LogFacts(witness=WITNESS)}
     found = disproved(lambda _facts: {}, logs, facts)
-    assert found[T0].startswith("the record at 28 was of 2023-")
-    assert found[T1].startswith("topic 't' holds other records (in t[0]: the record at 28 was of 2023-")
+    words = "the record at offset 28 had the timestamp 2023-"
+    assert found[T0].startswith(words)
+    assert found[T1].startswith(f"topic 't' holds other records (in t[0]: {words}")
     assert set(found) == {T0, T1}
 
 
@@ -129,7 +130,7 @@ def test_a_group_commit_of_another_log_does_not_decide(runs: Runs, group_commits
     text = Tag("run-1", "").text_at(50, LogFacts(witness=(48, 1_500_000_000_000)), 4096)
     group_commits({0: (50, text), 1: (50, "")})
     with pytest.raises(
-        OffsetGapError, match=r"t\[0\].*record at 48 was of 2017-.*on_out_of_range='earliest'"
+        OffsetGapError, match=r"t\[0\].*record at offset 48 had .* 2017-.*on_out_of_range='earliest'"
     ):
         runs.open().begin()
     run = runs.open(on_out_of_range="earliest")
@@ -144,7 +145,7 @@ def test_a_checkpoint_of_another_log_takes_the_group_to_the_new_one(runs: Runs, 
     standing = CheckpointState(at, (at,), witnesses={T0: (48, 1_500_000_000_000)})
     group = runs.open()
     group.begin({"t"})
-    with pytest.raises(OffsetGapError, match=r"t\[0\].*record at 48 was of 2017-.*new_checkpoint=True"):
+    with pytest.raises(OffsetGapError, match=r"t\[0\].*record at offset 48 .* 2017-.*new_checkpoint=True"):
         group.begin_over(standing)
     group = runs.open(on_out_of_range="earliest")
     group.begin({"t"})
@@ -216,7 +217,7 @@ def test_a_run_goes_back_with_a_new_log(
     produced(1600)
     group_commits(before)
     with pytest.raises(
-        OffsetGapError, match=r"t\[\d\].*the record at \d+ was of .* now.*new_checkpoint=True"
+        OffsetGapError, match=r"t\[\d\].*the record at offset \d+ had .* now has.*new_checkpoint=True"
     ):
         app_for().run_on_spark(spark, available_now=True, checkpoint=where)
     assert (

@@ -285,7 +285,7 @@ def test_without_fail_on_data_loss_the_rest_is_read(
         one.message for one in caplog.records if one.name == "ehkafka.spark" and "are gone" in one.message
     ]
     assert [text.partition("(retention). ")[2] for text in logged] == [
-        "This batch ends without them; the log begins at 40 (failOnDataLoss=false).",
+        "This batch ends without these; the log begins at offset 40 (failOnDataLoss=false).",
         "The query continues at offset 40 (failOnDataLoss=false).",
     ]
 
@@ -307,7 +307,7 @@ def test_a_broker_that_is_gone_ends_the_task_after_its_time(
     _produce(broker, 10)
     quick = options(**{"kafkaConsumer.pollTimeoutMs": "300"})
     broker.take_down()
-    with pytest.raises(EndpointError, match=r"No record came within.*readings\[0\] from 0 to 10"):
+    with pytest.raises(EndpointError, match=r"No record arrived within.*readings\[0\] from 0 to 10"):
         _read(quick, [Piece("readings", 0, 0, 10)])
     assert not consumers.KEPT._idle
 

@@ -200,15 +200,15 @@ def test_a_log_that_ends_before_the_start_is_named(log: FakeLog, caplog: pytest.
     assert pieces == [Piece("readings", 0, 1, 4)]
     assert stream_of(log, failOnDataLoss="false").pieces(start, end) == pieces
     [warning] = caplog.messages
-    assert "offset 10 was to be read next, but the log holds 1 to 4" in warning
+    assert "offset 10 was to be read next, but the log holds offsets 1 to 4" in warning
     assert "The query continues at offset 1 (failOnDataLoss=false)" in warning
 
 
 def test_what_a_task_finds_cut_names_no_place_that_is_not_read() -> None:
     """Where the query goes on in a new log is for the plan of the next batch to say."""
-    assert Loss(P0, 2, 48, 0, 5).lost(OF_A_QUERY).goes_on == "This batch ends without them"
+    assert Loss(P0, 2, 48, 0, 5).lost(OF_A_QUERY).goes_on == "This batch ends without these offsets"
     assert Loss(P0, 2, 48, 20, 90).lost(OF_A_QUERY).goes_on == "The query continues at offset 20"
-    assert Loss(P0, 2, 48, 60, 90).lost(OF_A_QUERY).goes_on.endswith("the log begins at 60")
+    assert Loss(P0, 2, 48, 60, 90).lost(OF_A_QUERY).goes_on.endswith("the log begins at offset 60")
 
 
 def test_partitions_that_are_gone_are_named(log: FakeLog, caplog: pytest.LogCaptureFixture) -> None:

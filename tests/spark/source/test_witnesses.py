@@ -51,8 +51,9 @@ def test_a_restart_tells_the_topic_and_the_record(nameless: FakeLog) -> None:
     nameless.make_anew("readings", NEW, NEW)
     with pytest.raises(
         OffsetGapError,
-        match=r"topic 'readings' holds other records \(in readings\[0\]: the record at 28 was of 1970-01-01T"
-        r"00:00:01\.028.* and is of 1970-01-02T.* now, and so in 1 more partition\)\. .*deleted and "
+        match=r"topic 'readings' holds other records \(in readings\[0\]: the record at offset 28 had the "
+        r"timestamp 1970-01-01T00:00:01\.028.*, and now has 1970-01-02T.*, and so in 1 more partition\)\. "
+        r".*deleted and "
         r"recreated under its name.*set failOnDataLoss=false",
     ):
         stream_of(nameless).latest(end, None)
