@@ -137,7 +137,7 @@ def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> in
         if Record in get_args(one.type) and get_origin(one.type) not in (Union, UnionType):
             raise ConfigurationError(
                 f"{one.name} is annotated with several records, but a call gets one: annotate {one.name} as "
-                "ehkafka.Record. To get several records in one call, write @app.batch_handler(…) and "
+                "ehkafka.Record. For several records in one call: write @app.batch_handler(…) and "
                 "ehkafka.Batch."
             )
     payloads = [number for number, one in enumerate(asked) if not one.is_record]
