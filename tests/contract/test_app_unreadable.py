@@ -227,7 +227,7 @@ def test_a_commit_whose_witness_is_another_record_does_not_decide(
     commit(lab, OLD, metadata=text_of(OLD, witness=(OLD - 1, LONG_AGO_MS)))
     app = lab.start(recorder, on_out_of_range=policy)
     if policy == "stop":
-        ends_with(app, ehkafka.errors.OffsetGapError, r"another log.*2020-09-13T12:26:40")
+        ends_with(app, ehkafka.errors.OffsetGapError, r"to the old topic.*2020-09-13T12:26:40")
     else:
         wait_until(lambda: keys(recorder) >= {f"n{number}".encode() for number in range(NEW)})
     [reported] = events.of(LogReplaced)
