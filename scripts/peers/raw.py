@@ -16,6 +16,8 @@ BUILD = ROOT / "build" / "peers"
 RAW = "raw.jsonl"
 DOCS = ROOT / "docs" / "project" / "peers"
 TAKEN = DOCS / "raw.json"
+# The last line of a run that was not interrupted.
+END = {"ended": True}
 
 
 class RawError(Exception):
@@ -49,17 +51,39 @@ class Writer:
 
     def add(self, measurement: dict[str, Any]) -> None:
         """Write one measurement."""
+        self._write(measurement)
+
+    def end(self) -> None:
+        """Write that the run came to its end: all of its rounds are whole."""
+        self._write(END)
+
+    def _write(self, line: dict[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(measurement) + "\n")
+            file.write(json.dumps(line) + "\n")
 
 
 def read_run(folder: Path = BUILD) -> Run:
-    """Read the last run."""
+    """Read the last run. A run that was interrupted counts by the rounds before its last one.
+
+    Raises `RawError` where there is no run, or none with a whole round.
+    """
     try:
         lines = (folder / RAW).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         raise RawError(f"{folder / RAW} is not there: run `scripts/bench --peers` first.") from None
-    return Run(json.loads(lines[0])["facts"], [json.loads(line) for line in lines[1:]])
+    facts, *measurements = (json.loads(line) for line in lines)
+    run = Run(facts["facts"], measurements)
+    if measurements and measurements[-1] == END:
+        del measurements[-1]
+        return run
+    return _whole_rounds(run)
+
+
+def _whole_rounds(run: Run) -> Run:
+    rounds = max((one["round"] for one in run.measurements), default=0)
+    if rounds == 0:
+        raise RawError("The last run was interrupted in its first round: run `scripts/bench --peers` again.")
+    return Run(run.facts | {"rounds": rounds}, [one for one in run.measurements if one["round"] < rounds])
 
 
 def read_taken(path: Path = TAKEN) -> Run | None:

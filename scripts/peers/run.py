@@ -76,6 +76,7 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
         writer = raw.Writer(raw.BUILD, _facts(options) | {"left_out": left_out})
         setting = Setting(broker, options.seconds, lambda side: commands[side.name])
         failures = run_all(setting, turns, writer, console)
+        writer.end()
     console.print(f"Took {(time.monotonic() - started_s) / 60:.1f} minutes.")
     console.print(f"Written: {build_page()} and {raw.RAW}; --take puts them into docs.", soft_wrap=True)
     for failure in [*failures, *left_out.values()]:

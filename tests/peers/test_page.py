@@ -120,6 +120,7 @@ def test_only_a_whole_run_is_taken(peers: Any, tmp_path: Path) -> None:
     writer = raw.Writer(tmp_path / "build", run.facts)
     for one in run.measurements:
         writer.add(one)
+    writer.end()
     assert raw.read_run(tmp_path / "build") == run
     raw.take(run, tmp_path / "docs" / "raw.json")
     assert raw.read_taken(tmp_path / "docs" / "raw.json") == run
@@ -129,3 +130,17 @@ def test_only_a_whole_run_is_taken(peers: Any, tmp_path: Path) -> None:
         raw.take(run, tmp_path / "docs" / "raw.json")
     with pytest.raises(raw.RawError, match="run `scripts/bench --peers` first"):
         raw.read_run(tmp_path)
+
+
+def test_a_run_that_was_interrupted_counts_by_its_whole_rounds(peers: Any, tmp_path: Path) -> None:
+    """The page says how many they are; what was measured of the last one is left out."""
+    raw = peers("raw")
+    writer = raw.Writer(tmp_path, {"rounds": 3, "part": ""})
+    measured = [{"row": "W0", "side": side, "round": number} for number in range(3) for side in "ab"]
+    for one in measured[:2]:
+        writer.add(one)
+    with pytest.raises(raw.RawError, match="interrupted in its first round"):
+        raw.read_run(tmp_path)
+    for one in measured[2:5]:
+        writer.add(one)
+    assert raw.read_run(tmp_path) == raw.Run({"rounds": 2, "part": ""}, measured[:4])

@@ -75,6 +75,7 @@ def test_two_sides_run_in_turn_on_a_broker(peers: Any, sides: list[Any], tmp_pat
         assert sum(peers("load").ends_of(broker.bootstrap, "main")) == 20_000
         setting = peers("measure").Setting(broker, 0.8, lambda side: [sys.executable, str(side.program)])
         assert peers("rounds").run_all(setting, turns, writer, console) == []
+    writer.end()
     run = raw.read_run(tmp_path / "build")
     slow, slower = peers("figures").results(run, rows[0])
     assert (slow.mode, slower.mode) == ("slow by one", "slower by one")
@@ -98,6 +99,7 @@ def made_up(
         Console(file=shown, width=200),
         measure_once=lambda _setting, _row, side, _mode: answers(side),
     )
+    writer.end()
     return raw.read_run(tmp_path).measurements, failures, shown.getvalue()
 
 
