@@ -35,6 +35,7 @@ def write_page(run: Run | None) -> None:
     sides, all_rows = all_sides(), rows(quick=False)
     for old in PICTURES.glob("peers-*.svg"):
         old.unlink()
+    PICTURES.mkdir(exist_ok=True)  # git keeps no empty folder
     for name, drawn in ({} if run is None else pictures(run, all_rows, sides)).items():
         (PICTURES / name).write_text(drawn, encoding="utf-8")
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), run, sides, all_rows), encoding="utf-8")
