@@ -144,3 +144,16 @@ def test_a_run_that_was_interrupted_counts_by_its_whole_rounds(peers: Any, tmp_p
     for one in measured[2:5]:
         writer.add(one)
     assert raw.read_run(tmp_path) == raw.Run({"rounds": 2, "part": ""}, measured[:4])
+
+
+def test_the_first_run_makes_the_folder_of_its_pictures(
+    peers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout without one has no such folder."""
+    page = peers("page")
+    copy = tmp_path / "peers.md"
+    copy.write_text(page.PAGE.read_text())
+    monkeypatch.setattr(page, "PAGE", copy)
+    monkeypatch.setattr(page, "PICTURES", tmp_path / "pictures")
+    page.write_page(run_of(peers, FIGURES))
+    assert list((tmp_path / "pictures").glob("peers-*.svg"))
