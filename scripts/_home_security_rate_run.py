@@ -1,9 +1,6 @@
-"""Measures the Spark pipeline: readings a second from a real Kafka broker to blobs, and the memory it took.
+"""The measurement of the home-security pipeline on Spark: one broker, one Azurite, one query over all readings.
 
-    python -m home_pipeline.measure --count 1000000
-
-Everything runs on this machine: the broker, Azurite and Spark share its cores. The first batch, which pays
-for the start, is not counted; memory is the peak of the driver, its JVM and its Python workers together.
+Runs inside the environment; see `scripts/home_security_rate` for what it is for.
 """
 
 from __future__ import annotations
@@ -20,15 +17,18 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from _bench_cpu import CpuSample, take_sample
+from _environment import ROOT
+
 from ehkafka.spark.java_home import find_java_home
 from ehkafka.testing.kafka.broker import KafkaBroker
+from tests.kit.azurite import Azurite
+
+sys.path.append(str(ROOT / "examples" / "home_security"))  # for its `home_pipeline`
 from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.local_engine import TOPIC
-
-sys.path.append(str(Path(__file__).resolve().parents[3]))  # the checkout, for its `tests.kit` and `scripts`
-from scripts._bench_cpu import CpuSample, take_sample
-from tests.kit.azurite import Azurite
+from home_pipeline.stage import HERE
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 PARTITIONS = 16
 SAMPLE_S = 1.0
 CHECK_S = 2  # each look costs the driver some milliseconds
-HERE = Path(__file__).resolve().parents[1]
 
 
 class Memory:
