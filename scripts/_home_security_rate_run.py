@@ -27,7 +27,7 @@ from tests.kit.azurite import Azurite
 sys.path.append(str(ROOT / "examples" / "home_security"))  # for its `home_pipeline`
 from home_pipeline import rules, spark_engine
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
-from home_pipeline.local_engine import TOPIC
+from home_pipeline.readings import TOPIC
 from home_pipeline.stage import HERE
 
 if TYPE_CHECKING:

@@ -93,8 +93,20 @@ def sensors(page: Any) -> dict[str, dict[str, float]]:
 
 def expected(readings: list[Any]) -> dict[str, dict[str, float]]:
     """Return what the cards must carry of these readings of a home."""
-    wanted = check.expected_sensors(readings)
-    return {kind: {name: sensor[name] for name in NAMES} for kind, sensor in wanted.items()}
+    kinds = {reading.kind for reading in readings}
+    return {kind: _expected([one for one in readings if one.kind == kind]) for kind in kinds}
+
+
+def _expected(readings: list[Any]) -> dict[str, float]:
+    values = [reading.value for reading in readings]
+    return {
+        "count": len(readings),
+        "alarms": sum(reading.alarm for reading in readings),
+        "total": sum(values),
+        "lowest": min(values),
+        "highest": max(values),
+        "last": max(readings, key=lambda reading: reading.at_us).value,
+    }
 
 
 def number_of(text: str) -> int:

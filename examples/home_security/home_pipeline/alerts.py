@@ -9,18 +9,13 @@ same `reading`. Settings as in `local_engine`.
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import sys
 from dataclasses import dataclass
-from typing import Any
 
 import ehkafka
+from home_pipeline.readings import TOPIC
 from home_pipeline.rules import parse
-from home_pipeline.stage import when_input_ends
+from home_pipeline.stage import app_endpoint
 
-READINGS = "readings"
 ALERTS = "alerts"
 GROUP = "home-security-alerts"
 
@@ -48,20 +43,14 @@ def alert_of(record: ehkafka.Record) -> Alert | None:
 def make_app(endpoint: ehkafka.Endpoint) -> ehkafka.App:
     """Return the app, for a process or for Spark."""
     app = ehkafka.App(group=GROUP, endpoint=endpoint, start="earliest")
-    app.handler(READINGS, to=ALERTS, workers=4)(alert_of)
+    app.handler(TOPIC, to=ALERTS, workers=4)(alert_of)
     return app
 
 
-def main() -> int:
+def main() -> None:
     """Run until a signal, or until standard input ends (`--while-stdin`)."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
-    if "--while-stdin" in sys.argv:
-        when_input_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    # What the embedded broker needs, see `local_engine`.
-    quick: dict[str, Any] = {"session.timeout.ms": 3_000} if os.environ.get("HOME_SECURITY_QUICK") else {}
-    make_app(ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"], quick)).run()
-    return 0
+    make_app(app_endpoint()).run()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

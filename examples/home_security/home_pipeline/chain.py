@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from azure.core.exceptions import ResourceExistsError
 
 from home_pipeline import layout
-from home_pipeline.container import blobs_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,10 +61,8 @@ class Chain:
     def end(self) -> int:
         """Return the last offset in the chain, `NOTHING` when it is empty."""
         if self._end is None:
-            self._end = max(
-                (int(blob.metadata[layout.LAST_OFFSET]) for blob in blobs_in(self._container, self._folder)),
-                default=NOTHING,
-            )
+            blobs = self._container.list_blobs(name_starts_with=self._folder, include=["metadata"])
+            self._end = max((int(blob.metadata[layout.LAST_OFFSET]) for blob in blobs), default=NOTHING)
         return self._end
 
     def _write(self, first: int, last: int, body: bytes) -> None:

@@ -15,7 +15,6 @@ from home_pipeline.readings import SPOILT
 
 if TYPE_CHECKING:
     from home_pipeline.ledger import Ledger
-    from home_pipeline.readings import Reading
 
 MINUTE_S = 60
 ASK_S = 10.0
@@ -28,12 +27,6 @@ def ask(address: str, path: str) -> Any:
             return json.load(answer)
     except HTTPException as error:  # it ended while it answered
         raise ConnectionError(str(error)) from None
-
-
-def expected_sensors(readings: list[Reading]) -> dict[str, dict[str, Any]]:
-    """Return what a home's page must show of these readings, by kind."""
-    kinds = sorted({reading.kind for reading in readings})
-    return {kind: _expected([one for one in readings if one.kind == kind]) for kind in kinds}
 
 
 class Compared(NamedTuple):
@@ -49,10 +42,7 @@ def compare(ledger: Ledger, address: str, *, homes: int = 20) -> Compared:
     shown = ask(address, "/api/overview")
     end_s = (ledger.closing_us or 0) // 1_000_000 // MINUTE_S * MINUTE_S
     begin_s = _first_minute(shown)
-    sent: Counter[str] = Counter()
-    for (_minute_s, kind), number in ledger.readings_between(begin_s, end_s).items():
-        sent[kind] += number
-    sent["alarms"] = ledger.alarms_between(begin_s, end_s)
+    sent = ledger.between(begin_s, end_s)
     seen = _between(shown, begin_s, end_s)
     found = [
         f"{name}: {sent[name]:,} were sent, the page has {seen[name]:,}"
@@ -62,27 +52,18 @@ def compare(ledger: Ledger, address: str, *, homes: int = 20) -> Compared:
     sensors = 0
     begin_s = max(begin_s, _next_minute(ledger.detailed_from_us // 1_000_000))
     for home, readings in [*ledger.homes.items()][:homes]:
-        closed = [one for one in readings if begin_s <= one.at_us // 1_000_000 < end_s]
+        said: dict[str, list[float]] = {}
+        for one in readings:
+            if begin_s <= one.at_us // 1_000_000 < end_s:
+                said.setdefault(one.kind, []).append(one.value)
         answer = ask(address, f"/api/home/{home}")
-        for kind, wanted in expected_sensors(closed).items():
+        for kind, values in said.items():
             sensors += 1
+            wanted = (len(values), min(values), max(values))
             there = _of_home(answer, kind, begin_s, end_s)
-            if there != (wanted["count"], wanted["lowest"], wanted["highest"]):
+            if there != wanted:
                 found.append(f"{home}, {kind}: the page has {there}, the ledger {wanted}")
     return Compared(sent.total() - sent["alarms"] - sent[SPOILT], sensors, found)
-
-
-def _expected(readings: list[Reading]) -> dict[str, Any]:
-    values = [reading.value for reading in readings]
-    return {
-        "unit": readings[0].unit,
-        "count": len(readings),
-        "alarms": sum(reading.alarm for reading in readings),
-        "total": sum(values),
-        "lowest": min(values),
-        "highest": max(values),
-        "last": max(readings, key=lambda reading: reading.at_us).value,
-    }
 
 
 def _first_minute(shown: dict[str, Any]) -> int:

@@ -7,15 +7,9 @@ container's name. Called by each process on its own threads; the SDK's client ma
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from azure.core.exceptions import ResourceExistsError
 from azure.storage.blob import ContainerClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from azure.storage.blob import BlobProperties
 
 STORAGE = "HOME_SECURITY_STORAGE"
 CONTAINER = "HOME_SECURITY_CONTAINER"
@@ -43,8 +37,3 @@ def create_container(container: ContainerClient) -> None:
         container.create_container()
     except ResourceExistsError:
         return
-
-
-def blobs_in(container: ContainerClient, prefix: str = "") -> Iterator[BlobProperties]:
-    """Yield the blobs whose names begin so, by name, with their metadata."""
-    yield from container.list_blobs(name_starts_with=prefix, include=["metadata"])

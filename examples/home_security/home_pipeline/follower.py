@@ -32,7 +32,7 @@ from home_pipeline.layout import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from azure.storage.blob import ContainerClient
 
@@ -100,8 +100,8 @@ class Follower:
                     _log.warning("the blobs cannot be read: %s", type(error).__name__)
                     self.problem = f"The blobs cannot be read since {_utc()} UTC."
 
-    def poll(self) -> int:
-        """List everything and read what is new; return how many blobs. Raises `AzureError`."""
+    def poll(self) -> None:
+        """List everything and read what is new. Raises `AzureError`."""
         begin_s = time.monotonic()
         names = {blob.name for blob in self._container.list_blobs()}
         listed_s = time.monotonic()
@@ -111,38 +111,33 @@ class Follower:
         new = sorted(set(complete(names)) - self._done)
         self._read(new)
         self._done.update(new)  # those that were swept away since they were listed, too
-        return len(new)
 
-    def poll_guesses(self) -> int:
-        """Ask for the blobs that must come next, and for what comes after those; return how many came."""
-        count, names = 0, [*self._guesses.values()]
+    def poll_guesses(self) -> None:
+        """Ask for the blobs that must come next, and for what comes after those."""
+        names = [*self._guesses.values()]
         while names:
             before = dict(self._guesses)
-            count += self._read(names)
+            self._read(names)
             names = [name for series, name in self._guesses.items() if before.get(series) != name]
-        return count
 
-    def _read(self, names: list[str]) -> int:
-        """Read these into the table, those that are there and were not read; return how many."""
-        count = 0
+    def _read(self, names: list[str]) -> None:
+        """Read these into the table, those that are there and were not read."""
+        new = [name for name in names if name not in self._done]
+        few = 2 * DOWNLOADS
         with ThreadPoolExecutor(DOWNLOADS, thread_name_prefix="follower") as pool:
             # A few at a time: at its start the page may have half an hour's blobs before it.
-            for few in batched([name for name in names if name not in self._done], 2 * DOWNLOADS):
-                for found in pool.map(self._check, few):
-                    count += self._take(found)
-        return count
+            for begin in range(0, len(new), few):
+                for found in pool.map(self._check, new[begin : begin + few]):
+                    self._take(found)
 
-    def _take(self, found: Iterable[Found]) -> int:
-        count = 0
+    def _take(self, found: Iterable[Found]) -> None:
         for name, rows, following in found:
             if following is not None and following.name > self._guesses.get(following.series, ""):
                 self._guesses[following.series] = following.name
             if name not in self._done:
                 if rows:
-                    count += 1
                     self._table.add(rows, are_whole=is_of_a_batch(name))
                 self._done.add(name)
-        return count
 
     def _check(self, name: str) -> list[Found]:
         """Return the rows of a blob, or of all that a manifest names; nothing if it is not there."""
@@ -175,9 +170,3 @@ class Follower:
 
 def _utc() -> str:
     return time.strftime("%H:%M:%S", time.gmtime())
-
-
-def batched(names: list[str], count: int) -> Iterator[list[str]]:
-    """Yield so many names at a time."""
-    for begin in range(0, len(names), count):
-        yield names[begin : begin + count]

@@ -56,21 +56,14 @@ class Ledger:
         for home, readings in self.homes.items():
             self.homes[home] = [reading for reading in readings if reading.at_us >= at_us]
 
-    def readings_between(self, begin_s: int, end_s: int) -> Counter[tuple[int, str]]:
-        """How many readings per minute and kind, over all homes."""
-        found: Counter[tuple[int, str]] = Counter()
-        for (minute_s, kind, _alarm), number in self.per_minute.items():
+    def between(self, begin_s: int, end_s: int) -> Counter[str]:
+        """How many readings of each kind, and `alarms`, over all homes."""
+        found: Counter[str] = Counter()
+        for (minute_s, kind, alarm), number in self.per_minute.items():
             if begin_s <= minute_s < end_s:
-                found[minute_s, kind] += number
+                found[kind] += number
+                found["alarms"] += number * alarm
         return found
-
-    def alarms_between(self, begin_s: int, end_s: int) -> int:
-        """How many alarms, over all homes."""
-        return sum(
-            number
-            for (minute_s, _kind, alarm), number in self.per_minute.items()
-            if alarm and begin_s <= minute_s < end_s
-        )
 
     def write(self, path: Path) -> None:
         """Replace the file; a reader sees the old one or the new one."""

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 import threading
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
 
@@ -23,21 +21,20 @@ import ehkafka
 from home_pipeline.chain import Chain
 from home_pipeline.container import open_container
 from home_pipeline.layout import Row, rows_of
+from home_pipeline.readings import TOPIC
 from home_pipeline.rules import Windows, counted
-from home_pipeline.stage import when_input_ends
+from home_pipeline.stage import app_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from azure.storage.blob import ContainerClient
 
-TOPIC = "readings"
 GROUP = "home-security-minutes"
 RETRY_S = 2.0
 MAX_WAIT_S = 3.0
 """How long readings wait for company, so that there are not too many blobs: 16 at most in that time."""
-# What the embedded broker needs: it lets a group form only after the session time-out.
-QUICK = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300}
+MAX_RECORDS = 5_000
 _log = logging.getLogger("home-security")
 
 
@@ -95,8 +92,8 @@ class Minutes:
         return rows_of((reading for reading in readings if reading is not None), self._windows)
 
 
-def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes, *, batch_records_max: int = 5_000) -> ehkafka.App:
-    """Return the app that feeds `minutes`, with up to so many records at once."""
+def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes) -> ehkafka.App:
+    """Return the app that feeds `minutes`."""
     app = ehkafka.App(group=GROUP, endpoint=endpoint, start="earliest")
     app.on_assigned(minutes.assigned)
     app.on_revoked(minutes.forget)
@@ -104,30 +101,24 @@ def make_app(endpoint: ehkafka.Endpoint, minutes: Minutes, *, batch_records_max:
     app.batch_handler(
         TOPIC,
         order_by=ehkafka.by_topic_partition,
-        batch_records_max=batch_records_max,
+        batch_records_max=MAX_RECORDS,
         wait_s_max=MAX_WAIT_S,
         workers=4,
     )(minutes.keep)
     return app
 
 
-def main() -> int:
+def main() -> None:
     """Run until a signal, or until standard input ends (`--while-stdin`)."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
+    endpoint = app_endpoint()
     logging.getLogger("azure").setLevel(logging.WARNING)
-    if "--while-stdin" in sys.argv:
-        when_input_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    quick: dict[str, Any] = dict(QUICK) if os.environ.get("HOME_SECURITY_QUICK") == "1" else {}
-    endpoint = ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"], quick)
     with open_container() as container:
         minutes = Minutes(container, Windows(length_s=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10"))))
-        batch_records_max = int(os.environ.get("HOME_SECURITY_MAX_RECORDS", "5000"))
         try:
-            make_app(endpoint, minutes, batch_records_max=batch_records_max).run()
+            make_app(endpoint, minutes).run()
         finally:
             _log.info("%d records counted", minutes.counted)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

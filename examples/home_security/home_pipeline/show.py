@@ -27,11 +27,11 @@ from ehkafka.testing import EmbeddedBroker
 from ehkafka.testing.ports import free_ports
 from home_pipeline import check, ledger
 from home_pipeline.alert_check import compare_alerts
-from home_pipeline.alerts import ALERTS, READINGS
+from home_pipeline.alerts import ALERTS
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.keeper import SIMULATOR, Keeper, say
 from home_pipeline.news import News
-from home_pipeline.readings import Town
+from home_pipeline.readings import TOPIC, Town
 from home_pipeline.stage import TOKEN, Stage
 from home_pipeline.sweep import sweep
 from tests.kit.azurite import Azurite
@@ -159,7 +159,7 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     # A process that is just ending may still write there.
     folder = tempfile.TemporaryDirectory(prefix="home-security-", ignore_cleanup_errors=True)
     path = Path(undo.enter_context(folder))
-    broker = undo.enter_context(EmbeddedBroker({READINGS: PARTITIONS, ALERTS: ALERT_PARTITIONS}))
+    broker = undo.enter_context(EmbeddedBroker({TOPIC: PARTITIONS, ALERTS: ALERT_PARTITIONS}))
     say("Azurite starts; the first time npm fetches it, 190 MB")
     azurite = undo.enter_context(Azurite())
     os.environ[STORAGE] = azurite.connection_string()
@@ -186,10 +186,8 @@ def begin(stage: Stage, options: argparse.Namespace, bootstrap: str, folder: Pat
     silent_s = max(SILENT_S_MIN, SILENT_TURNS * Town(options.homes, options.rate, 0).interval_s)
     kept = ["--keep-s", str(options.keep_s), "--silent-s", str(silent_s), "--folder", str(folder)]
     stage.start("page", "page.server", "--port", str(port), *kept)
-    if options.engine == "spark":
-        stage.start("engine", "spark_engine", "--window-s", str(options.window_s))
-    else:
-        stage.start("engine", "local_engine")
+    stage.start("engine", f"{options.engine}_engine")
+    if options.engine == "local":
         stage.start("alerts", "alerts")
     town = ["--homes", str(options.homes), "--rate", str(options.rate)]
     new = ["--new-sensor-after-s", str(options.new_sensor_after)]

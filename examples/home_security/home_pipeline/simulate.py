@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException, Producer
 
 from home_pipeline.ledger import Ledger
-from home_pipeline.readings import CARBON_MONOXIDE, SECOND_US, Sensor, Sent, Town
+from home_pipeline.readings import CARBON_MONOXIDE, LIVELY_HOMES, SECOND_US, TOPIC, Sensor, Sent, Town
 from home_pipeline.stage import when_input_ends
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FLUSH_S = 15.0
 class Sender:
     """Produces records and notes in the ledger what was acknowledged, in the order of sending."""
 
-    def __init__(self, bootstrap: str, topic: str, ledger: Ledger) -> None:
+    def __init__(self, bootstrap: str, ledger: Ledger) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -43,7 +43,6 @@ class Sender:
                 "compression.type": "none",
             }
         )
-        self._topic = topic
         self._ledger = ledger
         self.failed: Exception | None = None
 
@@ -63,9 +62,7 @@ class Sender:
         """Tell whether the producer's queue had room for a record."""
         time_ms = sent.timestamp_ms
         try:
-            self._producer.produce(
-                self._topic, sent.value, sent.key, timestamp=time_ms, on_delivery=acknowledged
-            )
+            self._producer.produce(TOPIC, sent.value, sent.key, timestamp=time_ms, on_delivery=acknowledged)
         except BufferError:
             return False
         return True
@@ -85,7 +82,7 @@ class Sender:
 
 
 def paced(records: Iterator[Sent], town: Town, stop: threading.Event) -> Iterator[list[Sent]]:
-    """Yield the records whose time has come, tick by tick, until asked to stop; at once if `rate` is 0."""
+    """Yield the records whose time has come, tick by tick, until asked to stop."""
     taken = 0
     while not stop.wait(TICK_S):
         due = int((time.time_ns() // 1000 - town.begin_us) * town.rate // SECOND_US)
@@ -96,10 +93,10 @@ def paced(records: Iterator[Sent], town: Town, stop: threading.Event) -> Iterato
 
 def simulate(options: argparse.Namespace, stop: threading.Event, sold: list[Sensor]) -> Ledger:
     """Send until asked to stop; return the ledger, which is written, too. What joins `sold` is sold."""
-    ledger = Ledger(options.detailed_homes)
+    ledger = Ledger(LIVELY_HOMES)
     begin_us = options.begin_us or time.time_ns() // 1000
     town = Town(options.homes, options.rate, begin_us, options.seed, options.new_sensor_after_s, sold)
-    sender = Sender(options.bootstrap, options.topic, ledger)
+    sender = Sender(options.bootstrap, ledger)
     records = town.sent()
     if options.count:
         for sent in islice(records, options.count):
@@ -134,7 +131,6 @@ def arguments() -> argparse.ArgumentParser:
     """Return what the command line takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--bootstrap", required=True, help="host:port of the broker")
-    parser.add_argument("--topic", default="readings")
     parser.add_argument("--ledger", type=Path, required=True, help="the file for what was sent")
     parser.add_argument("--homes", type=int, default=100_000)
     parser.add_argument("--rate", type=int, default=2_000, help="readings a second")
@@ -143,8 +139,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--begin-us", type=int, default=0, help="time of the first reading; default: now")
     parser.add_argument("--new-sensor-after-s", type=float, default=60.0)
     parser.add_argument("--closing-s", type=int, default=60)
-    parser.add_argument("--detailed-homes", type=int, default=100, help="whose readings the ledger keeps")
-    parser.add_argument("--keep-s", type=int, default=1_200, help="how long it keeps them")
+    parser.add_argument("--keep-s", type=int, default=1_200, help="how long the ledger keeps single readings")
     parser.add_argument("--while-stdin", action="store_true", help="end when standard input ends")
     return parser
 

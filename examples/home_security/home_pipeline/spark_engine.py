@@ -30,22 +30,18 @@ from ehkafka.errors import EhkafkaError
 from home_pipeline import alerts, rules
 from home_pipeline.container import CONTAINER, STORAGE
 from home_pipeline.keeper import STARTED
-from home_pipeline.local_engine import GROUP, TOPIC
-from home_pipeline.readings import SPOILT
+from home_pipeline.local_engine import GROUP
+from home_pipeline.readings import SPOILT, TOPIC
 from home_pipeline.stage import HERE, when_input_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PATH = "spark"
 READING = "struct<home:string, kind:string, unit:string, at:bigint, value:double, alarm:boolean>"
-STORAGE_BY_NAME = {"connectionStringEnv": STORAGE}
-"""The secret's name, never the secret: it is in no plan, no log and no checkpoint."""
-
+TRIGGER_S = 3
 POLL_S = 0.2
 _log = logging.getLogger("home-security")
 
@@ -110,8 +106,7 @@ def writer(
     *,
     windows: rules.Windows,
     trigger: dict[str, Any],
-    most: int | None = None,
-    storage: Mapping[str, str] = STORAGE_BY_NAME,
+    most: int,
 ) -> DataStreamWriter:
     """Return the query's writer: it begins at the topic's beginning, or where the checkpoint says."""
     records = (
@@ -125,13 +120,13 @@ def writer(
         .option("commitOffsets", "true")
         # Several partitions a task, as many tasks as there are cores.
         .option("tasks", spark.sparkContext.defaultParallelism)
+        .option("maxOffsetsPerTrigger", most)
     )
-    if most is not None:
-        records = records.option("maxOffsetsPerTrigger", most)
     return (
         counted(records.load(), windows)
         .writeStream.format("ehkafka-blob")
-        .options(**storage)
+        # The secret's name, never the secret: it is in no plan, no log and no checkpoint.
+        .option("connectionStringEnv", STORAGE)
         .option("container", container)
         .option("checkpointLocation", checkpoint)
         .outputMode("append")
@@ -184,9 +179,7 @@ def session(cores: str = "local[2]") -> SparkSession:
     )
 
 
-def watch(
-    spark: SparkSession, query: StreamingQuery, stop: threading.Event, trigger_s: float
-) -> Exception | None:
+def watch(spark: SparkSession, query: StreamingQuery, stop: threading.Event) -> Exception | None:
     """Run the alerts along with the query until one ends or a stop is asked for; return what ended it."""
     app = alerts.make_app(ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"]))
     failure: Exception | None = None
@@ -196,7 +189,7 @@ def watch(
             pass
         if query.isActive and not stop.is_set():
             _log.info("The alerts start: %s.", STARTED)
-            with app.run_on_spark(spark, interval_s=trigger_s, folders=(str(HERE),)) as run:
+            with app.run_on_spark(spark, interval_s=TRIGGER_S, folders=(str(HERE),)) as run:
                 while query.isActive and run.is_running and not stop.wait(POLL_S):
                     pass
     except EhkafkaError as error:
@@ -210,8 +203,6 @@ def main() -> int:
     """Run until a signal, or until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--trigger-s", type=float, default=3.0)
-    parser.add_argument("--window-s", type=int, default=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10")))
     parser.add_argument("--while-stdin", action="store_true", help="end when standard input ends")
     options = parser.parse_args()
     stop = threading.Event()
@@ -232,8 +223,8 @@ def main() -> int:
         os.environ["HOME_SECURITY_BOOTSTRAP"],
         os.environ[CONTAINER],
         os.environ["HOME_SECURITY_CHECKPOINT"],
-        windows=rules.Windows(length_s=options.window_s),
-        trigger={"processingTime": f"{int(options.trigger_s * 1000)} milliseconds"},
+        windows=rules.Windows(length_s=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10"))),
+        trigger={"processingTime": f"{TRIGGER_S} seconds"},
         most=1_000_000,
     )
     try:
@@ -241,7 +232,7 @@ def main() -> int:
     except EhkafkaError as error:
         print(f"the query did not start: {error}", file=sys.stderr)
         return 1
-    failure = watch(spark, query, stop, options.trigger_s)
+    failure = watch(spark, query, stop)
     spark.stop()
     if failure is not None:
         print(f"the query ended: {failure}", file=sys.stderr)

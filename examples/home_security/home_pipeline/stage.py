@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import ehkafka
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 HERE = Path(__file__).resolve().parents[1]
 STOP_S = 30.0
+# What the embedded broker needs: it lets a group form only after the session time-out.
+QUICK: dict[str, Any] = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300}
 STATUS = "status.json"
 """In the stage's folder: how the engine is, for the page."""
 TOKEN = "HOME_SECURITY_TOKEN"  # noqa: S105 - the variable's name
@@ -103,6 +108,15 @@ def when_input_ends(do: Callable[[], object], on_line: Callable[[str], object] =
         do()
 
     threading.Thread(target=wait, name="standard-input", daemon=True).start()
+
+
+def app_endpoint() -> ehkafka.Endpoint:
+    """Begin a process of an app: log, end with standard input (`--while-stdin`); return where the broker is."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
+    if "--while-stdin" in sys.argv:
+        when_input_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    quick = QUICK if os.environ.get("HOME_SECURITY_QUICK") == "1" else {}
+    return ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"], quick)
 
 
 def replace_file(path: Path, content: object) -> None:

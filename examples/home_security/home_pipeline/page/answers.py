@@ -128,14 +128,11 @@ def home(table: Table, of: dict[str, Any], name: str, hours: float) -> dict[str,
     silent_us = (of["as_of_s"] - table.silent_s) * 1e6
     sensors = [_sensor(*named[kind], minutes, rows, silent_us) for kind, rows in sorted(found.items())]
     listed = alarms(table, home=name, limit=ALARMS_OF_HOME)
-    waiting = alarms(table, home=name, is_open=True, limit=ALARMS_OF_HOME)["alarms"]
-    state, words = _state(sensors, [one["label"] for one in waiting], is_late=of["is_late"])
     return of | {
         "home": name,
         "name": address(home_number(name)),
         "silent_s": table.silent_s,
-        "state": state,
-        "words": words,
+        "state": _state(sensors, is_alarmed=listed["open"] > 0, is_late=of["is_late"]),
         "minutes": minutes,
         "sensors": sensors,
         "alarms": listed["alarms"],
@@ -164,12 +161,8 @@ def acknowledge(table: Table, home: str, kind: str, up_to_us: int, now_s: float)
 def find(table: Table, query: str) -> dict[str, Any]:
     """Return the homes that a search means and that have been heard of."""
     found = table.ask(_FIND, (*map(json.dumps, meant(query)), FOUND_MAX))
-    words = "No such home. Search by number (33), name (home-000033) or address (Alder Lane)."
-    return {
-        "query": query,
-        "homes": [{"home": home_name(number), "name": address(number)} for (number,) in found],
-        "words": None if found else words,
-    }
+    homes = [{"home": home_name(number), "name": address(number)} for (number,) in found]
+    return {"query": query, "homes": homes}
 
 
 def _kinds(table: Table, as_of_s: float) -> dict[int, dict[str, Any]]:
@@ -270,17 +263,13 @@ def since(rows: list[Minute]) -> tuple[int, bool]:
     return begin_s, True
 
 
-def _state(sensors: list[dict[str, Any]], waiting: list[str], *, is_late: bool) -> tuple[str, str]:
-    """Return a home's state and its words: what a person has to do comes before what is not known."""
-    silent = [one["label"] for one in sensors if one["is_silent"]]
-    opened = [
-        one["label"]
-        for one in sensors
-        if one["kind"].startswith(("door", "window")) and one["value"] and not one["is_silent"]
-    ]
-    for state, labels in (("alarm", waiting), ("open", opened), ("silent", silent)):
-        if labels:
-            return state, ", ".join(f"{one} {state}" for one in dict.fromkeys(labels))
-    if not sensors or is_late:
-        return "unknown", "Nothing was heard of this home lately"
-    return "quiet", "All quiet"
+def _state(sensors: list[dict[str, Any]], *, is_alarmed: bool, is_late: bool) -> str:
+    """Return a home's state: what a person has to do comes before what is not known."""
+    if is_alarmed:
+        return "alarm"
+    speaking = [one for one in sensors if not one["is_silent"]]
+    if any(one["kind"].startswith(("door", "window")) and one["value"] for one in speaking):
+        return "open"
+    if len(speaking) < len(sensors):
+        return "silent"
+    return "unknown" if not sensors or is_late else "quiet"

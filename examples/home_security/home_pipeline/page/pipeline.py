@@ -17,7 +17,8 @@ from ehkafka.checks.target import Target
 from ehkafka.errors import EhkafkaError
 from ehkafka.offsets import GroupOffsets
 from ehkafka.offsets.members import members_of
-from home_pipeline.local_engine import GROUP, TOPIC
+from home_pipeline.local_engine import GROUP
+from home_pipeline.readings import TOPIC
 from home_pipeline.stage import STATUS, WISHES, replace_file
 
 if TYPE_CHECKING:

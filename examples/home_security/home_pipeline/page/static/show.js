@@ -17,7 +17,7 @@ export const measure = (value) => quarter.format(value);
 export const share = (value) => percent.format(value);
 export const time = (atS) => clock.format(new Date(atS * 1000));
 export const timeExact = (atS) => exact.format(new Date(atS * 1000));
-export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+export const counted = (count, one) => `${number(count)} ${one}${count === 1 ? "" : "s"}`;
 export const at = (id) => document.getElementById(id);
 
 // A time of another day has its day with it.
