@@ -86,7 +86,7 @@ def test_silent_sensors_are_listed_the_latest_first(town: Town) -> None:
     rows = [f"{address(n)} {kind} since {at}" for (n, kind), at in zip(homes, since, strict=True)]
     assert home_screen.rows(page, "#silent") == rows
     assert home_screen.tile(page, "silent") == 3
-    assert page.inner_text("#silent-note") == "in 2 homes, for 5 min or longer"
+    assert page.inner_text("#silent-note") == "in 2 homes, for 3 intervals or longer"
 
 
 def test_the_share_of_spoilt_readings_is_on_a_tile(town: Town) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any
 
 import orjson
@@ -23,6 +23,7 @@ from home_pipeline.readings import (
 )
 from home_pipeline.rules import CLOCK_TOLERANCE_US, LATEST_MS, Windows, counted, parse
 from home_pipeline.sweep import old
+from home_pipeline.table import SILENT_S_MIN
 
 BEGIN_US = 1_790_000_000_000_000
 GOOD = Reading("home-000007", "temperature", "°C", BEGIN_US, 20.25, alarm=False)
@@ -86,6 +87,20 @@ def test_a_sensor_that_is_not_silent_is_heard_in_each_interval() -> None:
     everything = {(f"home-{home:06d}", one.kind) for home in range(300) for one in sold if one.is_in(home)}
     assert silent
     assert silent <= everything - last.keys()
+
+
+def test_in_lively_homes_sensors_fall_silent_within_minutes_and_speak_again() -> None:
+    """A person who tries the demo sees it; a silence is long enough to be noticed, which takes 2 minutes."""
+    begin_s = BEGIN_US // 1_000_000
+    lasted_s = []
+    for home in range(LIVELY_HOMES):
+        for sensor in SENSORS:
+            silent = [sensor.is_silent(1, home, begin_s + second) for second in range(0, 1_800, 10)]
+            runs = [(is_silent, 10 * len([*run])) for is_silent, run in groupby(silent)]
+            lasted_s += [run_s for is_silent, run_s in runs[1:-1] if is_silent]
+    assert len(lasted_s) > 20
+    assert min(lasted_s) >= SILENT_S_MIN - 10
+    assert max(lasted_s) < 1_800
 
 
 def test_a_door_stays_as_it_is_for_a_while() -> None:

@@ -66,6 +66,26 @@ def test_what_is_silent_is_counted_by_home_and_by_sensor() -> None:
         wait_until(lambda: {name: overview(table)["silent"][name] for name in wanted} == wanted)
 
 
+def test_a_sensor_is_silent_after_three_of_its_own_intervals() -> None:
+    """Not before two minutes; one that has hardly spoken only after the time that is right for all."""
+    readings = [a_reading(HOME, "motion", second) for second in range(0, 1_001, 50)]
+    readings += [a_reading(HOME, "smoke", second) for second in range(900, 1_001)]
+    readings += [a_reading(HOME, "door_front", second) for second in range(992, 1_001)]
+    with closing(table_of(portions_of(readings, random.Random(1)), silent_s=1_000.0)) as table:
+
+        def silent(after_s: int) -> list[str]:
+            now = a_reading("home-000001", "motion", 1_000 + after_s)
+            table.add(layout.rows_of([now], Windows()))
+            sensors = answers.home(table, answers.head(table, now.at_us / 1e6), HOME, 24.0)["sensors"]
+            return sorted(sensor["kind"] for sensor in sensors if sensor["is_silent"])
+
+        assert silent(119) == []
+        assert silent(121) == silent(140) == ["smoke"]
+        assert silent(151) == silent(999) == ["motion", "smoke"]
+        assert silent(1_001) == ["door_front", "motion", "smoke"]
+        wait_until(lambda: overview(table)["silent"]["sensors"] == 3)
+
+
 def test_spoilt_readings_are_counted_and_are_no_sensor() -> None:
     """They have a share of their own by window; no home, no kind and no total shows them."""
     readings = [a_reading(HOME, "smoke", second) for second in range(9)]
@@ -165,9 +185,11 @@ def portions_of(readings: list[Reading], draw: random.Random) -> list[list[Readi
     return [mixed[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(mixed)], strict=True)]
 
 
-def table_of(portions: list[list[Reading]], folder: Path | None = None) -> Table:
+def table_of(
+    portions: list[list[Reading]], folder: Path | None = None, silent_s: float = SILENT_S
+) -> Table:
     """Return a table with a blob of each portion."""
-    table = Table(keep_s=KEEP_S, silent_s=SILENT_S, folder=folder)
+    table = Table(keep_s=KEEP_S, silent_s=silent_s, folder=folder)
     for portion in portions:
         table.add(layout.rows_of(portion, Windows()))
     return table

@@ -30,7 +30,7 @@ LIVELY_HOMES = 100
 LIVELY_EVERY = 10
 """The first homes send every tenth reading: keys are never spread evenly, and their pages move."""
 QUICKER = 6
-"""Doors of lively homes open and shut so many times as often, and for shorter."""
+"""Whatever lively homes do, they do so many times as often, and for shorter."""
 
 BROKEN_SHARE = 0.002
 WRONG_CLOCK_US = 3_600 * SECOND_US
@@ -92,7 +92,8 @@ class Sensor:
 
     def is_silent(self, seed: int, home: int, at_s: float) -> bool:
         """Whether it says nothing for a long while; those of the first home never are."""
-        return home > 0 and is_on(seed, home, f"silent {self.kind}", at_s, SILENCE)
+        rhythm = LIVELY_SILENCE if home < LIVELY_HOMES else SILENCE
+        return home > 0 and is_on(seed, home, f"silent {self.kind}", at_s, rhythm)
 
 
 def is_on(seed: int, home: int, what: str, at_s: float, rhythm: Rhythm) -> bool:
@@ -131,6 +132,8 @@ def hardly_ever(draw: random.Random, _home: int, _at_s: float) -> float:
 
 
 SILENCE = Rhythm(21_600, 21_600, 0.01)
+LIVELY_SILENCE = Rhythm(3_600, 3_600, 0.03)
+"""Some minutes, so that a person who tries the demo sees sensors fall silent and speak again."""
 SENSORS = (
     Sensor("temperature", "°C", 100, temperature),
     Sensor("door_front", "", 100, Rhythm(1_800, 900, 0.5)),

@@ -34,6 +34,7 @@ from home_pipeline.news import News
 from home_pipeline.readings import TOPIC, Town
 from home_pipeline.stage import TOKEN, Stage
 from home_pipeline.sweep import sweep
+from home_pipeline.table import SILENT_S_MIN, SILENT_TURNS
 from tests.kit.azurite import Azurite
 from tests.kit.azurite_install import find_node
 
@@ -52,8 +53,6 @@ PATIENCE_S = 120.0
 FIRST_PATIENCE_S = 600.0
 """The same of a page that has shown nothing yet: Spark may still be starting."""
 SHOWN_MAX = 5
-SILENT_S_MIN, SILENT_TURNS = 120.0, 3
-"""A sensor is called silent after so many turns without a word, and not before so many seconds."""
 DETAILED_S = 1_200
 """How far back the ledger has single readings: with more of them it would not fit into memory."""
 

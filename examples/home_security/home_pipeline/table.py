@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 MINUTE_S = 60
 LATELY_S = 360
 SILENT_S = 900.0
+SILENT_S_MIN, SILENT_TURNS = 120, 3
+"""A sensor is called silent after so many turns without a word, and not before so many seconds."""
+OWN_TURNS = 10
+"""A sensor that was heard so often is judged by its own interval; any other, after `silent_s`."""
 
 _TABLES = """
 create table kinds (id integer primary key, kind text, unit text, since_s integer, unique (kind, unit));
@@ -36,7 +40,8 @@ create table minutes (
     primary key (minute_s, home, kind)
 ) without rowid;
 create table sensors (
-    home integer, kind integer, last_at_us integer, primary key (home, kind)
+    home integer, kind integer, begin_s integer, readings integer, last_at_us integer,
+    primary key (home, kind)
 ) without rowid;
 create table alarms (
     home integer, kind integer, begin_s integer, alarms integer, high real, at_us integer,
@@ -52,6 +57,7 @@ create table if not exists people.acknowledged (
 ) without rowid;
 create table sums (readings integer, rows integer, blobs integer, latest_us integer, whole_s integer);
 insert into sums values (0, 0, 0, 0, 0);
+create table silence (most_us integer, least_us integer, turns integer, own_turns integer);
 """
 
 # Of the readers' connection: a view of two files is of no file.
@@ -62,6 +68,17 @@ select home, kinds.kind as kind, unit, at_us, alarms, high, (
     where done.home = alarms.home and done.kind = kinds.kind and done.up_to_us >= alarms.at_us
 ) as done_s
 from alarms join kinds on id = alarms.kind
+"""
+
+# After how long each sensor is silent, and whether it is. Its interval is the mean of all that it has had.
+_HEARD = """
+create view heard as select *, last_at_us < (select latest_us from sums) - after_us as is_silent from (
+    select home, kind, last_at_us, case
+        when readings < own_turns then most_us
+        else min(most_us, max(least_us, turns * (last_at_us - begin_s * 1000000) / readings))
+    end as after_us
+    from sensors join silence
+)
 """
 
 _ADD_KIND = """
@@ -83,8 +100,11 @@ on conflict do update set
 """
 
 _ADD_SENSOR = """
-insert into sensors values (?, ?, ?)
-on conflict do update set last_at_us = max(last_at_us, excluded.last_at_us)
+insert into sensors values (?, ?, ?, ?, ?)
+on conflict do update set
+    begin_s = min(begin_s, excluded.begin_s),
+    readings = readings + excluded.readings,
+    last_at_us = max(last_at_us, excluded.last_at_us)
 """
 
 _ADD_ALARM = """
@@ -101,14 +121,13 @@ on conflict do update set readings = readings + excluded.readings, alarms = alar
 # By the home, in the order that the rows are in: nothing is sorted.
 _LATELY = """
 select sum(speaks), sum(is_silent), sum(silent) from (
-    select max(last_at_us >= :speaks_us) speaks, max(last_at_us < :silent_us) is_silent,
-        sum(last_at_us < :silent_us) silent
-    from sensors group by home
+    select max(last_at_us >= ?) speaks, max(is_silent) is_silent, sum(is_silent) silent
+    from heard group by home
 )
 """
 _LATEST_SILENT = """
-select home, kinds.kind, last_at_us from sensors join kinds on id = sensors.kind
-where last_at_us < :silent_us order by last_at_us desc, home limit 20
+select home, kinds.kind, last_at_us from heard join kinds on id = heard.kind
+where is_silent order by last_at_us desc, home limit 20
 """
 
 _ADD_SUMS = """
@@ -118,7 +137,7 @@ update sums set readings = readings + ?, rows = rows + ?, blobs = blobs + 1,
 
 
 class Lately(NamedTuple):
-    """How many homes were heard of lately, and what was heard of, but not for `silent_s`."""
+    """How many homes were heard of lately, and what has fallen silent."""
 
     homes: int
     silent_homes: int
@@ -139,7 +158,10 @@ class Table:
         people = (folder or own) / "acknowledged.db"
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer = _connect(own / "table.db", people)
-        self._writer.executescript(_TABLES)
+        self._writer.executescript(_TABLES + _HEARD)
+        silence = (int(silent_s * 1_000_000), SILENT_S_MIN * 1_000_000, SILENT_TURNS, OWN_TURNS)
+        with self._writer:
+            self._writer.execute("insert into silence values (?, ?, ?, ?)", silence)
         self._reader = _connect(own / "table.db", people)
         self._reader.execute(_LISTED)
         self._reader.execute("pragma query_only = on")
@@ -164,7 +186,10 @@ class Table:
                 _ADD_MINUTE,
                 ((row.begin_s // MINUTE_S * MINUTE_S, home, kind, *row[5:12]) for row, home, kind in heard),
             )
-            database.executemany(_ADD_SENSOR, ((home, kind, row.last_at_us) for row, home, kind in heard))
+            database.executemany(
+                _ADD_SENSOR,
+                ((home, kind, row.begin_s, row.readings, row.last_at_us) for row, home, kind in heard),
+            )
             database.executemany(
                 _ADD_ALARM,
                 (
@@ -213,10 +238,8 @@ class Table:
         begin_s = time.monotonic()
         if begin_s > next_s:
             [(latest_us,)] = self.ask("select latest_us from sums")
-            silent_us = latest_us - int(self.silent_s * 1_000_000)
-            values = {"silent_us": silent_us, "speaks_us": min(silent_us, latest_us - LATELY_S * 1_000_000)}
-            homes, homes_silent, sensors_silent = (count or 0 for count in self.ask(_LATELY, values)[0])
-            found = Lately(homes, homes_silent, sensors_silent, self.ask(_LATEST_SILENT, values))
+            [counts] = self.ask(_LATELY, (latest_us - LATELY_S * 1_000_000,))
+            found = Lately(*(count or 0 for count in counts), self.ask(_LATEST_SILENT))
             took_s = time.monotonic() - begin_s
             self._lately = (begin_s + 10 * took_s, found)
         return found

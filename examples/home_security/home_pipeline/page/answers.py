@@ -37,6 +37,11 @@ from minutes
 where home = ? and minute_s in (select begin_s / 60 * 60 from windows)
 order by minute_s
 """
+# A sensor that has just been deleted, since it was silent for longer than is kept, is silent at once.
+_NAMED = """
+select id, kinds.kind, unit, coalesce(after_us, 0)
+from kinds left join heard on heard.kind = id and home = ?
+"""
 _LISTED = """
 from listed
 where (:home is null or home = :home) and (:kind is null or kind = :kind) and (not :is_open or done_s is null)
@@ -124,9 +129,10 @@ def home(table: Table, of: dict[str, Any], name: str, hours: float) -> dict[str,
     found: dict[int, list[Minute]] = {}
     for kind, *values in table.ask(_OF_HOME, (home_number(name),)):
         found.setdefault(kind, []).append(Minute(*values))
-    named = {number: (kind, unit) for number, kind, unit in table.ask("select id, kind, unit from kinds")}
-    silent_us = (of["as_of_s"] - table.silent_s) * 1e6
-    sensors = [_sensor(*named[kind], minutes, rows, silent_us) for kind, rows in sorted(found.items())]
+    named = {number: values for number, *values in table.ask(_NAMED, (home_number(name),))}
+    sensors = [
+        _sensor(*named[kind], of["as_of_s"] * 1e6, minutes, rows) for kind, rows in sorted(found.items())
+    ]
     listed = alarms(table, home=name, limit=ALARMS_OF_HOME)
     return of | {
         "home": name,
@@ -217,7 +223,9 @@ def _listed(table: Table, values: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _sensor(kind: str, unit: str, minutes: list[int], rows: list[Minute], silent_us: float) -> dict[str, Any]:
+def _sensor(
+    kind: str, unit: str, silent_after_us: int, as_of_us: float, minutes: list[int], rows: list[Minute]
+) -> dict[str, Any]:
     """Return what is known of a sensor: its state of all rows, its numbers of these minutes."""
     latest = rows[-1]
     by_minute = {row.minute_s: row for row in rows}
@@ -235,7 +243,8 @@ def _sensor(kind: str, unit: str, minutes: list[int], rows: list[Minute], silent
         "last_at_s": latest.last_at_us / 1e6,
         "since_s": since_s if is_switch else None,
         "since_is_earliest": is_switch and is_earliest,
-        "is_silent": latest.last_at_us < silent_us,
+        "is_silent": latest.last_at_us < as_of_us - silent_after_us,
+        "silent_s": silent_after_us / 1e6,
         "count": sum(row.readings for row in shown),
         "alarms": sum(row.alarms for row in shown),
         "total": sum(row.total for row in shown),

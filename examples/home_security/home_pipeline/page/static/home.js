@@ -126,8 +126,8 @@ function fillNumber(box, sensor, answer) {
   else note.textContent = ago(Math.max(0, answer.now_s - sensor.last_at_s));
   fillFacts(box, sensor, `${measure(sensor.lowest)} to ${measure(sensor.highest)} ${sensor.unit}`);
   const hue = kindColour(sensor.kind);
-  const edge = line(faded(hue, 0), 0, answer.silent_s);
-  const series = [edge, edge, line(hue, 2, answer.silent_s)];
+  const edge = line(faded(hue, 0), 0, sensor.silent_s);
+  const series = [edge, edge, line(hue, 2, sensor.silent_s)];
   const words = `${sensor.label} since ${when(minutes[0])}: ${measure(sensor.lowest)} to ${measure(sensor.highest)} ${sensor.unit}, now ${measure(sensor.value)}`;
   box.chart.show("lines", series, [minutes, filled(sensor.low), filled(sensor.high), filled(sensor.mean)], words);
 }

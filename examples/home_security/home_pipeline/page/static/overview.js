@@ -48,7 +48,7 @@ function tiles(answer) {
   set(document.querySelector('#alarm-tile .number'), number(alarmed));
   set(at("alarm-note"), answer.alarms.length ? `the latest at ${when(answer.alarms[0].at_s, timeExact)}` : "none so far");
   at("alarm-tile").classList.toggle("alarmed", answer.alarms.some((alarm) => alarm.acknowledged_at_s == null));
-  tile("silent", number(silent.sensors), `in ${counted(silent.homes, "home")}, for ${lasting(silent.silent_s)} or longer`);
+  tile("silent", number(silent.sensors), `in ${counted(silent.homes, "home")}, for 3 intervals or longer`);
   tile("spoilt", spoilt.share == null ? "–" : share(spoilt.share), `${number(spoilt.count)} not counted`);
 }
 
