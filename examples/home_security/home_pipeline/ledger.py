@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from home_pipeline.names import home_name
-from home_pipeline.readings import SPOILT, Reading
+from home_pipeline.readings import LIVELY_HOMES, SPOILT, Reading
 from home_pipeline.stage import replace_file
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ MINUTE_US = 60_000_000
 
 @dataclass(slots=True)
 class Ledger:
-    """Counts what the broker acknowledged; keeps the readings of homes below `detailed_homes` for a while."""
+    """Counts what the broker acknowledged; keeps the readings of the lively homes for a while."""
 
-    detailed_homes: int
     detailed_from_us: int = 0
     sent: int = 0
     closing_us: int | None = None
@@ -47,7 +46,7 @@ class Ledger:
         reading = sent.reading
         minute_s = reading.at_us // MINUTE_US * 60
         self.per_minute[minute_s, reading.kind, reading.alarm] += 1
-        if reading.home < home_name(self.detailed_homes):
+        if reading.home < home_name(LIVELY_HOMES):
             self.homes.setdefault(reading.home, []).append(reading)
 
     def forget_before(self, at_us: int) -> None:
@@ -68,7 +67,6 @@ class Ledger:
     def write(self, path: Path) -> None:
         """Replace the file; a reader sees the old one or the new one."""
         content = {
-            "detailed_homes": self.detailed_homes,
             "detailed_from_us": self.detailed_from_us,
             "sent": self.sent,
             "closing_us": self.closing_us,
@@ -82,7 +80,7 @@ class Ledger:
 def read_ledger(path: Path) -> Ledger:
     """Return a ledger from its file."""
     content = json.loads(path.read_text())
-    ledger = Ledger(*(content[name] for name in ("detailed_homes", "detailed_from_us", "sent", "closing_us")))
+    ledger = Ledger(*(content[name] for name in ("detailed_from_us", "sent", "closing_us")))
     ledger.left_out.update(content["left_out"])
     ledger.per_minute.update({(m, kind, alarm): n for m, kind, alarm, n in content["per_minute"]})
     ledger.homes = {home: [Reading(*one) for one in kept] for home, kept in content["homes"].items()}

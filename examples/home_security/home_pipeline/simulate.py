@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException, Producer
 
 from home_pipeline.ledger import Ledger
-from home_pipeline.readings import CARBON_MONOXIDE, LIVELY_HOMES, SECOND_US, TOPIC, Sensor, Sent, Town
+from home_pipeline.readings import CARBON_MONOXIDE, SECOND_US, TOPIC, Sensor, Sent, Town
 from home_pipeline.stage import when_input_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 TICK_S = 0.05
 FORGET_EVERY_S = 30.0
@@ -55,17 +55,16 @@ class Sender:
             else:
                 self.failed = KafkaException(error)
 
-        while not self._taken(sent, acknowledged):
-            self._producer.poll(TICK_S)
-
-    def _taken(self, sent: Sent, acknowledged: Callable[[Any, Any], None]) -> bool:
-        """Tell whether the producer's queue had room for a record."""
         time_ms = sent.timestamp_ms
-        try:
-            self._producer.produce(TOPIC, sent.value, sent.key, timestamp=time_ms, on_delivery=acknowledged)
-        except BufferError:
-            return False
-        return True
+        while True:
+            try:
+                self._producer.produce(
+                    TOPIC, sent.value, sent.key, timestamp=time_ms, on_delivery=acknowledged
+                )
+            except BufferError:
+                self._producer.poll(TICK_S)
+            else:
+                return
 
     def poll(self) -> None:
         """Take acknowledgements in. Raises what made a record fail."""
@@ -93,7 +92,7 @@ def paced(records: Iterator[Sent], town: Town, stop: threading.Event) -> Iterato
 
 def simulate(options: argparse.Namespace, stop: threading.Event, sold: list[Sensor]) -> Ledger:
     """Send until asked to stop; return the ledger, which is written, too. What joins `sold` is sold."""
-    ledger = Ledger(LIVELY_HOMES)
+    ledger = Ledger()
     begin_us = options.begin_us or time.time_ns() // 1000
     town = Town(options.homes, options.rate, begin_us, options.seed, options.new_sensor_after_s, sold)
     sender = Sender(options.bootstrap, ledger)
