@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CHECK_S = 1.0
 READ_S = 10.0
-_PLACE = re.compile(r"readings\[(\d+)\]@(\d+)")
+_NUMBERS = re.compile("[0-9]+")
 
 
 def compare_alerts(ledger: Ledger, bootstrap: str, patience_s: float) -> tuple[int, list[str]]:
@@ -49,7 +49,8 @@ def judge(alerts: Iterable[tuple[str, str]]) -> tuple[int, list[str]]:
     last: dict[str, int] = {}
     for home, text in alerts:
         known = places.setdefault(home, [])
-        place = _place(text)
+        # Of `readings[3]@12`: the partition and the offset.
+        place = tuple(map(int, _NUMBERS.findall(text)))
         if place not in known:
             if known and (place < max(known) or last[home] != len(known) - 1):
                 wrong.append(f"{home}: the alert of {text} came late")
@@ -78,9 +79,3 @@ def read_alerts(bootstrap: str) -> list[tuple[str, str]]:
         return found
     finally:
         reader.close()
-
-
-def _place(text: str) -> tuple[int, ...]:
-    matched = _PLACE.fullmatch(text)
-    assert matched is not None, text
-    return tuple(map(int, matched.groups()))

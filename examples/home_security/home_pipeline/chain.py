@@ -38,8 +38,8 @@ class Chain:
         self,
         records: Sequence[ehkafka.Record],
         rows_of: Callable[[Sequence[ehkafka.Record]], list[layout.Row]],
-    ) -> int:
-        """Write what the chain does not have yet as one blob; return how many records that were.
+    ) -> None:
+        """Write what the chain does not have yet as one blob.
 
         `records` are in the partition's order. Raises `AzureError`; nothing is lost or doubled by calling
         again.
@@ -48,7 +48,7 @@ class Chain:
             end = self.end()
             fresh = [record for record in records if record.offset() > end]
             if not fresh:
-                return 0
+                return
             first, last = fresh[0].offset(), fresh[-1].offset()
             try:
                 self._write(first, last, layout.encode(rows_of(fresh)))
@@ -56,7 +56,7 @@ class Chain:
                 self._end = None  # another process did, or an earlier try of ours whose answer got lost
                 continue
             self._end = last
-            return len(fresh)
+            return
 
     def end(self) -> int:
         """Return the last offset in the chain, `NOTHING` when it is empty."""

@@ -47,7 +47,6 @@ class Minutes:
         # An entry is used by one worker at a time (its partition is one lane); the lock is for the dict.
         self._chains: dict[ehkafka.TopicPartition, Chain] = {}
         self._lock = threading.Lock()
-        self.counted = 0
         # Written and read on the hook thread alone.
         self._mine: set[ehkafka.TopicPartition] = set()
 
@@ -58,9 +57,7 @@ class Minutes:
             partitions[ehkafka.TopicPartition(record.topic(), record.partition())].append(record)
         try:
             for partition, records in partitions.items():
-                count = self._chain(partition).append(records, self._rows)
-                with self._lock:
-                    self.counted += count
+                self._chain(partition).append(records, self._rows)
         except AzureError as error:
             _log.warning("storage does not take blobs (%s); the batch comes again", type(error).__name__)
             raise ehkafka.RetryLater(after_s=RETRY_S) from None
@@ -114,10 +111,7 @@ def main() -> None:
     logging.getLogger("azure").setLevel(logging.WARNING)
     with open_container() as container:
         minutes = Minutes(container, Windows(length_s=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10"))))
-        try:
-            make_app(endpoint, minutes).run()
-        finally:
-            _log.info("%d records counted", minutes.counted)
+        make_app(endpoint, minutes).run()
 
 
 if __name__ == "__main__":

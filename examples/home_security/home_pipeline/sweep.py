@@ -34,15 +34,13 @@ def old(blobs: Iterable[tuple[str, datetime]], bound: datetime) -> list[str]:
     ]
 
 
-def sweep(container: ContainerClient, keep: timedelta, bytes_max: int = BYTES_MAX) -> int:
-    """Delete what is older than `keep`, or too much; return how many blobs that were. Raises `AzureError`."""
+def sweep(container: ContainerClient, keep: timedelta, bytes_max: int = BYTES_MAX) -> None:
+    """Delete what is older than `keep`, or too much. Raises `AzureError`."""
     listed = [(blob.last_modified, blob.name, blob.size) for blob in container.list_blobs()]
     bound, room = datetime.now(UTC) - keep, bytes_max
     for written, _name, size in sorted(listed, reverse=True):
         room -= size
         if room < 0:
             bound = max(bound, written)
-    names = old([(name, written) for written, name, _size in listed], bound)
-    for name in names:
+    for name in old([(name, written) for written, name, _size in listed], bound):
         container.delete_blob(name)
-    return len(names)

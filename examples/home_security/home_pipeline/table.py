@@ -203,8 +203,8 @@ class Table:
             readings = sum(row.readings for row, *_ in heard)
             database.execute(_ADD_SUMS, (readings, len(rows), latest_us, whole_s))
 
-    def forget(self) -> int:
-        """Delete what is older than `keep_s` before the latest reading; return that bound."""
+    def forget(self) -> None:
+        """Delete what is older than `keep_s` before the latest reading."""
         with self._writing, self._writer as database:
             (latest_us,) = database.execute("select latest_us from sums").fetchone()
             bound_s = latest_us // 1_000_000 - self.keep_s
@@ -213,7 +213,6 @@ class Table:
             database.execute("delete from sensors where last_at_us < ?", (bound_s * 1_000_000,))
             database.execute("delete from alarms where at_us < ?", (bound_s * 1_000_000,))
             database.execute("delete from acknowledged where up_to_us < ?", (bound_s * 1_000_000,))
-        return int(bound_s)
 
     def acknowledge(self, home: int, kind: str, up_to_us: int, at_s: float) -> None:
         """Note that a home's alarms of a kind, up to a time, were acknowledged; the first time counts."""
