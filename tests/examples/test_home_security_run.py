@@ -7,12 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from home_pipeline import check
 from home_pipeline.stage import HERE, Stage
 
+from tests.kit.azurite_install import azurite_main
 from tests.kit.pages import ROOT
 from tests.kit.waiting import wait_until
 
@@ -67,6 +70,37 @@ def test_parts_that_are_killed_come_back_and_the_numbers_are_equal(azurite: Azur
             assert program.wait(RUN_S) == 0, seen
         finally:
             program.kill()
+    assert any("✓ the page's numbers equal the ledger's" in line for line in seen), seen
+    assert any("alarms has its alert in the topic" in line for line in seen), seen
+
+
+@pytest.mark.timeout(300)
+def test_a_store_that_is_killed_is_back_with_its_blobs(azurite: Azurite) -> None:
+    """Killed twice while blobs are written: the page says so, shows all of them again, numbers are equal."""
+    seen: list[str] = []
+    address, kills, most = "", 0, 0
+    with started("--engine", "local", *SMALL) as program:
+        try:
+            assert program.stdout is not None
+            for line in program.stdout:
+                seen.append(line)
+                if "all homes" in line:
+                    address = line.partition("http://")[2].partition("/")[0]
+                if "the first readings are on the page" not in line and "store starts again" not in line:
+                    continue
+                wait_until(partial(has_more, address, most + 300), "more readings", 60.0)
+                most = check.ask(address, "/api/overview")["readings"]
+                if kills == 2:
+                    program.send_signal(signal.SIGINT)
+                    continue
+                os.kill(process_of(program.pid, str(azurite_main())), signal.SIGKILL)
+                kills += 1
+                if kills == 2:  # it is away for longer than the first time
+                    wait_until(partial(is_without_store, address), "the page's words")
+            assert program.wait(RUN_S) == 0, seen
+        finally:
+            program.kill()
+    assert sum("store ended with code -9; it starts again in" in line for line in seen) == 2
     assert any("✓ the page's numbers equal the ledger's" in line for line in seen), seen
     assert any("alarms has its alert in the topic" in line for line in seen), seen
 
@@ -140,21 +174,39 @@ def started(*arguments: str, python: tuple[str, ...] = (), **environment: str) -
     )
 
 
+def has_more(address: str, readings: int) -> bool:
+    """Tell whether the page has more readings than so many; it may be away."""
+    try:
+        return bool(check.ask(address, "/api/overview")["readings"] > readings)
+    except OSError:
+        return False
+
+
+def is_without_store(address: str) -> bool:
+    """Tell whether the page says that it cannot read the blobs."""
+    return "cannot be read since" in (check.ask(address, "/api/overview")["problem"] or "")
+
+
 def part_of(parent: int, module: str) -> int:
     """Return the process that the command has started for a module."""
+    return process_of(parent, f"home_pipeline.{module}")
+
+
+def process_of(parent: int, word: str) -> int:
+    """Return the process that was started with a word in its command line."""
 
     def found() -> list[int]:
         running = (path for path in Path("/proc").iterdir() if path.name.isdigit())
-        return [int(path.name) for path in running if is_part(path, parent, f"home_pipeline.{module}")]
+        return [int(path.name) for path in running if is_part(path, parent, word)]
 
-    return int(wait_until(found, module)[0])
+    return int(wait_until(found, word)[0])
 
 
-def is_part(path: Path, parent: int, module: str) -> bool:
-    """Tell whether a process is the module, and was started by its parent."""
+def is_part(path: Path, parent: int, word: str) -> bool:
+    """Tell whether a process has the word, and was started by its parent."""
     try:
         words = (path / "cmdline").read_bytes().split(b"\0")
-        return module.encode() in words and f"PPid:\t{parent}\n" in (path / "status").read_text()
+        return word.encode() in words and f"PPid:\t{parent}\n" in (path / "status").read_text()
     except OSError:  # gone meanwhile
         return False
 

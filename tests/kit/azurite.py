@@ -1,4 +1,4 @@
-"""A real Azure Blob Storage server on this machine: Azurite, in memory, on 127.0.0.1.
+"""A real Azure Blob Storage server on this machine: Azurite, in memory or in a folder, on 127.0.0.1.
 
 Responsible for one process and for containers in it. The account is the one that Microsoft documents for
 every emulator; its key is no secret. Called on its caller's thread.
@@ -32,11 +32,14 @@ class Azurite:
     """Blob Storage without TLS and with the emulator's key; with `certificate`, TLS and Entra ID tokens.
 
     `certificate` are the paths of a certificate and its key as PEM. A token needs the audience
-    `https://storage.azure.com`, nothing more is checked. Blobs are gone when it stops.
+    `https://storage.azure.com`, nothing more is checked. Blobs are gone when it stops, unless it `keeps` them:
+    a `start` after that finds them. Azurite writes down every 5 s which blobs it has, and when it is stopped:
+    if it is killed, it forgets those of the last seconds.
     """
 
-    def __init__(self, *, certificate: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, *, certificate: tuple[Path, Path] | None = None, keeps: bool = False) -> None:
         self._certificate = certificate
+        self._keeps = keeps
         self._process: BrokerProcess | None = None
         self._directory = tempfile.TemporaryDirectory(prefix="ehkafka-azurite-")
         self.port = free_ports(1)[0]
@@ -53,6 +56,11 @@ class Azurite:
     def address(self) -> str:
         """`host:port`."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def exit_code(self) -> int | None:
+        """How its process ended; None while it runs, and when it was stopped."""
+        return None if self._process is None else self._process.exit_code
 
     @property
     def scheme(self) -> str:
@@ -108,7 +116,8 @@ class Azurite:
         self._directory.cleanup()
 
     def _command(self) -> list[str]:
-        options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
+        options = ["--location", self._directory.name] if self._keeps else ["--inMemoryPersistence"]
+        options += ["--skipApiVersionCheck", "--disableTelemetry", "--silent"]
         if self._certificate is not None:
             certificate, key = self._certificate
             options += ["--oauth", "basic", "--cert", str(certificate), "--key", str(key)]

@@ -91,7 +91,7 @@ def run_killed(
         where = ["--bootstrap", broker.bootstrap, "--ledger", str(folder / "ledger.json")]
         town = ["--homes", str(HOMES), "--rate", str(RATE), "--closing-s", str(closing_s)]
         stage.start(SIMULATOR, "simulate", *where, *town, "--new-sensor-after-s", "5")
-        keeper = Keeper(stage, folder, engine, PARTITIONS)
+        keeper = Keeper(stage, folder, engine)
 
         def check_parts() -> None:
             time.sleep(0.2)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
 from home_pipeline.layout import (
+    BLOB_BYTES_MAX,
     MANIFEST,
     Guess,
     LayoutError,
     Row,
-    check_size,
     complete,
     decode,
     is_of_a_batch,
@@ -98,7 +98,8 @@ class Follower:
             except (AzureError, sqlite3.Error) as error:  # storage that is away; a full disk
                 if self.problem is None:
                     _log.warning("the blobs cannot be read: %s", type(error).__name__)
-                    self.problem = f"The blobs cannot be read since {_utc()} UTC."
+                    since = time.strftime("%H:%M:%S", time.gmtime())
+                    self.problem = f"The blobs cannot be read since {since} UTC."
 
     def poll(self) -> None:
         """List everything and read what is new. Raises `AzureError`."""
@@ -143,7 +144,8 @@ class Follower:
         """Return the rows of a blob, or of all that a manifest names; nothing if it is not there."""
         try:
             blob = self._container.download_blob(name)
-            check_size(name, blob.size)
+            if blob.size > BLOB_BYTES_MAX:
+                raise LayoutError(f"blob {name}: {blob.size} bytes, at most {BLOB_BYTES_MAX} are read")
             body = blob.readall()
             following = next_after(name, blob.properties.metadata or {})
             if not name.endswith("/" + MANIFEST):
@@ -166,7 +168,3 @@ class Follower:
         if not self._refused:
             return None
         return f"{len(self._refused)} blobs were passed over: they are not of this layout (see the log)."
-
-
-def _utc() -> str:
-    return time.strftime("%H:%M:%S", time.gmtime())

@@ -1,7 +1,10 @@
 """Keeps the demo's parts running, and says how the engine is: in the terminal, and to the page by a file.
 
 A part that has died is started again, after a pause that grows; only without the simulator there is no end to
-compare with. What people ask for on the page comes as a file, too. Called by `show` on the main thread.
+compare with. The store is Azurite, whose blobs are in a folder: they are there again, but for those of the
+last seconds, which it has forgotten. So what knows more than the store is started again, too: the engines
+write what is missing once more, and the page shows what is there. What people ask for on the page comes as a
+file. Called by `show` on the main thread.
 """
 
 from __future__ import annotations
@@ -14,14 +17,21 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from home_pipeline.container import create_container
+from home_pipeline.readings import PARTITIONS
 from home_pipeline.stage import STATUS, WISHES, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from home_pipeline.stage import Stage
+    from azure.storage.blob import ContainerClient
 
-SIMULATOR = "simulator"
+    from home_pipeline.stage import Stage
+    from tests.kit.azurite import Azurite
+
+    Store = tuple[Azurite, ContainerClient]
+
+SIMULATOR, PAGE, STORE = "simulator", "page", "store"
 PAUSE_S_MAX = 30
 STEADY_S = 60.0
 """A part that ran so long begins with the shortest pause again."""
@@ -66,10 +76,10 @@ class Log:
 class Keeper:
     """Watches the parts of a stage, `check` by `check`."""
 
-    def __init__(self, stage: Stage, folder: Path, engine: str, partitions: int) -> None:
+    def __init__(self, stage: Stage, folder: Path, engine: str, store: Store | None = None) -> None:
         self._stage = stage
+        self._store = store
         self._folder = folder
-        self._partitions = partitions
         self._logs: dict[str, Log] = {}
         # By part: when it was started again, when it is to be, how often it died soon after a start.
         self._started_s: dict[str, float] = {}
@@ -83,7 +93,7 @@ class Keeper:
 
     def check(self) -> bool:
         """Start again what has died, do what people wish; tell whether the simulator still runs."""
-        for name, words in [*self._stage.failed()]:
+        for name, words in self._ended():
             if name == SIMULATOR:
                 print(words, file=sys.stderr)
                 return False
@@ -100,6 +110,12 @@ class Keeper:
             members = ", ".join(str(self._stage.parts[name].pid) for name in self._engines())
             say(f"a second process joins the group; the members' process ids: {members}")
 
+    def _ended(self) -> list[tuple[str, str]]:
+        """Return what has ended that should run, and why; without the store nothing else is started again."""
+        if self._store is not None and (code := self._store[0].exit_code) is not None:
+            return [(STORE, f"{STORE} ended with code {code}:")]
+        return [*self._stage.failed()]
+
     def _revive(self, name: str, words: str) -> None:
         """Start a part again when its pause is over; the pause begins when its death is seen."""
         now_s = time.monotonic()
@@ -115,10 +131,25 @@ class Keeper:
         elif now_s > self._due_s[name]:
             del self._due_s[name]
             self._started_s[name] = now_s
-            self._logs.pop(name, None)
-            self._status["restarts"] += name in self._engines()
-            self._stage.restart(name)
+            self._start_again(name)
             say(f"{name} starts again")
+
+    def _start_again(self, name: str) -> None:
+        parts = [name]
+        if name == STORE and self._store is not None:
+            azurite, container = self._store
+            parts = [*self._engines(), PAGE]
+            for engine in self._engines():
+                self._stage.kill(engine)  # before it can write to a store that has forgotten something
+            azurite.stop()
+            azurite.start()
+            create_container(container)
+            self._stage.kill(PAGE)
+        for part in parts:
+            self._due_s.pop(part, None)
+            self._logs.pop(part, None)
+            self._status["restarts"] += part in self._engines()
+            self._stage.restart(part)
 
     def _fulfil(self) -> None:
         """Do what people have asked for on the page, once each."""
@@ -148,7 +179,7 @@ class Keeper:
         )
         self._status["members"] = {name: log.partitions for name, log in logs.items()}
         if is_ready and self._status["engine"] == "spark":
-            self._status["members"] = {"a Spark task": [*range(self._partitions)]}
+            self._status["members"] = {"a Spark task": [*range(PARTITIONS)]}
         if (status := json.dumps(self._status)) != self._written:
             replace_file(self._folder / STATUS, self._status)
             self._written = status

@@ -13,12 +13,12 @@ import logging
 import os
 import threading
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from azure.core.exceptions import AzureError
 
 import ehkafka
-from home_pipeline.chain import Chain
+from home_pipeline.chain import RETRY_S, Chain
 from home_pipeline.container import open_container
 from home_pipeline.layout import Row, rows_of
 from home_pipeline.readings import TOPIC
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
 
 GROUP = "home-security-minutes"
-RETRY_S = 2.0
 MAX_WAIT_S = 3.0
 """How long readings wait for company, so that there are not too many blobs: 16 at most in that time."""
 MAX_RECORDS = 5_000
@@ -41,8 +40,9 @@ _log = logging.getLogger("home-security")
 class Minutes:
     """What the handler keeps: the chains of the partitions that this process has now."""
 
-    def __init__(self, container: ContainerClient, windows: Windows) -> None:
+    def __init__(self, container: ContainerClient, endpoint: ehkafka.Endpoint, windows: Windows) -> None:
         self._container = container
+        self._endpoint = endpoint
         self._windows = windows
         # An entry is used by one worker at a time (its partition is one lane); the lock is for the dict.
         self._chains: dict[ehkafka.TopicPartition, Chain] = {}
@@ -81,10 +81,10 @@ class Minutes:
     def _chain(self, partition: ehkafka.TopicPartition) -> Chain:
         with self._lock:
             if partition not in self._chains:
-                self._chains[partition] = Chain(self._container, partition.topic, partition.partition)
+                self._chains[partition] = Chain(self._container, self._endpoint, partition)
             return self._chains[partition]
 
-    def _rows(self, records: Sequence[ehkafka.Record]) -> list[Row]:
+    def _rows(self, records: Sequence[Any]) -> list[Row]:
         readings = (counted(record.key(), record.value(), record.timestamp()[1]) for record in records)
         return rows_of((reading for reading in readings if reading is not None), self._windows)
 
@@ -110,8 +110,8 @@ def main() -> None:
     endpoint = app_endpoint()
     logging.getLogger("azure").setLevel(logging.WARNING)
     with open_container() as container:
-        minutes = Minutes(container, Windows(length_s=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10"))))
-        make_app(endpoint, minutes).run()
+        windows = Windows(length_s=int(os.environ.get("HOME_SECURITY_WINDOW_S", "10")))
+        make_app(endpoint, Minutes(container, endpoint, windows)).run()
 
 
 if __name__ == "__main__":

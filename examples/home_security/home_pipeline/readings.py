@@ -21,7 +21,7 @@ from home_pipeline.names import home_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-TOPIC = "readings"
+TOPIC, PARTITIONS = "readings", 16
 SECOND_US = 1_000_000
 JITTER_US = 1_500_000
 """A reading reaches the broker up to this much after it was taken, so event times are not in order."""

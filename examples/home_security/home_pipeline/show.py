@@ -31,7 +31,7 @@ from home_pipeline.alerts import ALERTS
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.keeper import SIMULATOR, Keeper, say
 from home_pipeline.news import News
-from home_pipeline.readings import TOPIC, Town
+from home_pipeline.readings import PARTITIONS, TOPIC, Town
 from home_pipeline.stage import TOKEN, Stage
 from home_pipeline.sweep import sweep
 from home_pipeline.table import SILENT_S_MIN, SILENT_TURNS
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
 
 HOST = "127.0.0.1"
-PARTITIONS = 16
 ALERT_PARTITIONS = 4
 LEDGER = "ledger.json"
 SWEEP_EVERY_S = 60.0
@@ -160,7 +159,7 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     path = Path(undo.enter_context(folder))
     broker = undo.enter_context(EmbeddedBroker({TOPIC: PARTITIONS, ALERTS: ALERT_PARTITIONS}))
     say("Azurite starts; the first time npm fetches it, 190 MB")
-    azurite = undo.enter_context(Azurite())
+    azurite = undo.enter_context(Azurite(keeps=True))
     os.environ[STORAGE] = azurite.connection_string()
     os.environ[CONTAINER] = f"home-security-{secrets.token_hex(4)}"
     container = undo.enter_context(open_container())
@@ -174,7 +173,7 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     print(f"\n  all homes   http://{address}/#token={token}")
     print(f"  one home    http://{address}/home/home-000033#token={token}\n", flush=True)
     say("Spark starts" if options.engine == "spark" else "the app starts")
-    keeper = Keeper(stage, path, options.engine, PARTITIONS)
+    keeper = Keeper(stage, path, options.engine, (azurite, container))
     if not watch(keeper, options, container, News(address), stop):
         return 1
     return compare(stage, keeper, path / LEDGER, address, broker.bootstrap)

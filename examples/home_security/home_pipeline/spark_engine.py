@@ -16,11 +16,14 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from azure.core.exceptions import AzureError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -28,19 +31,22 @@ import ehkafka
 import ehkafka.spark
 from ehkafka.errors import EhkafkaError
 from home_pipeline import alerts, rules
-from home_pipeline.container import CONTAINER, STORAGE
+from home_pipeline.container import CONTAINER, STORAGE, open_container
 from home_pipeline.keeper import STARTED
+from home_pipeline.layout import MANIFEST
 from home_pipeline.local_engine import GROUP
 from home_pipeline.readings import SPOILT, TOPIC
 from home_pipeline.stage import HERE, when_input_ends
 
 if TYPE_CHECKING:
+    from azure.storage.blob import ContainerClient
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PATH = "spark"
 READING = "struct<home:string, kind:string, unit:string, at:bigint, value:double, alarm:boolean>"
+MANIFEST_OF = re.compile(rf"{PATH}/batch=([0-9]+)/{MANIFEST}")
 TRIGGER_S = 3
 POLL_S = 0.2
 _log = logging.getLogger("home-security")
@@ -136,6 +142,22 @@ def writer(
     )
 
 
+def go_back(container: ContainerClient, checkpoint: Path) -> None:
+    """Let the query continue behind the last batch that the store has, if the store has forgotten later ones.
+
+    Spark runs a batch again that is in its `offsets`, but not in its `commits`, with the `state` before it.
+    """
+    names = [blob.name for blob in container.list_blobs(name_starts_with=f"{PATH}/")]
+    batches = [int(found[1]) for found in map(MANIFEST_OF.fullmatch, names) if found]
+    last = max(batches, default=-1)
+    if not (checkpoint / "offsets" / str(last + 1)).exists():
+        return  # nothing was forgotten, or more than the checkpoint can tell
+    for file in checkpoint.rglob("[0-9]*"):
+        number = int(file.name.partition(".")[0])
+        if file.is_file() and number > last + (file.parent.name != "commits"):
+            file.unlink()
+
+
 def _believed() -> Column:
     """Say `rules.parse` in SQL: the same patterns, the same bounds."""
     return (
@@ -228,8 +250,10 @@ def main() -> int:
         most=1_000_000,
     )
     try:
+        with open_container() as container:
+            go_back(container, Path(os.environ["HOME_SECURITY_CHECKPOINT"]))
         query = ehkafka.spark.start(wanted)
-    except EhkafkaError as error:
+    except (AzureError, EhkafkaError) as error:
         print(f"the query did not start: {error}", file=sys.stderr)
         return 1
     failure = watch(spark, query, stop)

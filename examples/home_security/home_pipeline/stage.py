@@ -62,6 +62,10 @@ class Stage:
         self.stop(name)
         self.start(name, *self._commands[name])
 
+    def kill(self, name: str) -> None:
+        """End a part at once, and all that it has started."""
+        _end_children(self.parts[name].pid)
+
     def tell(self, name: str, line: str) -> None:
         """Write a line to a part's standard input. Raises `OSError` when it has ended."""
         pipe = self.parts[name].stdin
@@ -127,6 +131,6 @@ def replace_file(path: Path, content: object) -> None:
 
 
 def _end_children(session: int) -> None:
-    """Kill what a part that has ended started itself and left behind: it had a process group of its own."""
+    """Kill what a part has started itself and left behind, and the part: they are a process group."""
     with contextlib.suppress(ProcessLookupError):  # as it should be: nothing is left
         os.killpg(session, signal.SIGKILL)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from home_pipeline.layout import MANIFEST, SUFFIX
 
 BYTES_MAX = 2 * 2**30
-"""Azurite has its blobs in memory; what is deleted for this is on the page for as long as that runs."""
+"""Of this machine's disk; what is deleted for this is on the page for as long as that runs."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -225,12 +225,6 @@ class Table:
         with self._reading, closing(self._reader.execute(question, values)) as answer:
             return answer.fetchall()
 
-    def minutes(self) -> list[int]:
-        """Return the minutes of which there is anything, in order."""
-        # Not from the table of minutes itself, which has millions of rows.
-        found = self.ask("select distinct begin_s / 60 * 60 from windows order by 1")
-        return [minute_s for (minute_s,) in found]
-
     def lately(self) -> Lately:
         """Return how many homes speak, and what does not; counting takes a tenth of the time."""
         next_s, found = self._lately

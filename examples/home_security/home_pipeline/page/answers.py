@@ -31,6 +31,8 @@ _KINDS = """
 select id, kinds.kind, unit, since_s from kinds join windows on windows.kind = id
 where kinds.kind <> ? group by id order by sum(readings) desc limit ?
 """
+# Not from the table of minutes itself, which has millions of rows.
+_MINUTES = "select distinct begin_s / 60 * 60 as minute_s from windows where minute_s >= ? order by 1"
 _OF_HOME = """
 select kind, minute_s, readings, alarms, total, low, high, last, last_at_us
 from minutes
@@ -87,8 +89,9 @@ def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
     over_s = max(whole_s, min(of["now_s"], as_of_s) - GATHERED_S)
     begins, length_s, series, alarms = _windows(table, begin_s)
     none = [0] * len(begins)
-    shown = [series.get(number, none) for number in kinds]
-    spoilt = _spoilt(table, series, none)
+    shown = [series.get(kind, none) for kind in kinds]
+    [(number,)] = table.ask("select max(id) from kinds where kind = ?", (SPOILT,))
+    spoilt = series.get(number, none)
     lately = table.lately()
     return of | {
         "readings": readings,
@@ -125,7 +128,7 @@ def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
 def home(table: Table, of: dict[str, Any], name: str, hours: float) -> dict[str, Any]:
     """Return what is known of one home, minute by minute; without any readings its `sensors` are empty."""
     begin_s = of["as_of_s"] - hours * 3600
-    minutes = [minute_s for minute_s in table.minutes() if minute_s >= begin_s]
+    minutes = [minute_s for (minute_s,) in table.ask(_MINUTES, (begin_s,))]
     found: dict[int, list[Minute]] = {}
     for kind, *values in table.ask(_OF_HOME, (home_number(name),)):
         found.setdefault(kind, []).append(Minute(*values))
@@ -203,12 +206,6 @@ def _windows(table: Table, begin_s: float) -> tuple[list[int], int, dict[int, li
             alarms[index] += alarmed
             series.setdefault(kind, [0] * len(begins))[index] = readings
     return begins, length_s, series, alarms
-
-
-def _spoilt(table: Table, series: dict[int, list[int]], none: list[int]) -> list[int]:
-    """Return how many readings of each window must not be counted."""
-    numbers = table.ask("select id from kinds where kind = ?", (SPOILT,))
-    return next((series[number] for (number,) in numbers if number in series), none)
 
 
 def _named(home: int, kind: str) -> dict[str, Any]:
