@@ -9,7 +9,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from home_pipeline import check
@@ -89,7 +89,7 @@ def test_a_store_that_is_killed_is_back_with_its_blobs(azurite: Azurite) -> None
                 if "the first readings are on the page" not in line and "store starts again" not in line:
                     continue
                 wait_until(partial(has_more, address, most + 300), "more readings", 60.0)
-                most = check.ask(address, "/api/overview")["readings"]
+                most = overview(address)["readings"]
                 if kills == 2:
                     program.send_signal(signal.SIGINT)
                     continue
@@ -175,16 +175,21 @@ def started(*arguments: str, python: tuple[str, ...] = (), **environment: str) -
 
 
 def has_more(address: str, readings: int) -> bool:
-    """Tell whether the page has more readings than so many; it may be away."""
-    try:
-        return bool(check.ask(address, "/api/overview")["readings"] > readings)
-    except OSError:
-        return False
+    """Tell whether the page has more readings than so many."""
+    return bool(overview(address)["readings"] > readings)
 
 
 def is_without_store(address: str) -> bool:
     """Tell whether the page says that it cannot read the blobs."""
-    return "cannot be read since" in (check.ask(address, "/api/overview")["problem"] or "")
+    return "cannot be read since" in (overview(address)["problem"] or "")
+
+
+def overview(address: str) -> dict[str, Any]:
+    """Return what the page has of all homes; nothing while it is away."""
+    try:
+        return dict(check.ask(address, "/api/overview"))
+    except OSError:
+        return {"readings": 0, "problem": None}
 
 
 def part_of(parent: int, module: str) -> int:

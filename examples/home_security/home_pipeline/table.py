@@ -71,13 +71,14 @@ from alarms join kinds on id = alarms.kind
 """
 
 # After how long each sensor is silent, and whether it is. Its interval is the mean of all that it has had.
+# `cross` keeps the order of the sensors, in which they are counted.
 _HEARD = """
 create view heard as select *, last_at_us < (select latest_us from sums) - after_us as is_silent from (
     select home, kind, last_at_us, case
         when readings < own_turns then most_us
         else min(most_us, max(least_us, turns * (last_at_us - begin_s * 1000000) / readings))
     end as after_us
-    from sensors join silence
+    from sensors cross join silence
 )
 """
 

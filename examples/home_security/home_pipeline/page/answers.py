@@ -39,11 +39,7 @@ from minutes
 where home = ? and minute_s in (select begin_s / 60 * 60 from windows)
 order by minute_s
 """
-# A sensor that has just been deleted, since it was silent for longer than is kept, is silent at once.
-_NAMED = """
-select id, kinds.kind, unit, coalesce(after_us, 0)
-from kinds left join heard on heard.kind = id and home = ?
-"""
+_SILENT_AFTER = "select kind, after_us from heard where home = ?"
 _LISTED = """
 from listed
 where (:home is null or home = :home) and (:kind is null or kind = :kind) and (not :is_open or done_s is null)
@@ -132,9 +128,12 @@ def home(table: Table, of: dict[str, Any], name: str, hours: float) -> dict[str,
     found: dict[int, list[Minute]] = {}
     for kind, *values in table.ask(_OF_HOME, (home_number(name),)):
         found.setdefault(kind, []).append(Minute(*values))
-    named = {number: values for number, *values in table.ask(_NAMED, (home_number(name),))}
+    named = {number: (kind, unit) for number, kind, unit in table.ask("select id, kind, unit from kinds")}
+    silent_after_us = dict(table.ask(_SILENT_AFTER, (home_number(name),)))
     sensors = [
-        _sensor(*named[kind], of["as_of_s"] * 1e6, minutes, rows) for kind, rows in sorted(found.items())
+        # One that has just been deleted was silent for longer than is kept.
+        _sensor(*named[kind], silent_after_us.get(kind, 0), of["as_of_s"] * 1e6, minutes, rows)
+        for kind, rows in sorted(found.items())
     ]
     listed = alarms(table, home=name, limit=ALARMS_OF_HOME)
     return of | {
