@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -18,6 +19,7 @@ from home_pipeline.stage import HERE
 from tests.kit.home_town import run_killed, unlike
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -66,6 +68,39 @@ def test_sql_counts_what_python_counts(spark: SparkSession) -> None:
     assert by_sql == sorted(layout.rows_of([one for one in readings if one is not None], rules.Windows()))
     assert sum(row.readings for row in by_sql if row.kind == SPOILT) > 10
     assert any(row.alarm_at_us for row in by_sql)
+
+
+@pytest.mark.parametrize(
+    ("stored", "offsets", "commits", "state"),
+    [
+        (range(4), range(5), range(4), range(1, 5)),
+        (range(6), range(7), range(6), range(1, 7)),
+        (range(7), range(7), range(6), range(1, 7)),
+        ((), range(7), range(6), range(1, 7)),
+    ],
+    ids=["two batches are forgotten", "none is", "none is, the last is not noted", "more than is known"],
+)
+def test_the_query_goes_back_behind_the_last_batch_that_the_store_has(
+    tmp_path: Path, stored: Iterable[int], offsets: Iterable[int], commits: Iterable[int], state: Iterable[int]
+) -> None:
+    """The batch after it is begun, not done; what came after that one is gone, and the state of it, too."""
+    from home_pipeline import spark_engine  # noqa: PLC0415 - see above
+
+    def written() -> list[str]:
+        return sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+
+    def files(offsets: Iterable[int], commits: Iterable[int], state: Iterable[int]) -> list[str]:
+        numbered = [*(f"offsets/{n}" for n in offsets), *(f"commits/{n}" for n in commits)]
+        return sorted(["metadata", *numbered, *(f"state/0/1/{n}.delta" for n in state)])
+
+    for name in files(range(2 if not stored else 0, 7), range(6), range(1, 7)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    blobs = [SimpleNamespace(name=f"spark/batch={number:012d}/_manifest.json") for number in stored]
+    blobs += [SimpleNamespace(name="spark/_ehkafka.json")]
+    container: Any = SimpleNamespace(list_blobs=lambda name_starts_with: blobs)
+    spark_engine.go_back(container, tmp_path)
+    assert written() == files(offsets if stored else range(2, 7), commits, state)
 
 
 def hostile_records() -> list[tuple[bytes | None, bytes | None, int]]:
