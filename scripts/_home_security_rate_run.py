@@ -1,4 +1,4 @@
-"""The measurement of the home-security pipeline on Spark: one broker, one Azurite, one query over all readings.
+"""The measurement of the home-security pipeline on Spark: one broker, one Azurite, one query.
 
 Runs inside the environment; see `scripts/home_security_rate` for what it is for.
 """
@@ -136,7 +136,7 @@ def _send(bootstrap: str, options: argparse.Namespace, folder: Path) -> None:
     command = ["--bootstrap", bootstrap, "--ledger", str(folder / "ledger.json"), "--begin-us", str(begin_us)]
     command += ["--count", str(options.count), "--rate", str(options.rate), "--homes", str(options.homes)]
     command = [sys.executable, "-m", "home_pipeline.simulate", *command]
-    subprocess.run(command, cwd=HERE, check=True)  # noqa: S603 - our own interpreter and module
+    subprocess.run(command, cwd=HERE, check=True)
 
 
 def _measure(bootstrap: str, options: argparse.Namespace, folder: str, aside: set[int]) -> None:

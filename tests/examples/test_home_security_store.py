@@ -1,4 +1,4 @@
-"""The home-security pipeline over a store that has forgotten blobs: what was in them is counted again, once."""
+"""The home-security pipeline over a store that has forgotten blobs: their readings are counted again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def endpoint() -> Iterator[ehkafka.Endpoint]:
 def test_what_the_store_has_forgotten_is_read_again(
     container: ContainerClient, endpoint: ehkafka.Endpoint
 ) -> None:
-    """A process that finds the chain shorter than what its group has committed fills the gap from the topic."""
+    """A process whose group has committed more than the chain has fills the gap from the topic."""
     first = a_chain(container, endpoint)
     first.append(records(0, 10), rows_of)
     first.append(records(10, 20), rows_of)

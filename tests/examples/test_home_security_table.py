@@ -185,9 +185,7 @@ def portions_of(readings: list[Reading], draw: random.Random) -> list[list[Readi
     return [mixed[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(mixed)], strict=True)]
 
 
-def table_of(
-    portions: list[list[Reading]], folder: Path | None = None, silent_s: float = SILENT_S
-) -> Table:
+def table_of(portions: list[list[Reading]], folder: Path | None = None, silent_s: float = SILENT_S) -> Table:
     """Return a table with a blob of each portion."""
     table = Table(keep_s=KEEP_S, silent_s=silent_s, folder=folder)
     for portion in portions:

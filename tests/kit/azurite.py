@@ -32,9 +32,9 @@ class Azurite:
     """Blob Storage without TLS and with the emulator's key; with `certificate`, TLS and Entra ID tokens.
 
     `certificate` are the paths of a certificate and its key as PEM. A token needs the audience
-    `https://storage.azure.com`, nothing more is checked. Blobs are gone when it stops, unless it `keeps` them:
-    a `start` after that finds them. Azurite writes down every 5 s which blobs it has, and when it is stopped:
-    if it is killed, it forgets those of the last seconds.
+    `https://storage.azure.com`, nothing more is checked. Blobs are gone when it stops, unless it `keeps`
+    them: a `start` after that finds them. Azurite writes down every 5 s, and when it is stopped, which blobs
+    it has: if it is killed, it forgets those of the last seconds.
     """
 
     def __init__(self, *, certificate: tuple[Path, Path] | None = None, keeps: bool = False) -> None:

@@ -81,7 +81,11 @@ def test_sql_counts_what_python_counts(spark: SparkSession) -> None:
     ids=["two batches are forgotten", "none is", "none is, the last is not noted", "more than is known"],
 )
 def test_the_query_goes_back_behind_the_last_batch_that_the_store_has(
-    tmp_path: Path, stored: Iterable[int], offsets: Iterable[int], commits: Iterable[int], state: Iterable[int]
+    tmp_path: Path,
+    stored: Iterable[int],
+    offsets: Iterable[int],
+    commits: Iterable[int],
+    state: Iterable[int],
 ) -> None:
     """The batch after it is begun, not done; what came after that one is gone, and the state of it, too."""
     from home_pipeline import spark_engine  # noqa: PLC0415 - see above

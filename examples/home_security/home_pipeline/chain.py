@@ -44,11 +44,7 @@ class Chain:
         self._folder = f"local/{of.topic}/{of.partition:05d}/"
         self._end: int | None = None
 
-    def append(
-        self,
-        records: Sequence[Any],
-        rows_of: Callable[[Sequence[Any]], list[layout.Row]],
-    ) -> None:
+    def append(self, records: Sequence[Any], rows_of: Callable[[Sequence[Any]], list[layout.Row]]) -> None:
         """Write what the chain does not have yet as one blob.
 
         `records` are in the partition's order. Raises `AzureError`; nothing is lost or doubled by calling
@@ -79,7 +75,7 @@ class Chain:
 
     def _forgotten(self, begin: int, end: int) -> list[Message]:
         """Return the records before `end`, which is there, from `begin` on; the group has committed them."""
-        own = {"group.id": "home-security-again", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        own = {"group.id": "home-security-gap", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         reader = Consumer(self._endpoint.client_properties() | own)
         found: list[Message] = []
         try:

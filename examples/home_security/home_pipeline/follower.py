@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
 from home_pipeline.layout import (
-    BLOB_BYTES_MAX,
     MANIFEST,
     Guess,
     LayoutError,
     Row,
+    check_size,
     complete,
     decode,
     is_of_a_batch,
@@ -144,8 +144,7 @@ class Follower:
         """Return the rows of a blob, or of all that a manifest names; nothing if it is not there."""
         try:
             blob = self._container.download_blob(name)
-            if blob.size > BLOB_BYTES_MAX:
-                raise LayoutError(f"blob {name}: {blob.size} bytes, at most {BLOB_BYTES_MAX} are read")
+            check_size(name, blob.size)
             body = blob.readall()
             following = next_after(name, blob.properties.metadata or {})
             if not name.endswith("/" + MANIFEST):

@@ -37,7 +37,6 @@ _NUMBERED_BATCH = re.compile(r"(.*batch=)([0-9]{12})/[^/]*")
 _CHAINED = re.compile(r"(local/[^/]+/[0-9]{5}/)[0-9]{20}\.jsonl")
 LINE_BYTES_MAX = 1_000
 BLOB_BYTES_MAX = 64 * 1024 * 1024
-"""A larger blob is none of this pipeline's, and is refused before it is read."""
 _NAMES = tuple(re.compile(pattern) for pattern in (rules.HOME, rules.KIND, rules.UNIT))
 
 
@@ -107,6 +106,12 @@ def added(one: Row, other: Row) -> Row:
 def encode(rows: Iterable[Row]) -> bytes:
     """Return a blob's content."""
     return b"".join(orjson.dumps(row._asdict()) + b"\n" for row in rows)
+
+
+def check_size(name: str, size: int) -> None:
+    """Refuse a blob that this pipeline did not write, before it is read. Raises `LayoutError`."""
+    if size > BLOB_BYTES_MAX:
+        raise LayoutError(f"blob {name}: {size} bytes, at most {BLOB_BYTES_MAX} are read")
 
 
 def decode(body: bytes, name: str) -> list[Row]:

@@ -115,7 +115,7 @@ def when_input_ends(do: Callable[[], object], on_line: Callable[[str], object] =
 
 
 def app_endpoint() -> ehkafka.Endpoint:
-    """Begin a process of an app: log, end with standard input (`--while-stdin`); return where the broker is."""
+    """Begin an app's process: log, end with standard input (`--while-stdin`); return where the broker is."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
     if "--while-stdin" in sys.argv:
         when_input_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
