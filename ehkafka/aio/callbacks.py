@@ -51,7 +51,8 @@ class LoopCallbacks:
         def wrapped(*arguments: object) -> Any:
             if asyncio._get_running_loop() is self.loop:  # noqa: SLF001 - get_running_loop raises where none is
                 # As where the last reference goes away: to wait for the loop would stop it for good.
-                raise RuntimeError(f"{name} could not be called: the consumer was used on the loop itself.")
+                why = "the consumer was used on the thread of its own event loop"
+                raise RuntimeError(f"{name} could not be called: {why}.")
             return Reentry(self._owner(), name, self.loop).call(callback, arguments)
 
         return wrapped

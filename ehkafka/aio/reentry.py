@@ -120,7 +120,7 @@ class Reentry:
             if self._is_over:
                 return  # it has ended in this moment
             self._is_over = True
-            self._error = self._unable("stands still")
+            self._error = self._unable("does not run")
             self._jobs.put(None)
 
     def _unable(self, what: str) -> RuntimeError:

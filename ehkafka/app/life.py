@@ -106,8 +106,8 @@ class Life:
             )
         if self.state not in ("new", "stopped"):
             raise ConfigurationError(
-                f"The app is {self.state}, so it cannot be started now: start it "
-                f"once, or again after it has stopped."
+                f"The app is {self.state}, so it cannot be started now: start the app once, or start it "
+                f"again after it has stopped."
             )
 
     def must_be_startable(self) -> None:

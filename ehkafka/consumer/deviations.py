@@ -29,23 +29,23 @@ Deviation = Literal["bare_commit", "coalescing", "auto_commit", "callbacks", "re
 
 DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
     {
-        "bare_commit": "commit() without arguments takes the positions at the call; confluent-kafka takes "
-        "them later, when the next batch may have moved them past records that are not handled",
-        "coalescing": "commits asked for while one is on its way share the next request, and asynchronous "
-        "ones are at least 1 s apart on Event Hubs. Each is answered, on_commit in a later poll, consume or "
-        "close; what waits is sent before a revoke and at close. confluent-kafka sends one request each",
-        "auto_commit": "enable.auto.commit commits what a poll returned once a later poll has begun, and "
-        "nothing that a seek went back from; confluent-kafka commits, at close too, what may still be in the "
-        "hands of the program",
-        "callbacks": "an exception in a callback comes out of poll() or consume(), after at most 0.2 s, and "
-        "the records that were about to be returned are returned by the next call; confluent-kafka drops "
-        "them. close() in a callback waits for the end of the call; confluent-kafka may hang",
-        "replaced_logs": "whether a topic was deleted and recreated under its name is asked on a thread of "
-        "its own, at an assignment and every five minutes, and logged. Commits carry what shows it as their "
-        "metadata, which committed() leaves out. contiguous=True or a mirror begin such a partition anew, as "
-        "auto.offset.reset=earliest or error says. confluent-kafka resumes in its middle",
-        "settings": "on Event Hubs, settings that the service needs are added and those that it does not "
-        "take are refused; confluent-kafka passes all of them on",
+        "bare_commit": "commit() without arguments commits the positions of the call's time; confluent-kafka "
+        "reads the positions later, and a batch in between may have moved them past unhandled records",
+        "coalescing": "while one commit request is unanswered, further commits share the next request; on "
+        "Event Hubs, asynchronous commits are at least 1 s apart. Waiting commits are sent before a revoke "
+        "and at close(). confluent-kafka sends one request for each commit",
+        "auto_commit": "enable.auto.commit commits the records of a poll after the next poll has begun, and "
+        "no record that a seek() has gone back from; confluent-kafka also commits records that the program "
+        "may still be handling, and does so at close(), too",
+        "callbacks": "poll() and consume() raise the exception of a callback, after at most 0.2 s, and the "
+        "next call returns the records of this call; confluent-kafka drops these records. close() in a "
+        "callback waits for the end of the call; confluent-kafka's close() may hang there",
+        "replaced_logs": "at each assignment and every five minutes, a separate thread asks the broker "
+        "whether a topic was deleted and recreated, and logs that. The metadata of commits identify the "
+        "topic; committed() leaves them out. With contiguous=True or a mirror, auto.offset.reset decides "
+        "where a recreated partition is read; confluent-kafka continues in the middle of the new log",
+        "settings": "on Event Hubs, the consumer adds settings that the service needs, and refuses settings "
+        "that the service does not support; confluent-kafka passes all settings on",
     }
 )
 

@@ -108,8 +108,8 @@ def flattened(config: Mapping[str, object], more: Mapping[str, object]) -> dict[
             return result
         result |= inner
     raise ConfigurationError(
-        "Consumer: default.topic.config contains itself: give its entries directly, "
-        "next to the other properties."
+        "Consumer: default.topic.config contains another default.topic.config: give its entries "
+        "directly, next to the other properties."
     )
 
 

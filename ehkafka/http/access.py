@@ -57,7 +57,7 @@ HOW_TO: Final = (
 WITHOUT_TOKEN: Final = (
     401,
     "token",
-    "This needs the token: enter it on the page, or send `Authorization: Bearer …`.",
+    "This request needs the token: enter the token on the page, or send `Authorization: Bearer …`.",
 )
 UNKNOWN_HOST: Final = (
     421,
@@ -203,7 +203,7 @@ class AccessRules:
         if reads and self._is_loopback:
             return None
         if self._token is None:
-            return 403, "token", f"This needs a token, and none is set. {HOW_TO}"
+            return 403, "token", f"This request needs a token, and none is set. {HOW_TO}"
         return None if has_token else WITHOUT_TOKEN
 
     def _knows(self, host: str) -> bool:

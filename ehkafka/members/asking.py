@@ -104,7 +104,7 @@ class Asking:
             raise refused(
                 "elsewhere",
                 f"{partition_name(partition)} is with no member of this app. Run ehkafka owners to find "
-                f"its owner.",
+                f"the partition's owner.",
             )
         return self._act(member, action)
 
@@ -137,7 +137,8 @@ class Asking:
         if not known:
             raise unknown or refused("stopped", "Nothing was done: no member runs.")
         names = tuple(name for some in known.values() for name in some)
-        raise refused("ambiguous", f"Several members have a key {action.name!r}: {', '.join(names)}.", names)
+        text = f"Several members have a key {action.name!r}: give one of these names: {', '.join(names)}."
+        raise refused("ambiguous", text, names)
 
     def _act(self, member: Member, action: Action) -> ActionResult:
         if (process := member.process) is None:
@@ -147,8 +148,8 @@ class Asking:
         except (ConnectionError, TimeoutError) as error:
             why = str(error) or f"it has not answered within {ACT_S:g} s"
             text = (
-                f"The action may or may not have been done: member {member.number}: {why}. Check before "
-                f"you repeat it."
+                f"The action may or may not have been done: member {member.number}: {why}. Check "
+                f"its effect before you repeat the action."
             )
             raise refused("busy", text) from None
         if status == OK:

@@ -88,7 +88,7 @@ def _pickled(value: object, what: str, reference: Reference) -> bytes:
     except Exception as error:
         raise ConfigurationError(
             f"members=: {what} cannot go to another process ({ended(describe(error)).removesuffix('.')}). "
-            f"Members import a function by name, so put it at the top level of a module (no lambda, no "
-            f"function inside a function), or give it to the App where {reference} makes it."
+            f"Members import a function by name: put the function at the top level of a module (no lambda, "
+            f"no function inside a function), or give it to App(…) where {reference} makes the app."
         ) from None
     return packed

@@ -138,8 +138,8 @@ def _lay_over(app: Any, boot: dict[str, Any]) -> None:
         raise
     except Exception as error:
         raise ConfigurationError(
-            f"A member cannot import what a setting names: {ended(describe(error))} Put it at the top "
-            f"level of a module, not under `if __name__ == '__main__':`."
+            f"A member cannot import what a setting names: {ended(describe(error))} Put the named object "
+            f"at the top level of a module, not under `if __name__ == '__main__':`."
         ) from None
     if boot["instance_id"] is not None:
         changes["instance_id"] = boot["instance_id"]
@@ -155,7 +155,7 @@ def _refuse_other(reference: Any, theirs: tuple[str, ...], ours: tuple[str, ...]
     where = "under `if __name__ == '__main__':`" if reference.module == MAIN else "after the import"
     raise ConfigurationError(
         f"The app that a member imported as {reference} differs from the supervisor's in: {missing}. "
-        f"What is registered {where} is not there in members: register it at the top level of the module."
+        f"Members do not run code {where}. Register everything at the top level of the module."
     )
 
 

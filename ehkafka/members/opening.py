@@ -150,8 +150,8 @@ def checked_hung_s(given: object) -> float | None:
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if not is_number or not _HUNG_S_MIN <= given <= _HUNG_S_MAX:  # type: ignore[operator]
         raise ConfigurationError(
-            f"hung_s={given!r:.80}: give seconds from {_HUNG_S_MIN:g} to {_HUNG_S_MAX:g}, or None to leave "
-            "members alone that are not live."
+            f"hung_s={given!r:.80}: give seconds from {_HUNG_S_MIN:g} to {_HUNG_S_MAX:g}, or None to restart "
+            "no member that is not live."
         )
     return float(given)  # type: ignore[arg-type]
 

@@ -99,7 +99,7 @@ def _found(module: ModuleType, reference: Reference) -> object:
     if not callable(getattr(app, "run", None)):
         where = f"the program {module.__file__}" if reference.module == MAIN else f"module {reference.module}"
         raise ConfigurationError(
-            f"A member found no app named {reference.name!r} when it imported {where}: make it at the top "
-            "level, not under `if __name__ == '__main__':` nor in a function."
+            f"A member found no app named {reference.name!r} when it imported {where}: make the app at the "
+            "top level, not under `if __name__ == '__main__':` nor in a function."
         )
     return app

@@ -83,8 +83,8 @@ class Serving:
                 status, body = self.routes.get(asked["path"], _starting)(asked["body"])
             except Exception as error:  # the supervisor passes it on
                 why = (
-                    f"The action may or may not have been done: {ended(describe(error))} Check before "
-                    f"you repeat it."
+                    f"The action may or may not have been done: {ended(describe(error))} Check "
+                    f"its effect before you repeat the action."
                 )
                 status, body = 500, {"reason": "busy", "text": why, "names": []}
             self._send({"id": asked["id"], "status": status, "body": body})

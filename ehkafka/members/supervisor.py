@@ -149,7 +149,7 @@ class Supervisor(Run):
         ready, least = sum(member.is_ready for member in self._members), self._plan.wanted.members_min
         if ready >= least:
             return ()
-        return (f"{ready} of {len(self._members)} members are ready; at least {least} must be.",)
+        return (f"{ready} of {len(self._members)} members are ready; at least {least} must be ready.",)
 
     def keys(self, *, values: bool = False) -> list[KeyState]:
         """Return the keys of all members that hold a commit, or wait by themselves."""

@@ -57,7 +57,7 @@ def test_a_member_answers_while_an_action_waits_for_its_poll_loop(monkeypatch: p
         ask("/report")
         said = (
             "The action may or may not have been done: ZeroDivisionError: division by zero. "
-            "Check before you repeat it."
+            "Check its effect before you repeat the action."
         )
         assert answer() == (0, 500, said)
         release.set()

@@ -140,7 +140,7 @@ class Ask(ModalScreen[Answer | None]):
             text = (
                 str(error)
                 if request["preview"]
-                else f"{error} The action may have been done: check before you repeat it."
+                else f"{error} The action may have been done: check its effect before you repeat it."
             )
             answer = Answer(0, {"text": text})
         # The app may end between the two: textual then says so, and has no other way to ask.

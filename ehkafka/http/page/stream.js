@@ -105,7 +105,7 @@ export async function send(path, body, waitMs = 30_000) {
     });
     return { ok: answer.ok, status: answer.status, ...(await content(answer)) };
   } catch {
-    return { ok: false, status: 0, text: "The server does not answer. The action may or may not have been done: check before you repeat it." };
+    return { ok: false, status: 0, text: "The server does not answer. The action may or may not have been done: check its effect before you repeat it." };
   }
 }
 

@@ -174,7 +174,7 @@ def test_a_page_that_needs_the_token_asks_for_it(shown: Shown, browser_page: Any
     """Nothing is shown before."""
     browser_page.expected_failures.append("401")
     shown(states.healthy(), "#token-form:not([hidden])", is_signed_in=False, is_closed=True)
-    assert text(browser_page, "#token-why").startswith("This needs the token")
+    assert text(browser_page, "#token-why").startswith("This request needs the token")
     assert not browser_page.locator("#content").is_visible()
     browser_page.fill("#token", TOKEN)
     browser_page.keyboard.press("Enter")
