@@ -52,7 +52,7 @@ def _missing(inspection: Inspection, name: str) -> Problem:
     shown = ", ".join(there[:_TOPICS_SHOWN]) + more if there else "none"
     return Problem(
         "there is no such topic here, or the credential has no access to it",
-        f"Create the topic, correct its name, or connect to the namespace that has it. Topics there: "
+        f"Create the topic, correct its name, or connect to the namespace that has the topic. Topics here: "
         f"{shown}.",
     )
 

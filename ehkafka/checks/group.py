@@ -65,7 +65,7 @@ def group(inspection: Inspection, _subject: str | None) -> Finding:
     name = wanted + (limit if inspection.target.endpoint.is_event_hubs else "")
     facts = {"committed_partitions": len(committed), "partitions": len(asked)}
     if not committed:
-        return Finding(f"{name}: no commits yet, so it begins at start=", facts)
+        return Finding(f"{name}: no commits yet, so the app begins at start=", facts)
     return Finding(f"{name}: commits on {len(committed)} of {len(asked)} partitions", facts)
 
 
@@ -126,7 +126,7 @@ def read_bounds(inspection: Inspection, topic: str) -> dict[TopicPartition, LogB
         except KafkaException as error:
             there = cluster.brokers.get(leader)
             broker = f"broker {leader}" + (f" ({there.host}:{there.port})" if there else "")
-            what = f"the bounds of {names(partitions)}, which {broker} leads, cannot be read"
+            what = f"the first and last offsets of {names(partitions)}, led by {broker}, cannot be read"
             silent = problem(what, error)
             # It may be an address that only its own network knows.
             silent.fix += (
@@ -202,11 +202,11 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
     if kept.offset != wanted.offset:
         raise Problem(
             f"committed {wanted.offset} in group {OWN_GROUP}, but {kept.offset} was read back",
-            "Try again. If this repeats, the service does not keep commits: report it to its operator.",
+            "Try again. If the error repeats, the service loses commits: report that to its operator.",
         )
     intact = kept.metadata == METADATA
     words = (
-        "came back intact" if intact else "did not come back as it was, so it cannot carry finished ranges"
+        "came back intact" if intact else "came back changed, so commits cannot list finished records"
     )
     return Finding(
         f"in {outside.took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {words}",
@@ -233,7 +233,7 @@ def _commit(inspection: Inspection, outside: OutsideGroup, wanted: KafkaPartitio
         ) from None
     for refusal in refusals.values():
         if refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            raise NotMeasured(f"the credential may not use the group {OWN_GROUP}, so it was not tried")
+            raise NotMeasured(f"the credential has no permission for the group {OWN_GROUP}")
         if refusal.code() == KafkaError.UNKNOWN_MEMBER_ID:
             raise NotMeasured(
                 f"another client consumes with the group {OWN_GROUP}, which ehkafka check needs: give that "

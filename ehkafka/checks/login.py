@@ -58,7 +58,8 @@ def settings(inspection: Inspection, _subject: str | None) -> Finding:
         target.endpoint.prepare_topics(target.topics)
         inspection.use(target.client_properties())
     except EhkafkaError as error:
-        raise Problem(str(error), "Correct it; the app would not start.", exit_code=error.exit_code) from None
+        fix = "Correct this setting: the app would not start."
+        raise Problem(str(error), fix, exit_code=error.exit_code) from None
     version = confluent_kafka.version()
     return Finding(
         f"{len(inspection.properties)} properties for {target.endpoint.name}; confluent-kafka {version}",
@@ -155,7 +156,8 @@ def auth(inspection: Inspection, _subject: str | None, *, refused_s: float = inf
     try:
         consumer = inspection.consumer()
     except ConfigurationError as error:
-        raise Problem(str(error), "Correct it; the app would not start.", exit_code=SETTINGS_CODE) from None
+        fix = "Correct this setting: the app would not start."
+        raise Problem(str(error), fix, exit_code=SETTINGS_CODE) from None
     began_s = time.monotonic()
     inspection.cluster = cluster = _metadata(inspection, consumer, began_s + refused_s)
     took_s = time.monotonic() - began_s
@@ -255,8 +257,8 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
     facts = {"newest_stamp_age_s": round(age_s, 3)}
     if age_s < -TOLERANCE_S:
         raise Problem(
-            f"this machine's clock is at least {-age_s:.0f} s behind: {who} was stamped in its future",
-            "Set the clock by NTP: until then start times, tokens and ages are wrong.",
+            f"this machine's clock is at least {-age_s:.0f} s behind: {who} has a later time",
+            "Set the clock by NTP: with a wrong clock, start times, tokens and ages are wrong.",
             facts=facts,
         )
     return Finding(

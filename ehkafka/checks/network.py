@@ -77,7 +77,7 @@ def tcp(inspection: Inspection, subject: str | None) -> Finding:
         ) from None
     except OSError as error:
         raise Problem(
-            f"it cannot be reached: {error.strerror or error}",
+            f"the host cannot be reached: {error.strerror or error}",
             "Check the network, its routes and the firewall.",
         ) from None
     took_s = time.monotonic() - began_s
@@ -108,7 +108,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
         raise _not_trusted(inspection, address, error) from None
     except TimeoutError:
         raise Problem(
-            f"it accepted the connection but sent no handshake within {seconds(inspection.timeout_s)}",
+            f"the server accepted the connection but sent no handshake within {seconds(inspection.timeout_s)}",
             "Check that this is the broker's TLS port, and that no proxy is on the route.",
         ) from None
     except OSError as error:

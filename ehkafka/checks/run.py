@@ -188,14 +188,14 @@ def _unforeseen(inspection: Inspection, error: Exception) -> Problem:
         inspection.give_up_client()
         return Problem(
             f"the step did not end within {seconds(inspection.timeout_s)}",
-            "Raise --timeout if the network is slow; else check the server that it waits for.",
+            "If the network is slow, raise --timeout. Otherwise check the server of this step.",
         )
     if isinstance(error, KafkaException):
         shown, _, cause = describe_error(error.args[0]).partition("): ")
         return Problem(f"{shown})", cause)
     return Problem(
         describe(error),
-        "This was not expected; please report it.",
+        "ehkafka did not expect this error: please report it.",
         exit_code=EngineError.exit_code,
     )
 

@@ -184,8 +184,8 @@ class TopicReader:
             partition, offset = min(one for one in self.unread.items() if one[0] not in self._held)
             raise EndpointError(
                 f"No record of {partition} arrived from offset {offset} within {seconds(patience_s)}, "
-                f"although its log ends at {self.ends[partition]}. Check that its leader is up; if it is, "
-                f"the batch is broken."
+                f"although the log ends at {self.ends[partition]}. Check that the partition's leader is up. "
+                f"If the leader is up, the batch is broken."
             )
 
     def _connect(self) -> None:

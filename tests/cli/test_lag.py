@@ -96,7 +96,7 @@ def test_a_leader_that_does_not_answer_is_named_with_its_partitions() -> None:
         target = Target(endpoint=ehkafka.Endpoint.kafka(first), group="g")
         with GroupOffsets(target, "t", timeout_s=1.0) as group, pytest.raises(EndpointError) as caught:
             group.views()
-    expected = f"the bounds of t[1], t[3], which broker 2 ({proxy.address}) leads, cannot be read"
+    expected = f"the first and last offsets of t[1], t[3], led by broker 2 ({proxy.address}), cannot be read"
     assert expected in str(caught.value)
 
 
