@@ -89,5 +89,5 @@ def _check(what: str, name: str) -> None:
     if not name or "/" in name or name.strip(".") == "":
         raise ConfigurationError(
             f"The mirror cannot keep a {what} with the name {name!r}, because the name becomes a folder in "
-            f"the store: it must not be empty, contain a slash, or consist of dots."
+            f"the store: give a name that is not empty, has no slash, and does not consist of dots."
         )

@@ -34,6 +34,7 @@ _RENEW = (
     "Make the credential fetch a new one (az login, the managed identity, the client secret's own expiry),"
     " and check that this machine's clock is right."
 )
+_SETTING = "Correct this setting: the app would not start."
 # A request that waits for a connection hears nothing of why there is none: ask in growing slices.
 FIRST_SLICE_S = 0.25
 _REFUSED_FIX = (
@@ -58,8 +59,7 @@ def settings(inspection: Inspection, _subject: str | None) -> Finding:
         target.endpoint.prepare_topics(target.topics)
         inspection.use(target.client_properties())
     except EhkafkaError as error:
-        fix = "Correct this setting: the app would not start."
-        raise Problem(str(error), fix, exit_code=error.exit_code) from None
+        raise Problem(str(error), _SETTING, exit_code=error.exit_code) from None
     version = confluent_kafka.version()
     return Finding(
         f"{len(inspection.properties)} properties for {target.endpoint.name}; confluent-kafka {version}",
@@ -156,8 +156,7 @@ def auth(inspection: Inspection, _subject: str | None, *, refused_s: float = inf
     try:
         consumer = inspection.consumer()
     except ConfigurationError as error:
-        fix = "Correct this setting: the app would not start."
-        raise Problem(str(error), fix, exit_code=SETTINGS_CODE) from None
+        raise Problem(str(error), _SETTING, exit_code=SETTINGS_CODE) from None
     began_s = time.monotonic()
     inspection.cluster = cluster = _metadata(inspection, consumer, began_s + refused_s)
     took_s = time.monotonic() - began_s

@@ -108,7 +108,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
         raise _not_trusted(inspection, address, error) from None
     except TimeoutError:
         raise Problem(
-            f"the server accepted the connection but sent no handshake within {seconds(inspection.timeout_s)}",
+            f"the server is connected, but sent no handshake within {seconds(inspection.timeout_s)}",
             "Check that this is the broker's TLS port, and that no proxy is on the route.",
         ) from None
     except OSError as error:

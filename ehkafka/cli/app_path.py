@@ -72,7 +72,7 @@ def _import(name: str) -> ModuleType:
             return importlib.import_module(name)
         except SyntaxError as error:
             raise ConfigurationError(
-                f"{error.filename}, line {error.lineno}: {error.msg}: correct it, nothing was started."
+                f"{error.filename}, line {error.lineno}: {error.msg}. Correct this line: nothing was started."
             ) from error
         except ModuleNotFoundError as error:
             raise ConfigurationError(_not_found(name, error)) from error
@@ -83,14 +83,14 @@ def _not_found(name: str, error: ModuleNotFoundError) -> str:
     if name == missing or name.startswith(f"{missing}."):
         return f"There is no module {missing!r}, neither in {Path.cwd()} nor installed. {FORMS}"
     return (
-        f"{name} imports {missing!r}, which is not installed ({place_of(error)}). Install it, or "
+        f"{name} imports {missing!r}, which is not installed ({place_of(error)}). Install {missing}, or "
         f"correct the import."
     )
 
 
 def _app_in(module: ModuleType, name: str) -> App:
     apps = [other for other, value in vars(module).items() if isinstance(value, App)]
-    hint = f"apps there: {', '.join(apps)}" if apps else "it has no ehkafka.App at its top level"
+    hint = f"its apps are {', '.join(apps)}" if apps else "it has no ehkafka.App at its top level"
     if not hasattr(module, name):
         raise ConfigurationError(f"{module.__name__} has no {name!r}: {hint}.")
     found = getattr(module, name)

@@ -175,7 +175,7 @@ def write_exports(planned: list[Export], store: CheckpointStore) -> dict[int, in
             store.write(name, metadata=metadata, body=body, expected=export.version)
             there = store.read(name)
         except StoreError as error:
-            done = f"{len(back)} checkpoints were written before. Run it without --yes to see the rest."
+            done = f"{len(back)} checkpoints were written before. To see the others, run without --yes."
             raise type(error)(f"{error} {done}") from None
         found = None if there is None else found_in(there)
         back[export.partition] = found.next_offset if isinstance(found, FoundBlob) else None

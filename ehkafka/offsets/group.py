@@ -75,7 +75,7 @@ class GroupOffsets:
 
     def __init__(self, target: Target, topic: str, *, timeout_s: float = 10.0) -> None:
         if not target.group:
-            raise ConfigurationError("No group is given. Name it with --group, or an app with --app.")
+            raise ConfigurationError("No group is given: name the group with --group, or an app with --app.")
         self.group = target.group
         self.topic = topic
         self.target = target

@@ -146,8 +146,8 @@ def _refuse_unsaid(group: GroupOffsets, plan: Plan, views: dict[int, PartitionVi
         if one.kept is not None and views[one.partition].finished != one.kept:
             raise EndpointError(
                 f"{group.where}: the commit of partition {one.partition} was read back without its list of "
-                f"finished records, because this service does not keep the list. Those records are handled "
-                f"again, including the skipped ones. Skip them when the group reaches it."
+                f"finished records, because this service does not keep the list. The records of the list are "
+                f"handled again, skipped records, too. Skip a record when the commit has reached it."
             )
 
 
@@ -179,8 +179,8 @@ class Watch(NamedTuple):
         """Say it to a person, who may know better."""
         return (
             f"watching for {seconds(self.seconds)} whether a client commits: {ended(self.reason)} "
-            "To watch for another time, set --watch-for: 0 if you know that all consumers of the group "
-            "have stopped."
+            "To change this time, set --watch-for: 0 if you know that all consumers of the group have "
+            "stopped."
         )
 
 

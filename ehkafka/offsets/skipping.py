@@ -51,9 +51,9 @@ def check_skip(view: PartitionView | None, skip: SkipRange) -> None:
     if view.committed is None:
         raise skip.refused("the group has no commit on this partition. Run ehkafka offsets reset first")
     if view.is_outside:
-        why = ": retention has deleted the record that it waits for" if view.committed < log.start else ""
+        why = ": retention has deleted the record at the commit" if view.committed < log.start else ""
         raise skip.refused(
-            f"the commit, {view.committed}, is {view.problem}{why}. Move it with ehkafka offsets reset"
+            f"the commit, {view.committed}, is {view.problem}{why}. Move the commit: ehkafka offsets reset"
         )
     if skip.start == log.end:
         raise skip.refused(f"the log ends at {log.end}, so no readable record has this offset yet")
@@ -81,7 +81,7 @@ def skipping(view: PartitionView, text: str, skip: SkipRange, bytes_max: int) ->
     after = first_end if first_start == committed else committed
     if skip.unreadable and after < skip.end:
         left = start - committed - view.finished_within(committed, start)
-        unfinished = f"Unfinished before it: {counted(left, 'offset')}. Let the group handle those first"
+        unfinished = f"Unfinished before it: {counted(left, 'record')}. Let the group handle these first"
         raise skip.refused(f"{skip.note}. {unfinished}")
     # A copy of the old commit may say more than there was room for: it counts for that position alone.
     is_complete = saved.is_complete or after != committed
@@ -90,8 +90,8 @@ def skipping(view: PartitionView, text: str, skip: SkipRange, bytes_max: int) ->
     kept = _contents(new_text, after)[1].finished
     if after < skip.end and not any(low <= start and skip.end <= high for low, high in kept):
         raise skip.refused(
-            f"the {bytes_max} bytes of the commit's metadata have no room for it. First skip the record "
-            f"that holds up the commit"
+            f"the {bytes_max} bytes of the commit's metadata have no room for this record. First skip the "
+            f"record that the commit waits for"
         )
     fresh = skip.end - start - view.finished_within(start, skip.end)
     marked = "" if after >= skip.end else f"stays; {counted(fresh, 'offset')} above it marked finished"

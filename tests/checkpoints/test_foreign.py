@@ -79,7 +79,7 @@ def test_metadata_that_disagree_with_our_body_are_an_sdk_s(metadata: dict[str, s
     found = checkpoint_in(blob(metadata), "orders", "readings")
     assert isinstance(found, Foreign)
     assert found.is_contested
-    assert f"resumes at {position}, over ours, 723" in found.reason
+    assert f"resumes at {position}, instead of ehkafka's, 723" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -232,4 +232,4 @@ def test_a_checkpoint_of_the_azure_sdk_over_our_mirror_stays(
     reads.close()
     assert (kept["sequence_number"], kept["offset"]) == (99_999, "8589934592")
     assert isinstance(found, Foreign)
-    assert "100000, over ours, 723" in found.reason
+    assert "100000, instead of ehkafka's, 723" in found.reason

@@ -53,7 +53,7 @@ def test_a_mirror_that_an_sdk_has_written_over_is_not_begun_at(open_consumer: Op
     choices = {"mirror": StoreMirror(store=store, interval_s=0.1, namespace="home")}
     consumer = open_consumer(choices, enable_auto_commit=False)
     consumer.subscribe(["t"])
-    with pytest.raises(ehkafka.errors.EndpointError, match=r"resumes at 100000, over ours, 3"):
+    with pytest.raises(ehkafka.errors.EndpointError, match=r"resumes at 100000, instead of ehk"):
         read(consumer, 1)
     consumer.close()
     found = store.read(name)

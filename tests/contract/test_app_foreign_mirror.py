@@ -77,7 +77,7 @@ def test_a_start_without_a_commit_does_not_choose_between_the_sdk_and_us(
     app = contested(mirrored, start=start)
     app.start()
     found = ends_with(app, ehkafka.errors.EndpointError, "100000")
-    assert "over ours, 2" in str(found)
+    assert "instead of ehkafka's, 2" in str(found)
     assert "ehkafka offsets import" in str(found)
     assert mirrored.lab.committed() is None
     assert dict(mirrored.blob().metadata) == SDK

@@ -105,7 +105,7 @@ def test_an_offset_that_no_record_has_is_refused(group: Group) -> None:
         assert "compaction removed it. The next record is 4." in error
     assert "the log ends at 5, so no readable record" in skip(group, "5")[2]
     producer.abort_transaction(20.0)
-    wait_until(lambda: "No record follows it yet." in skip(group, "5")[2])
+    wait_until(lambda: "No later record exists yet." in skip(group, "5")[2])
     # In a range they are passed with all others.
     assert skip(group, "0-3", "--yes")[0] == 0
     assert group.committed() == {0: 4}

@@ -43,7 +43,8 @@ def checkpoint_in(blob: StoredBlob, group: str, topic: str) -> Checkpoint | Fore
         theirs = _position(blob.metadata)
         return Foreign(
             blob.name,
-            f"holds the checkpoint of an SDK, which resumes at {theirs}, over ours, {checkpoint.next_offset}",
+            f"has the checkpoint of an SDK, which resumes at {theirs}, instead of ehkafka's, "
+            f"{checkpoint.next_offset}",
             is_contested=True,
         )
     return checkpoint
@@ -76,7 +77,7 @@ def _other_names(found: Checkpoint | Ownership, group: str, topic: str) -> str |
         return None
     return (
         f"is of the group {found.group!r} on the topic {found.topic!r}, not of {group!r} on {topic!r}: names "
-        "that differ in case alone share a blob"
+        "that differ in case only share a blob"
     )
 
 

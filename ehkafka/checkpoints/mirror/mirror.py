@@ -186,7 +186,7 @@ class Mirror:
             more = f", and {counted(len(foreign) - 1, 'more partition')}" if len(foreign) > 1 else ""
             return (
                 f"{partition} has no mirror{more}: {self._store.name}/{blob} {ended(reason)} ehkafka leaves "
-                "it unchanged. Give the mirror a container of its own, or delete that blob."
+                "this blob unchanged. Give the mirror a container of its own, or delete the blob."
             )
         if not is_behind:
             return None

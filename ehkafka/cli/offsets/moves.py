@@ -166,8 +166,9 @@ def _looked_up(group: GroupOffsets, view: PartitionView, asked: SkipRange) -> Sk
         return asked._replace(start=start, end=readable.offset, unreadable=True, note=what)
     if readable.offset > offset:
         is_last = readable.offset >= view.log.end
-        then = "No record follows it yet" if is_last else f"The next record is {readable.offset}"
-        raise asked.refused(f"no record has this offset: a transaction's, or compaction removed it. {then}")
+        then = "No later record exists yet" if is_last else f"The next record is at offset {readable.offset}"
+        why = "the offset belongs to a transaction, or compaction removed the record"
+        raise asked.refused(f"no record has this offset: {why}. {then}")
     found = group.records_at({number: offset}).get(number)
     note = f"record {record_text(found, time.time()) or ''}".strip()
     return asked._replace(leader_epoch=found and found.leader_epoch, note=note)

@@ -87,7 +87,8 @@ def top(
     try:
         _show(Door(_url_of(served), options.read_token(), ANSWER_S))
     except EndpointError as error:
-        raise EndpointError(f"{error} Is the app running there? Start it with: ehkafka run {where}") from None
+        hint = f"Is the app running at this address? Start the app with: ehkafka run {where}"
+        raise EndpointError(f"{error} {hint}") from None
 
 
 def _loaded(where: str) -> App:
