@@ -102,7 +102,7 @@ def test_an_offset_that_no_record_has_is_refused(group: Group) -> None:
     for hole in ("1", "2", "3"):
         code, _, error = skip(group, hole)
         assert code == 3
-        assert "compaction removed it. The next record is 4." in error
+        assert "compaction removed the record. The next record is at offset 4." in error
     assert "the log ends at 5, so no readable record" in skip(group, "5")[2]
     producer.abort_transaction(20.0)
     wait_until(lambda: "No later record exists yet." in skip(group, "5")[2])
