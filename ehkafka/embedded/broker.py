@@ -165,7 +165,7 @@ class EmbeddedBroker:
         """
         self._check_partition(topic, partition)
         if not is_whole(before_offset, 0, INT64_MAX):
-            raise ConfigurationError(f"before_offset is {before_offset!r:.80}; offsets begin at 0.")
+            raise ConfigurationError(f"before_offset={before_offset!r:.80}: offsets begin at 0: correct it.")
         self._call("rd_kafka_mock_partition_delete_records", topic.encode(), partition, before_offset)
 
     def set_topic_error(self, topic: str, code: int) -> None:
@@ -337,7 +337,7 @@ class EmbeddedBroker:
         """
         noted = self._running().requests()
         if not self._tracking:
-            raise EmbeddedBrokerError("No request was noted. Call track_requests() before the part to watch.")
+            raise EmbeddedBrokerError("No request was noted: call track_requests() before the first request.")
         wanted = None if api_key is None else check_api_key(api_key)
         requests = (TrackedRequest.from_wire(*one) for one in noted)
         return [one for one in requests if wanted is None or one.api_key == wanted]
@@ -366,7 +366,7 @@ class EmbeddedBroker:
     def _check_broker(self, broker_id: int) -> int:
         if not is_whole(broker_id, 1, self._brokers):
             raise ConfigurationError(
-                f"There is no broker {broker_id!r:.80}; ids run from 1 to {self._brokers}."
+                f"There is no broker {broker_id!r:.80}: give an ID from 1 to {self._brokers}."
             )
         return broker_id
 
@@ -377,7 +377,7 @@ class EmbeddedBroker:
             raise ConfigurationError(f"Topic {topic!r} was not made by this broker; call create_topic first.")
         if not is_whole(partition, 0, self._topics[topic] - 1):
             raise ConfigurationError(
-                f"Topic {topic} has no partition {partition!r:.80}; it has 0 to {self._topics[topic] - 1}."
+                f"Topic {topic} has no partition {partition!r:.80}: give 0 to {self._topics[topic] - 1}."
             )
 
 
@@ -396,7 +396,7 @@ def check_topic(name: object, partitions: object) -> None:
     """Refuse what no broker makes a topic of. Raises `ConfigurationError`."""
     if not isinstance(name, str) or not _TOPIC_NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r:.80} is no topic name: 1 to 249 of letters, digits, '.', '_' and '-'."
+            f"{name!r:.80} is no topic name: give 1 to 249 letters, digits, '.', '_' or '-'."
         )
     check_count(partitions, f"Topic {name}")
 

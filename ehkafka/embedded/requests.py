@@ -44,13 +44,13 @@ def check_api_key(api_key: Any) -> ApiKey:
     try:
         return ApiKey(api_key)
     except ValueError as error:
-        raise ConfigurationError(f"{api_key!r:.80} is no request type: take one of ApiKey.") from error
+        raise ConfigurationError(f"{api_key!r:.80} is no type of request: give one of ApiKey.") from error
 
 
 def check_code(code: Any) -> int:
     """Return a code that an answer has room for. Raises `ConfigurationError` for anything else."""
     if not is_whole(code, -(2**15), 2**15 - 1):
-        raise ConfigurationError(f"{code!r:.80} is no error code: take one of confluent_kafka.KafkaError.")
+        raise ConfigurationError(f"{code!r:.80} is no error code: give one of confluent_kafka.KafkaError.")
     return int(code)
 
 

@@ -57,13 +57,13 @@ class SharedBroker:
         """The broker itself, started if it is not running. Raises `ConfigurationError` for a borrowed one."""
         with self._lock:
             if self._loan is not None:
-                raise ConfigurationError("The embedded broker belongs to another process; ask it there.")
+                raise ConfigurationError("The embedded broker belongs to another process: use it only there.")
             return self._started()
 
     def prepare(self, topics: Iterable[str]) -> None:
         """Create the topics that do not exist; those that do stay as they are."""
         if isinstance(topics, str) or not isinstance(topics, Iterable):
-            raise ConfigurationError(f"prepare_topics: {type(topics).__name__} is no list of topics' names.")
+            raise ConfigurationError(f"prepare_topics: give a list of names, not a {type(topics).__name__}.")
         with self._lock:
             if self._loan is not None:
                 self._must_be_lent(self._loan, topics)
@@ -91,7 +91,7 @@ class SharedBroker:
         if missing := sorted(set(topics) - set(loan.topics)):
             raise ConfigurationError(
                 f"prepare_topics: the embedded broker that all members share has no topic {missing[0]!r}, "
-                "and a member cannot make one: name it in Endpoint.embedded({…}), with its partitions."
+                "and members cannot make topics: name the topic in Endpoint.embedded({'TOPIC': PARTITIONS})."
             )
 
     def close(self) -> None:

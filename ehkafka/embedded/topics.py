@@ -55,7 +55,7 @@ def produce(
     key decides. `properties` are further librdkafka properties (security and the like).
     """
     if partition is not None and not is_whole(partition, 0):
-        raise ConfigurationError(f"{partition!r:.80} is no partition: give its number, or None.")
+        raise ConfigurationError(f"{partition!r:.80} is no partition: give a number, 0 or more, or None.")
     refused: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -125,7 +125,7 @@ def commits(
         if known.error is not None:
             raise TopicNotFoundError(
                 f"Topic {topic} cannot be read: {known.error.name()} ({known.error.str()}). "
-                "Create it or correct its name."
+                "Create the topic, or correct its name."
             )
         wanted = [TopicPartition(topic, partition) for partition in sorted(known.partitions)]
         found = _read_commits(consumer, wanted, time.monotonic() + timeout_s)
@@ -144,7 +144,7 @@ def commits(
 def check_group(group: object) -> None:
     """Refuse what is no group's name: confluent-kafka ends the process for `None`."""
     if not isinstance(group, str) or not group or "\0" in group:
-        raise ConfigurationError(f"{group!r:.80} is no group: give its name.")
+        raise ConfigurationError(f"{group!r:.80} is no group: give a group's name.")
 
 
 def _read_commits(

@@ -149,7 +149,7 @@ def _array(width: int) -> _Read:
             at += 1
             # Its descriptor would stand between the code and the elements; no client sends that.
             if code == _DESCRIBED_CODE:
-                raise ValueError("an array of described values")
+                raise ValueError("an array with described values is not supported")
             element = _READ[code]
             for _ in range(count):
                 value, at = element(walk, at)
@@ -172,7 +172,7 @@ def _open(walk: _Walk, at: int, width: int) -> tuple[int, int, int]:
 
 def _close(walk: _Walk, at: int, end: int) -> None:
     if at != end:
-        raise ValueError("the values do not fill the size given")
+        raise ValueError("the values are shorter or longer than their size field")
     walk.depth -= 1
 
 

@@ -95,7 +95,7 @@ def _date_time_offset(described: Value) -> datetime:
 def _time_span(described: Value) -> timedelta:
     # Not isinstance: True is an int to it.
     if type(described) is not int:
-        raise TypeError("ticks are an integer")
+        raise TypeError("the ticks of a time span must be an integer")
     # Rounded down: Python's times have no tenths of a microsecond.
     return timedelta(microseconds=described // _TICKS_PER_MICROSECOND)
 

@@ -52,9 +52,9 @@ class Lines:
         try:
             found = [loaded(bytes(one)) for one in lines]
         except RecursionError:
-            raise ValueError("a line that nests without an end") from None
+            raise ValueError("a line of JSON that is nested too deep") from None
         if not all(isinstance(one, dict) for one in found):
-            raise ValueError("a line that is no message")
+            raise ValueError("a line of JSON that is not an object")
         return found
 
 

@@ -130,7 +130,7 @@ def _export(view: PartitionView, place: ExportPlace) -> Export:
         next_offset=offset,
         prefix=place.prefix,
     )
-    again = f"{view.finished_above} finished above it are handled again there" if view.finished_above else ""
+    again = f"{view.finished_above} finished out of order are handled again" if view.finished_above else ""
     note = "; ".join(filter(None, (view.problem, again)))
     return Export(view.partition, offset, written, note=note)
 

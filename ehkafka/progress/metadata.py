@@ -261,7 +261,7 @@ def _read(signed: bytes) -> _Parts:
     if known & _PARTITIONS:
         first, position = read_varint(signed, position)
         if not 0 < first <= _PARTITIONS_MAX:
-            raise ValueError("no number of partitions")
+            raise ValueError("the number of partitions is not valid")
     if known & _TOPIC_ID:
         topic_id, position = _taken(signed, position, TOPIC_ID_BYTES)
     if known & _WITNESS:
@@ -269,13 +269,13 @@ def _read(signed: bytes) -> _Parts:
         moment, position = _taken(signed, position, _TIMESTAMP_BYTES)
         witness = next_offset - 1 - distance, int.from_bytes(moment)
         if not _is_sayable(witness, next_offset):
-            raise ValueError("no record below the commit")
+            raise ValueError("the record in the metadata is not below the commit")
     if known & _RESET:
         size, position = _taken(signed, position, 1)
         name, position = _taken(signed, position, size[0])
         reset = name.decode("ascii")
         if not RESET_NAME.fullmatch(reset):
-            raise ValueError("no name of a reset")
+            raise ValueError("the name of the reset is not valid")
     facts = LogFacts(first, topic_id, witness, reset)
     ranges = signed[position:]
     if bool(ranges) is not bool(known & _RANGES):

@@ -86,7 +86,7 @@ def read_ranges(body: bytes, next_offset: int) -> tuple[Ranges, int | None] | No
     runs = form.read(inflate(packed) if body[0] & _DEFLATED else packed)
     finished = from_runs(next_offset, runs)
     if not finished:
-        raise ValueError("ranges that say nothing")
+        raise ValueError("the ranges contain no offset")
     return finished, leader_epoch - 1 if leader_epoch else None
 
 
@@ -112,7 +112,7 @@ def to_runs(next_offset: int, finished: Iterable[tuple[int, int]]) -> list[int]:
 def from_runs(next_offset: int, runs: Sequence[int]) -> Ranges:
     """Return the ranges. Raises `ValueError` for what are no runs."""
     if len(runs) % 2 or not all(runs[1:]) or next_offset + sum(runs) > LENGTH_MAX:
-        raise ValueError("these are no runs")
+        raise ValueError("the lengths of the ranges are not valid")
     ranges, position = [], next_offset
     for unfinished, finished in zip(runs[0::2], runs[1::2], strict=True):
         start = position + unfinished

@@ -170,7 +170,7 @@ def inflate(body: bytes) -> bytes:
     except zlib.error as broken:
         raise ValueError(str(broken)) from None
     if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("too long, or cut")
+        raise ValueError("the list of ranges is too long, or cut off")
     return inner
 
 
@@ -194,7 +194,7 @@ def read_varint(body: bytes, position: int) -> tuple[int, int]:
         if byte < 128:
             return number, position
         shift += 7
-    raise ValueError("a number has no end")
+    raise ValueError("a number in the metadata is cut off")
 
 
 def _whole_runs(runs: Sequence[int], sizes: Sequence[int], size_max: int) -> list[int]:
@@ -238,5 +238,5 @@ def _read_golomb(bits: str, position: int, order: int) -> tuple[int, int]:
     first = bits.find("1", position)
     ends = first + (first - position) + order + 1
     if first < 0 or first - position > 63 or ends > len(bits):
-        raise ValueError("a code has no end")
+        raise ValueError("a code in the list of ranges is cut off")
     return int(bits[first:ends], 2) - (1 << order), ends

@@ -143,7 +143,7 @@ def _effect(move: Move) -> str:
         notes.append(f"{-move.skipped_records} again")
     if move.finished_again:
         more = "" if move.says_all else " or more"
-        notes.append(f"{move.finished_again}{more} finished above the commit again")
+        notes.append(f"{move.finished_again}{more} finished out of order again")
     if move.note:
         notes.append(move.note)
     return "; ".join(notes)
