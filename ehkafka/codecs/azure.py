@@ -93,7 +93,7 @@ class AzureSchemaRegistry:
 
     def encode(self, value: object) -> bytes:
         """Refuse: Microsoft's encoders write the header, too."""
-        raise TypeError(f"a {type(value).__qualname__} cannot be encoded: use azure-schemaregistry's encoders")
+        raise TypeError(f"a {type(value).__qualname__} cannot be sent: use azure-schemaregistry's encoders")
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit."""
