@@ -224,8 +224,8 @@ class AIOConsumer(Calls):
             raise RuntimeError("Consumer closed")
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(
-                "This AIOConsumer belongs to another event loop. Make it in the event loop that uses it, "
-                "for example in the same asyncio.run()."
+                "This AIOConsumer belongs to another event loop. Make the AIOConsumer in the event loop that "
+                "uses it, for example in the same asyncio.run()."
             )
         return reentry
 

@@ -146,8 +146,8 @@ class Configuration:
             if not self.takes_endpoint:
                 raise ConfigurationError(
                     f"The endpoint is given twice, by the app's code and by "
-                    f"{origins.get('endpoint', usual)}: leave one out. Without endpoint=, App(…) takes the "
-                    f"one from outside."
+                    f"{origins.get('endpoint', usual)}: leave one out. Without endpoint=, App(…) uses the "
+                    f"endpoint from outside the code."
                 )
         _check_names(changes)
         settings = self._changed(changes)

@@ -64,7 +64,7 @@ def changed(
     for name, options in changes.items():
         if not isinstance(options, Mapping):
             raise ConfigurationError(
-                f"{usual}: give handlers={{{name!r}: {{'workers': 8}}}}, options by name."
+                f"{usual}: give a handler's options by name, as handlers={{{name!r}: {{'workers': 8}}}}."
             )
         found_in = {option: origins.get(key_of(name, option), usual) for option in options}
         place = _place_of(name, specs, next(iter(found_in.values()), usual))
@@ -75,7 +75,7 @@ def changed(
 def unknown_option(handler: Tunable, option: str, origin: str) -> ConfigurationError:
     """Return the error for an option that a handler does not have."""
     meant = did_you_mean(option, handler.options)
-    only = f", only {', '.join(handler.options)}; set its other options in its code"
+    only = f", only {', '.join(handler.options)}; set the handler's other options in the code"
     return ConfigurationError(
         ended(
             f"{origin}: handler {handler} has no option {option!r} that can be set outside the "
@@ -96,7 +96,7 @@ def several_handlers(handlers: Iterable[Tunable], origin: str) -> ConfigurationE
     """Return the error for a name that fits more than one handler."""
     return ConfigurationError(
         f"{origin} fits several handlers, {' and '.join(map(str, handlers))}: rename the function of one "
-        f"of them."
+        f"of these handlers."
     )
 
 

@@ -271,7 +271,7 @@ class Life:
         if self.entrance.entered is not None:
             self.entrance.entered.is_inside = False  # what comes from now on is raised here
         if not run.wait(limit_s):
-            raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
+            raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report this error.")
         self._finish()
 
     def wait(self, timeout_s: float | None) -> bool:

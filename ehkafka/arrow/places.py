@@ -49,7 +49,7 @@ def place_of(
 def check_order(start: Place, end: Place, now: datetime) -> None:
     """Refuse what can hold no record. Raises `ConfigurationError`."""
     if end == AtWord("earliest"):
-        raise ConfigurationError("The end of the range is earliest, so it has no record: give a later end.")
+        raise ConfigurationError("The range ends at earliest, so it has no record: give a later end.")
     if not isinstance(start, AtTime):
         return
     if (start.moment_ms or 0) > milliseconds(now):
@@ -57,7 +57,7 @@ def check_order(start: Place, end: Place, now: datetime) -> None:
             "The start is in the future, so no record is after it: give an earlier start."
         )
     if isinstance(end, AtTime) and (end.moment_ms or 0) < (start.moment_ms or 0):
-        raise ConfigurationError("The end is before the start: correct one of them.")
+        raise ConfigurationError("The end is before the start: correct the start or the end.")
 
 
 def _moment(given: object, now: datetime) -> datetime | None:

@@ -74,7 +74,7 @@ class Reader:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         if getgeneratorstate(self._batches) == GEN_CLOSED:
             raise ConfigurationError(
-                f"This reader of topic {self._options.topic} has ended, and it can be read only once. Call "
+                f"This reader of topic {self._options.topic} has ended: a reader can be read only once. Call "
                 f"read() again: with start=reader.starts for the same records, or with start=reader.ends "
                 f"for the records after them."
             )

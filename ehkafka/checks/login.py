@@ -230,7 +230,7 @@ def _unreachable(inspection: Inspection, refusal: KafkaError) -> Problem:
     addresses = ", ".join(inspection.addresses)
     return Problem(
         f"{addresses} cannot be reached, or does not answer this client: {shown.name()} ({shown.str()})",
-        "Run: ehkafka check. It tries each step of the connection and says which one fails.",
+        "To see which step of the connection fails, run: ehkafka check",
     )
 
 

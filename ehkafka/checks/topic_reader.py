@@ -209,7 +209,7 @@ class TopicReader:
         there = sorted(self._inspection.cluster.topics[self._topic].partitions)
         if unknown := [number for number in self._wanted if number not in there]:
             raise ConfigurationError(
-                f"Topic {self._topic!r} has no partition {unknown[0]}; it has 0 to {max(there, default=0)}."
+                f"Topic {self._topic!r} has no partition {unknown[0]}: give 0 to {max(there, default=0)}."
             )
         return [TopicPartition(self._topic, number) for number in self._wanted or there]
 

@@ -231,7 +231,7 @@ def _found(doors: list[Door], asked: dict[str, Any]) -> tuple[Door, dict[str, An
         raise ActionRefusedError(
             "ambiguous",
             f"Several apps have this key or partition: repeat the command with the --url of "
-            f"one of them: {names}.",
+            f"one of these apps: {names}.",
         )
     # One that has the key and would not do it says more than those that do not have it.
     elsewhere = {"unknown", "elsewhere"}

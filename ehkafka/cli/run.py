@@ -108,7 +108,7 @@ class Members:
         if on_spark and (named := given_options(self)):
             raise ConfigurationError(
                 f"--engine spark does not work with {', '.join(named)}, because Spark itself runs and "
-                f"restarts its tasks. Leave out one or the other."
+                f"restarts its tasks. Leave out --engine spark, or the other options."
             )
         if self.members is None:
             only_with("--members", self, but=("health_file",))

@@ -96,8 +96,8 @@ def _arrived(annotation: object, fields: dict[str, tuple[str, ...]]) -> Codec:
     assert isinstance(codec, TypedCodec)
     if codec._fields != fields:
         raise ConfigurationError(
-            f"the type {codec.name} arrived in another process without its fields: define it at the top "
-            f"level of a module that the other process can import."
+            f"the type {codec.name} arrived in another process without its fields: define the type at the "
+            f"top level of a module that the other process can import."
         )
     return codec
 

@@ -322,7 +322,7 @@ class CommitSender:
                 self._send(turn[0])
             except Exception:
                 # Who asked was answered; the next ones must still be sent.
-                logging.getLogger("ehkafka.consumer").exception("A commit failed. Please report it.")
+                logging.getLogger("ehkafka.consumer").exception("A commit failed. Please report this error.")
             turn = None  # where the program has let it go, the consumer ends here
 
     def _next(self) -> tuple[Merged, Consumer] | None:

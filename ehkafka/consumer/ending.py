@@ -183,9 +183,9 @@ def watch(one: object) -> None:
 def refuse(*_arguments: object, **_named: object) -> NoReturn:
     """Take the place of a method in the child of a fork."""
     raise RuntimeError(
-        "The process forked after this consumer was made, so the child process has none of its threads and "
-        "sockets. Make the consumer in the child process, or start child processes with multiprocessing's "
-        "'spawn'."
+        "The process forked after this consumer was made, so the child process has none of the consumer's "
+        "threads and sockets. Make the consumer in the child process, or start child processes with "
+        "multiprocessing's 'spawn'."
     )
 
 

@@ -56,8 +56,8 @@ def reference_to(app: object) -> Reference:
     main = sys.modules[MAIN]
     if getattr(main, "__spec__", None) is None and getattr(main, "__file__", None) is None:
         raise ConfigurationError(
-            "members=: the app is not in a file, so members cannot import it. Put it into a module, and "
-            "run that module: ehkafka run module:app --members 2."
+            "members=: the app is not in a file, so members cannot import it. Put the app into a module, "
+            "and run that module: ehkafka run module:app --members 2."
         )
     return Reference(MAIN, found[0].name)
 

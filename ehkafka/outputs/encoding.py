@@ -62,8 +62,8 @@ class OutputMaker:
     def no_record(self) -> RuntimeError:
         """Return the error for a handler that was called with another record."""
         return RuntimeError(
-            f"handler {self.handler!r} was called with a new record instead of the received one, so its "
-            f"outputs belong to no known record: let the middleware call call_next with the record that it "
+            f"a middleware called handler {self.handler!r} with a new record instead of the received record, "
+            f"so the outputs belong to no known record: call call_next with the record that the middleware "
             f"received"
         )
 
@@ -98,7 +98,7 @@ def sends_too_much(where: str, size: int) -> ValueError:
     """Return the error for a call that sends more than `CALL_BYTES_MAX`; `where` is its record."""
     return ValueError(
         f"{where}: one call sends {size} bytes; the limit is {CALL_BYTES_MAX // 1_048_576} MiB, because all "
-        "outputs of a call are kept until it ends. Send less for each record"
+        "outputs of a call are kept until the call ends. Send less for each record"
     )
 
 

@@ -242,7 +242,7 @@ class OwnProducer:
         text = f"A message of app.producer to {topic!r} was not delivered: {ended(reason)}"
         # Reported first: a thread that waits for the future may end the program.
         self._report(MessageNotDelivered(topic, reason))
-        self.answer(message, NotDeliveredError(f"{text} Send it again if it is still needed."))
+        self.answer(message, NotDeliveredError(f"{text} If the message is still needed, send it again."))
 
     def _drop_answered(self) -> ProducerMessage | None:
         """Drop the messages that are answered, up to the first one without an answer; return that one."""

@@ -155,11 +155,11 @@ class LogAsker:
             self._late_proof = late
             raise EndpointError(
                 f"The broker did not show within {seconds(_PROOF_S)} whether {len(checkpoints)} logs are "
-                f"the ones that the mirror knows: check the broker, then start the app again."
+                f"the logs of the mirror's offsets: check the broker, then start the app again."
             )
         if isinstance(proof.error, KafkaException):
             raise EndpointError(
-                f"The broker did not show whether the log is the one that the mirror knows: "
+                f"The broker did not show whether the log is the log of the mirror's offsets: "
                 f"{describe_error(proof.error.args[0])}"
             ) from proof.error
         if proof.error is not None:

@@ -183,8 +183,8 @@ class Log:
         if not found:
             others = names(sorted(one for one in there if not one.startswith("__"))) or "none"
             raise TopicNotFoundError(
-                f"The pattern {self._options.pattern} matches no topic's whole name: correct it, or create"
-                f" the topic. Topics on the broker: {others}."
+                f"The pattern {self._options.pattern} matches no topic's whole name: correct the pattern, or"
+                f" create the topic. Topics on the broker: {others}."
             )
         return tuple(sorted(found))
 

@@ -28,7 +28,7 @@ def chosen_columns(names: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if name.lower() not in by_lower:
             raise ConfigurationError(
-                f"Option columns: there is no column {name!r:.80}; there are {', '.join(NAMES)}."
+                f"Option columns: there is no column {name!r:.80}; the columns are {', '.join(NAMES)}."
             )
         found.append(by_lower[name.lower()])
     return tuple(dict.fromkeys(found))

@@ -159,8 +159,8 @@ class Redrive:
                 )
             if found is None or found.error is not None or home.partition not in found.partitions:
                 raise TopicNotFoundError(
-                    f"There is no {home} on this broker, but dead letters came from it. Create it, name "
-                    f"another topic with --to, or choose other dead letters with --origin-topic."
+                    f"There is no {home} on this broker, but dead letters came from there. Create the topic, "
+                    f"name another topic with --to, or choose other dead letters with --origin-topic."
                 )
 
 
@@ -295,8 +295,8 @@ class RedriveRun:
         if not self._is_alone:
             raise ConfigurationError(
                 f"The group {self._redrive.group_name!r} does not give this redrive all partitions of "
-                f"{self._redrive.topic!r}: another redrive probably runs. Wait until it ends, then start "
-                f"again: dead letters that it writes are not written again."
+                f"{self._redrive.topic!r}: another redrive probably runs. Wait until the other redrive ends, "
+                f"then start again: dead letters that were written are not written again."
             )
         now_s = time.monotonic()
         if now_s < self._next_commit_s:

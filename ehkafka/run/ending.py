@@ -154,7 +154,7 @@ def death_of(what: str, error: BaseException) -> EhkafkaError:
     """Return what ends a run whose thread died: the error itself, if it says what to do."""
     if isinstance(error, EhkafkaError):
         return error
-    failure = EngineError(f"{what} failed: {error!r}. Please report it.")
+    failure = EngineError(f"{what} failed: {error!r}. Please report this error.")
     failure.__cause__ = error
     return failure
 

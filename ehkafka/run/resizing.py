@@ -33,7 +33,7 @@ def named_route(routes: Sequence[Route], handler: str, asked: str) -> Route:
     known = ", ".join(repr(route.handler) for route in routes)
     if found:
         raise ConfigurationError(
-            f"{asked}: {len(found)} handlers are named {handler!r}; rename the function of one of them."
+            f"{asked}: {len(found)} handlers are named {handler!r}; rename the function of one handler."
         )
     raise ConfigurationError(f"{asked}: the app has no handler {handler!r}; its handlers are {known}.")
 

@@ -193,7 +193,7 @@ class Runtime(Run):
             if (returned := self.shutdown.run(consumer, request)) is not None:
                 self.ending.fail(returned)
         except BaseException as error:  # the run must end visibly whatever happens
-            self.ending.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
+            self.ending.fail(EngineError(f"The stop failed: {error!r}. Please report this error."))
         finally:
             self.loop.by_hand.close()
             self.sending.stop()

@@ -45,7 +45,7 @@ def mistakes_of(workers: WorkersOption, handler: Any) -> dict[str, bool]:
         "workers=Processes(…): an async def needs an event loop, but worker processes have none: use a "
         "plain function that opens its clients in on_worker_start, or threads: workers=16.": handler.is_async,
         "workers=Processes(…): processes import a function by name, so a lambda or a function inside "
-        "another function does not work: put it at the top level of a module, or use threads: "
+        "another function does not work: put the handler at the top level of a module, or use threads: "
         "workers=16.": is_nameless(handler.function),
     }
 

@@ -80,7 +80,7 @@ def test_what_is_no_place_is_refused(given: object, text: str) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "text"),
     [
-        ("earliest", "earliest", "end of the range is earliest"),
+        ("earliest", "earliest", "range ends at earliest"),
         ("2026-03-01T12:00:01Z", "now", "is in the future"),
         ("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z", "end is before the start"),
         (timedelta(hours=1), timedelta(hours=2), "end is before the start"),

@@ -355,7 +355,7 @@ def test_what_cannot_be_an_output_fails_its_record(*, is_list: bool) -> None:
     app = _app(a_list) if is_list else _app(lambda record: record.value(), to="out")
     if not is_list:
         app.use(another_record)
-    words = r"returned a Send, .* add to=" if is_list else "was called with a new record"
+    words = r"returned a Send, .* add to=" if is_list else "with a new record instead of"
     with run(app) as t:
         t.send("in", "x")
         with pytest.raises(HandlerFailedError, match=words):

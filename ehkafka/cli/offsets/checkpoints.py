@@ -282,8 +282,8 @@ def _report_owners(store: CheckpointStore, namespace: str, hub: str, group: str)
         numbers = f"partition{'s' * (len(owned) > 1)} {', '.join(map(str, owned))}"
         notice(
             f"consumers of {namespace}/{hub}/{group} still own {numbers} and move their "
-            f"checkpoints. Stop them before you use --yes; otherwise the old and the new consumers both "
-            f"handle the events."
+            f"checkpoints. Stop these consumers before you use --yes; otherwise the old and the new "
+            f"consumers both handle the events."
         )
 
 

@@ -63,8 +63,8 @@ def check_credentials(file: Path | None, properties: Mapping[str, object], origi
         if not origin.startswith(f"{file}: ") and (name.startswith(("sasl.", "oauth")) or is_secret(name)):
             raise ConfigurationError(
                 f"{name} ({origin}) would be sent to a broker that {file} names, but no option names that "
-                f"file: it could send your login to any server. If you trust the file, name it: --config "
-                f"{file}."
+                f"file. Such a file could send your login to any server. If you trust the file, name it: "
+                f"--config {file}."
             )
 
 

@@ -78,7 +78,7 @@ def checked_credential(
     if client_id is not None and not _is_id(client_id):
         raise ConfigurationError(
             f"{who}: client_id must be an ID such as 12345678-1234-1234-1234-123456789abc: give the client "
-            f"ID of the identity, or leave it out"
+            f"ID of the identity, or leave client_id out"
         )
     name = "default" if credential is None else credential
     if isinstance(name, str):

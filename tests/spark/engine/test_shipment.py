@@ -75,7 +75,7 @@ def test_a_struct_that_loses_its_fields_is_refused(lab: Any) -> None:
     )
     packed = pack(lab.parts_of(app))
     ended = subprocess.run([sys.executable, "-c", program], input=packed, capture_output=True, check=False)
-    assert b"Local arrived in another process without its fields: define it at the top" in ended.stderr
+    assert b"Local arrived in another process without its fields: define the type at" in ended.stderr
 
 
 @pytest.mark.parametrize(
