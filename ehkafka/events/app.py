@@ -1,4 +1,4 @@
-"""What happens to the app: its start, what it is advised then, its stop."""
+"""Events of the app: its start, advice about its settings, and its stop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AppStarted(Event):
 
 
 class HttpServing(Event):
-    """Probes, metrics, the page and actions are served there."""
+    """The app serves probes, metrics, the page and actions at `url`."""
 
     url: str
     is_loopback: bool
@@ -43,10 +43,10 @@ class HttpServing(Event):
 
 
 class AppCatchingUp(Event):
-    """A run that ends once it has caught up goes on; every 10 s.
+    """Progress of a run that ends when it has caught up. Emitted every 10 s.
 
-    `left_records` are offsets up to where the logs ended at the start, over the partitions that are ours;
-    `unknown_partitions` are those of which the broker has not said yet where they end.
+    `left_records`: offsets up to where the logs ended at the start, in all partitions of this member.
+    `unknown_partitions`: the number of partitions whose end the broker has not reported yet.
     """
 
     left_records: int
@@ -67,9 +67,9 @@ class AppCatchingUp(Event):
 
 
 class AppCaughtUp(Event):
-    """All up to where the logs ended is finished and committed, so the run ends.
+    """All records up to where the logs ended are finished and committed, so the run ends.
 
-    `is_standby`: the group has given this member no partition for a while, so there is nothing to do.
+    `is_standby`: the group has given this member no partition for a while, so the member has no records.
     """
 
     partitions: int
@@ -85,7 +85,7 @@ class AppCaughtUp(Event):
 
 
 class GroupWatched(Event, level=WARNING):
-    """Before a reset the group's commits are watched: the service may not tell whether it has members."""
+    """Before a reset, the app watches the group's commits: the service may not report the members."""
 
     group: str
     watch_s: float
@@ -98,7 +98,7 @@ class GroupWatched(Event, level=WARNING):
 
 
 class GroupReset(Event, level=WARNING):
-    """The group was taken back to `start` before the app joined it. `once_as` is the setting's name."""
+    """The app moved the group back to `start` before joining it. `once_as`: the name in `reset`."""
 
     group: str
     topics: tuple[str, ...]
@@ -130,7 +130,7 @@ class SettingAdvice(Event, level=WARNING, subject="property"):
 
 
 class StateReport(Event, level=WARNING, kw_only=True):
-    """An operator has asked what the app does: its snapshot in `lines`, and its busy workers' stacks."""
+    """The state that an operator has requested: the snapshot in `lines`, and the busy workers' stacks."""
 
     # Who asks wants to see it, whatever the level.
     why: str
@@ -159,7 +159,7 @@ class StateReport(Event, level=WARNING, kw_only=True):
 
 
 class AppStopping(Event):
-    """A stop began: intake ends; what is finished within the deadline says `drain` of the settings."""
+    """A stop began: the app receives no more records. The setting `drain` selects what is finished."""
 
     reason: str
     drain: Drain
@@ -173,7 +173,7 @@ class AppStopping(Event):
 
 
 class Draining(Event):
-    """A drain goes on; emitted about once a second."""
+    """Progress of a drain. Emitted about once a second."""
 
     remaining_s: float
     unfinished_records: int
@@ -183,10 +183,10 @@ class Draining(Event):
 
 
 class BatchesFinished(Event):
-    """Batches on Spark that count by now: all their records have an outcome. Every few seconds at most.
+    """Batches on Spark have finished: all their records have a result. Emitted every few seconds at most.
 
-    `took_s` is the time that they took, without that between them. `left_records` are offsets up to the logs'
-    ends as last seen; None where Spark does not tell.
+    `took_s`: the time of the batches, without the time between them. `left_records`: offsets up to the logs'
+    ends as last seen; None if Spark does not report them.
     """
 
     batches: int
@@ -204,11 +204,11 @@ class BatchesFinished(Event):
 
 
 class RecordsLeft(Event):
-    """A stop left received records to the next owner. None of them was committed past.
+    """A stop left received records for the next owner. The commits are before all of these records.
 
-    `waiting` names the first of the keys that wait for a retry or are held, each with its record and the
-    reason. `repeated_without_metadata` is how many offsets are finished above the commits: a client that
-    does not read their metadata repeats them.
+    `waiting`: the first of the keys that wait for a retry or are on hold, each with its record and the
+    reason. `repeated_without_metadata`: the number of records that finished out of order. A client that
+    does not read the commits' metadata repeats these records.
     """
 
     never_started_records: int
@@ -234,11 +234,11 @@ class RecordsLeft(Event):
 
 
 class AppStopped(Event):
-    """The run has ended, the consumer left the group. `returned_records` were received and have no outcome.
+    """The run has ended, and the consumer has left the group. `returned_records`: left for the next owner.
 
-    `exit_code` is 0 when nothing that was started is without a saved outcome, else that of the error that
-    `App.run()` and `App.stop()` raise; what an `on_stop` function raises in the program's own thread comes
-    later.
+    `exit_code` is 0 if the result of each started record is saved. Otherwise it is the exit code of the error
+    that `App.run()` and `App.stop()` raise. The error of an `on_stop` function in the program's own thread
+    comes after this event.
     """
 
     exit_code: int

@@ -1,4 +1,4 @@
-"""What becomes of commits."""
+"""Events of commits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CommitAcknowledged(Event, level=DEBUG):
-    """The broker stored these next_offsets."""
+    """The broker has stored these commits; `next_offsets` has the committed offset of each partition."""
 
     next_offsets: tuple[tuple[TopicPartition, int], ...]
     took_s: float
@@ -27,7 +27,7 @@ class CommitAcknowledged(Event, level=DEBUG):
 
 
 class CommitFailed(Event, level=WARNING):
-    """A commit was refused; the partitions stay dirty unless they were lost."""
+    """A commit failed. The next commit includes its partitions, unless they were lost."""
 
     partitions: tuple[TopicPartition, ...]
     error: str
@@ -48,7 +48,7 @@ class CommitFailed(Event, level=WARNING):
 
 
 class CommitPaceBounded(Event, level=WARNING):
-    """The settings ask for commits closer together than the service takes; logged once, at the start."""
+    """The settings ask for more frequent commits than the service allows. Logged once, at the start."""
 
     interval_s: float
     every_records: int | None
@@ -65,9 +65,9 @@ class CommitPaceBounded(Event, level=WARNING):
 
 
 class ProgressTruncated(Event, level=WARNING):
-    """What is finished above a commit does not fit into its metadata; reported once until it fits again.
+    """The list of offsets finished out of order does not fit into the commit's metadata.
 
-    After a crash the offsets dropped are handled again, should they still be above the commit.
+    Reported once, until the list fits again. After a crash, the records of `dropped_offsets` can be repeated.
     """
 
     partition: TopicPartition
@@ -84,9 +84,9 @@ class ProgressTruncated(Event, level=WARNING):
 
 
 class ProgressRestored(Event):
-    """An epoch begins with offsets above the group's commit that an earlier one finished.
+    """At an assignment, the commit or the mirror lists offsets that were finished out of order.
 
-    Their records are received and not handled again. `source` says where that was found.
+    The records of these offsets are received and not handled again. `source` has the list.
     """
 
     partition: TopicPartition
@@ -105,7 +105,7 @@ class ProgressRestored(Event):
 
 
 class ProgressIgnored(Event, level=WARNING):
-    """What is said to be finished above a commit is not believed, so those records are handled again."""
+    """A list of offsets finished out of order is not used, so the records are handled again."""
 
     partition: TopicPartition
     next_offset: int

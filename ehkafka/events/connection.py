@@ -1,4 +1,4 @@
-"""What the client library and the broker tell about the connection."""
+"""Events of the connection, as the client library and the broker report them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionProblem(Event, level=WARNING, subject=("code", "fatal")):
-    """librdkafka reported an error of the connection or group that it may or may not fix itself."""
+    """librdkafka reported an error of the connection or the group. `fatal`: librdkafka cannot recover."""
 
     code: str
     error: str
@@ -38,7 +38,7 @@ class ConnectionProblem(Event, level=WARNING, subject=("code", "fatal")):
 
 
 class Throttled(Event, level=WARNING, subject="broker"):
-    """A broker held its answers back by so much, because of a quota; empty fetches then prove nothing."""
+    """A broker delayed its answers by `throttle_s`, because of a quota."""
 
     broker: str
     throttle_s: float
@@ -51,7 +51,7 @@ class Throttled(Event, level=WARNING, subject="broker"):
 
 
 class ClientLogged(Event, level=DEBUG):
-    """A log line of librdkafka's own. Only errors are shown by default: it fixes most of what it warns of."""
+    """A log line of librdkafka. By default only errors are shown, because librdkafka fixes most problems."""
 
     severity: int
     text: str

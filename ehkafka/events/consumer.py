@@ -1,4 +1,4 @@
-"""What the drop-in consumer tells."""
+"""Events of the drop-in consumer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DropInDeviated(Event):
-    """The drop-in consumer does something in its own way; reported once per consumer and `deviation`."""
+    """The drop-in consumer differs from confluent-kafka's. Reported once per consumer and `deviation`."""
 
     deviation: str
     text: str
@@ -26,7 +26,7 @@ class DropInDeviated(Event):
 
 
 class MarksMissing(Event, level=WARNING):
-    """A contiguous drop-in has paused a partition, and for `quiet_s` no record was marked done."""
+    """A consumer with `contiguous=True` has paused a partition: for `quiet_s`, no record was marked done."""
 
     partition: TopicPartition
     oldest_offset: int

@@ -1,4 +1,4 @@
-"""What becomes of keys and tokens. No event holds one."""
+"""Events of access keys and tokens. No event contains a key or a token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CredentialRotated(Event):
-    """A changed key was taken up: the client uses it for its next authentication. Never holds the key."""
+    """The app has read a new access key, and uses it for its next authentication."""
 
     source: str
 
@@ -25,9 +25,9 @@ class CredentialRotated(Event):
 
 
 class CredentialUnusable(Event, level=WARNING):
-    """Reading the credential again gave nothing usable; the old one stays in use.
+    """The app could not read a usable access key again; the old key stays in use.
 
-    Reported at each read that fails, and once of a read that hangs; the log has it about twice a minute.
+    Reported for each read that fails, and once for a read that hangs. Logged about twice a minute.
     """
 
     source: str
@@ -47,7 +47,7 @@ class CredentialUnusable(Event, level=WARNING):
 
 
 class TokenRefreshed(Event, level=DEBUG):
-    """A new Entra ID token is in use. `failures` is how many attempts in a row had failed before it."""
+    """A new Entra ID token is in use. `failures`: the number of failed attempts before it, in a row."""
 
     endpoint: str
     life_s: float
@@ -63,7 +63,7 @@ class TokenRefreshed(Event, level=DEBUG):
 
 
 class TokenRefreshFailed(Event, level=WARNING):
-    """The credential gave no usable token. `valid_s` is what the one in use has left; 0: none is valid."""
+    """The credential gave no usable token. `valid_s`: for how long the current token is valid; 0: expired."""
 
     endpoint: str
     # In a row.

@@ -1,4 +1,4 @@
-"""What becomes of dead letters."""
+"""Events of dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RecordDeadLettered(Event, level=WARNING):
-    """A record's dead letter is safe, and the record has the outcome *dead-lettered*."""
+    """The broker has acknowledged a record's dead letter, and the record is done."""
 
     partition: TopicPartition
     offset: int
@@ -34,9 +34,9 @@ class RecordDeadLettered(Event, level=WARNING):
 
 
 class DeadLetterFailed(Failure, level=ERROR):
-    """A dead letter could not be written. It is retried after `retry_s`; `None`: its record is held.
+    """A dead letter could not be written. The app retries after `retry_s`; None: the key is on hold.
 
-    `retry_s` is 0 where the broker has not refused it: no acknowledgement for 10 s, and it is waited for.
+    `retry_s` is 0 if the broker has not refused the dead letter, but has not acknowledged it for 10 s.
     """
 
     partition: TopicPartition

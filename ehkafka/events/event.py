@@ -41,7 +41,7 @@ class _Declared:
 
 
 class Event(_Declared):
-    """Base of every event. `at_s` is when it happened (1970)."""
+    """Base of every event. `at_s`: the event's time, in seconds since 1970."""
 
     at_s: float = field(default_factory=time.time, kw_only=True, compare=False, repr=False)
 
@@ -51,7 +51,7 @@ class Event(_Declared):
         return cls.__name__
 
     def sentence(self) -> str:
-        """Return what the log says: one line, without a record's value or headers.
+        """Return the event's line for the log, without a record's value or headers.
 
         Raises `NotImplementedError` for a kind that has no sentence.
         """
@@ -60,8 +60,8 @@ class Event(_Declared):
     def subject(self) -> Hashable:
         """Return what two warnings of this kind must share to be repetitions of each other.
 
-        Never an error's text as it is: a broker's id or milliseconds in it would make each one new.
-        A kind that names no `subject` repeats itself, whatever its sentence is.
+        Never an error's text as it is: a broker's ID or milliseconds in it would make each warning new.
+        If a kind names no `subject`, all its events are repetitions of each other.
         """
         return tuple(getattr(self, name) for name in self._subject)
 
@@ -71,11 +71,11 @@ class Event(_Declared):
 
 
 class Failure(Event):
-    """Base of what tells of an error in the user's code.
+    """Base of the events of an error in your code.
 
-    `place` is the innermost line of that code, as `file:line in function`, empty where none is known.
-    `exception` is the error itself, for a hook that sends it on: with it go its frames and what they hold,
-    so it is None in events that wait behind a thousand others, and in lines that were put off.
+    `place` is the innermost line of your code, as `file:line in function`; empty if the line is unknown.
+    `exception` is the error itself, for a hook that sends it to an error tracker. Because an error keeps its
+    frames in memory, `exception` is None if the event waits behind a thousand others, or was postponed.
     """
 
     place: str = field(default="", kw_only=True)
@@ -109,9 +109,9 @@ def without_numbers(text: str) -> str:
 class Hook(Protocol):
     """Receives every event, one at a time, on the telemetry thread.
 
-    It may block or raise: the data path never waits for it. An error is logged once per hook and kind
-    of error and counted in `hook_errors`; events that a slow hook makes overflow are counted in
-    `events_dropped`.
+    A hook may block or raise: handling records never waits for a hook. An error is logged once per hook
+    and kind of error, and counted in `hook_errors`. If a hook is so slow that events are dropped,
+    `events_dropped` counts these events.
     """
 
     def on_event(self, event: Event, /) -> None:

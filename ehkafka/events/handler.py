@@ -1,4 +1,4 @@
-"""What happens to a handler's workers, and where the user's code fails or stays."""
+"""Events of a handler's workers, and of errors and long calls in your code."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class HandlerResized(Event):
 
 
 class HandlerReport(Event, kw_only=True):
-    """What a handler does, every `report_interval_s`, also while it has nothing to do.
+    """A handler's figures, every `report_interval_s`, also if the handler has no records.
 
-    `records_per_s` is the mean since the last one. `lag_records` is None where it is not known of each
-    partition, `oldest_s` where no record waits for its outcome. `waiting_keys` wait for a retry, or are held.
+    `records_per_s` is the mean since the last report. `lag_records` is None if a partition's lag is unknown.
+    `oldest_s` is None if no record is unfinished. `waiting_keys` wait for a retry, or are on hold.
     """
 
     handler: str
@@ -66,7 +66,7 @@ def _rate(per_s: float) -> str:
 class AttemptOverdue(Event, level=ERROR):
     """A handler on a thread has run for longer than its `deadline_s`; reported once, with the thread's stack.
 
-    A thread cannot be ended: the record's key and the worker wait, and what the handler does later counts.
+    ehkafka cannot end a thread: the key and the worker wait. If the handler returns later, its result counts.
     """
 
     partition: TopicPartition
@@ -97,7 +97,7 @@ class AttemptOverdue(Event, level=ERROR):
 
 
 class StuckReport(Event, level=ERROR):
-    """Lag, but nothing finished for a while: which records run and where their threads are."""
+    """Records wait, but no record has finished for `idle_s`. Shows the running records and their stacks."""
 
     idle_s: float
     running: tuple[str, ...]
@@ -115,7 +115,7 @@ class StuckReport(Event, level=ERROR):
 
 
 class WorkerProcessDied(Event, level=ERROR):
-    """A worker process ended by itself and is replaced. `was_running`: a record is charged for it."""
+    """A worker process ended by itself and is replaced. `was_running`: its record counts as failed."""
 
     worker: str
     pid: int
@@ -134,7 +134,7 @@ class WorkerProcessDied(Event, level=ERROR):
 
 
 class WorkersLogNothing(Event, level=WARNING):
-    """Logging is set up here but not in the processes of `worker`: what handlers log at INFO vanishes."""
+    """Logging is set up, but not in the worker processes: their log lines below WARNING are lost."""
 
     worker: str
 
@@ -147,7 +147,7 @@ class WorkersLogNothing(Event, level=WARNING):
 
 
 class UserCodeFailed(Failure, level=ERROR, subject=("where", "place")):
-    """A hook of the user (`on_assigned`, `open`, `on_error`, …) raised."""
+    """One of your functions (`on_assigned`, `open`, `on_error`, …) raised an error."""
 
     where: str
     error: str
@@ -162,7 +162,7 @@ class UserCodeFailed(Failure, level=ERROR, subject=("where", "place")):
 
 
 class UserCodeHangs(Event, level=ERROR):
-    """A hook of the user has not returned for `running_s`. Those of other partitions go on without it."""
+    """One of your functions has not returned for `running_s`. Other partitions continue."""
 
     where: str
     running_s: float
@@ -175,7 +175,7 @@ class UserCodeHangs(Event, level=ERROR):
 
 
 class UserCodeLeft(Event, level=WARNING):
-    """The time of a stop was over while hooks or tear-downs of the user still ran; they are left running."""
+    """The time of a stop was over while your code still ran. The app did not wait for this code."""
 
     running: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""What happens to the members of a supervisor: their starts and ends, and rolling restarts."""
+"""Events of a supervisor's members: their starts and ends, and rolling restarts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ehkafka.wording.line import clause, ending, plain
 
 
 class MembersStarting(Event):
-    """A supervisor starts its members. It consumes nothing itself."""
+    """A supervisor starts its members. The supervisor itself consumes nothing."""
 
     members: int
     group: str
@@ -20,7 +20,7 @@ class MembersStarting(Event):
 
 
 class MembersAdvice(Event, level=WARNING, subject="advice"):
-    """The supervisor's options work, but not as a user may expect. Reported at the start."""
+    """The supervisor's options work, but may have an unexpected effect. Reported at the start."""
 
     advice: str
 
@@ -44,7 +44,7 @@ class MemberReady(Event):
 
 
 class MemberEnded(Event, level=WARNING, subject="number"):
-    """A member's process has ended unasked, and is started again after `wait_s` seconds."""
+    """A member's process has ended without a stop. The supervisor restarts it after `wait_s` seconds."""
 
     number: int
     how: str
@@ -55,7 +55,7 @@ class MemberEnded(Event, level=WARNING, subject="number"):
 
 
 class MemberDone(Event):
-    """A member has caught up, in a run that ends when all have. It is not started again."""
+    """A member has caught up, in a run that ends when all members have. The member is not restarted."""
 
     number: int
 
@@ -79,7 +79,7 @@ class MemberLoops(Event, level=ERROR, subject="number"):
 
 
 class MemberHung(Event, level=ERROR, subject="number"):
-    """A member was not live for `hung_s` and is killed; it is started again."""
+    """A member was not live for `hung_s`, so the supervisor kills and restarts it."""
 
     number: int
     pid: int
@@ -107,7 +107,7 @@ class MembersReplacing(Event):
 
 
 class MembersReplaced(Event):
-    """A rolling restart is over."""
+    """A rolling restart has ended."""
 
     members: int
     took_s: float

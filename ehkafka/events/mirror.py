@@ -1,4 +1,4 @@
-"""What becomes of the mirror: the copy of the commits outside of the broker."""
+"""Events of the mirror, the copy of the commits outside the broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MirrorWritten(Event, level=DEBUG):
-    """These next_offsets, acknowledged by the broker before, are in the mirror."""
+    """The mirror has these commits, which the broker had acknowledged before."""
 
     next_offsets: tuple[tuple[TopicPartition, int], ...]
     took_s: float
@@ -26,7 +26,7 @@ class MirrorWritten(Event, level=DEBUG):
 
 
 class MirrorUnavailable(Event, level=WARNING):
-    """The mirror's store does not take writes. Reported once; consumption and commits go on without it."""
+    """The mirror's store refuses writes. Reported once; the app continues to handle and commit records."""
 
     store: str
     error: str
@@ -39,7 +39,7 @@ class MirrorUnavailable(Event, level=WARNING):
 
 
 class MirrorRecovered(Event):
-    """The mirror's store takes writes again."""
+    """The mirror's store accepts writes again."""
 
     store: str
     outage_s: float
@@ -53,7 +53,7 @@ class MirrorRecovered(Event):
 
 
 class MirrorContested(Event, level=WARNING):
-    """Another program wrote the mirror of our partition. Reported once for each owner and epoch."""
+    """Another program wrote the mirror of this app's partition. Reported once per owner and assignment."""
 
     partition: TopicPartition
     blob: str
@@ -72,7 +72,7 @@ class MirrorContested(Event, level=WARNING):
 
 
 class MirrorForeign(Event, level=WARNING):
-    """Another program wrote the blob of a partition, so it is neither used nor written. Once an epoch."""
+    """Another program wrote a partition's blob, so the app does not use it. Once per assignment."""
 
     partition: TopicPartition
     blob: str
@@ -87,7 +87,7 @@ class MirrorForeign(Event, level=WARNING):
 
 
 class MirrorUsed(Event, level=WARNING):
-    """The group had no commit for a partition, so it begins where the mirror says."""
+    """The group had no commit for a partition, so reading begins at the mirror's offset."""
 
     partition: TopicPartition
     next_offset: int

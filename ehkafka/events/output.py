@@ -1,4 +1,4 @@
-"""What becomes of handlers' outputs, and of what `app.producer` sends."""
+"""Events of handlers' outputs, and of messages of `app.producer`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OutputRefused(Event, level=ERROR):
-    """The broker refuses an output for good. It is sent again after `retry_s`; `None`: see `decision`."""
+    """The broker refuses an output permanently. It is sent again after `retry_s`; None: see `decision`."""
 
     partition: TopicPartition
     offset: int
@@ -40,7 +40,7 @@ class OutputRefused(Event, level=ERROR):
 
 
 class OutputKindsDiffer(Event, level=ERROR, subject="to"):
-    """Two handlers send values of different kinds to one topic. Nothing is refused; once for each topic."""
+    """Two handlers send values of different kinds to one topic. Reported once per topic."""
 
     to: str
     handler: str
@@ -57,7 +57,7 @@ class OutputKindsDiffer(Event, level=ERROR, subject="to"):
 
 
 class OutputThrottled(Event, level=WARNING, subject="to"):
-    """The broker takes no output at the moment, to throttle. It is sent again after `retry_s`."""
+    """The broker throttles, and has not accepted an output. It is sent again after `retry_s`."""
 
     to: str
     error: str
@@ -71,7 +71,7 @@ class OutputThrottled(Event, level=WARNING, subject="to"):
 
 
 class MessageNotDelivered(Event, level=ERROR):
-    """A message of `app.producer` was refused, or was not taken in time. Its future has the same error."""
+    """A message of `app.producer` was refused, or timed out. Its future has the same error."""
 
     to: str
     error: str
@@ -84,9 +84,9 @@ class MessageNotDelivered(Event, level=ERROR):
 
 
 class ProducerReplaced(Event, level=WARNING, subject="of"):
-    """A producer was given up; another one is opened after `wait_s`. Nothing that it was given is lost.
+    """A producer failed and was closed. A new producer, opened after `wait_s`, sends its messages again.
 
-    `of` is what it sends: `outputs`, `dead letters` or `messages of app.producer`.
+    `of` is what the producer sends: `outputs`, `dead letters` or `messages of app.producer`.
     """
 
     of: str
@@ -115,9 +115,9 @@ class ProducerNotOpened(Event, level=ERROR, subject="of"):
 
 
 class ProducerPlain(Event, level=WARNING, subject="of"):
-    """The broker gives no producer ids, so dead letters, or messages of `app.producer`, are sent without one.
+    """The broker does not support producer IDs, so dead letters or messages are sent without one.
 
-    Their order is kept. One whose acknowledgement is lost may be in the topic twice.
+    Their order is kept. If the acknowledgement of a message is lost, the topic may have the message twice.
     """
 
     of: str
@@ -131,7 +131,7 @@ class ProducerPlain(Event, level=WARNING, subject="of"):
 
 
 class OutputsWait(Event, level=ERROR):
-    """None of `count` outputs was acknowledged for `waited_s`, and their task on Spark waits for that."""
+    """The broker has not acknowledged any of `count` outputs for `waited_s`, so the Spark task waits."""
 
     count: int
     waited_s: float
@@ -144,7 +144,7 @@ class OutputsWait(Event, level=ERROR):
 
 
 class TransactionAborted(Event, level=WARNING):
-    """A transaction was aborted. The next one has all of it again, of partitions that are still ours."""
+    """A transaction was aborted. The next transaction repeats it, for partitions that the app still has."""
 
     partitions: tuple[TopicPartition, ...]
     outputs: int
@@ -163,7 +163,7 @@ class TransactionAborted(Event, level=WARNING):
 
 
 class TransactionProducerReplaced(Event, level=WARNING):
-    """The transactions' producer was given up, and with it its transaction. No output is lost or repeated."""
+    """The transactions' producer failed and was closed. No output is lost or repeated."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""What happens to a partition that is ours: its pauses, and gaps in its log."""
+"""Events of a partition that the app has: its pauses, and gaps in its log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def way_past(partition: TopicPartition, offset: int, group: str = "…") -> str:
 
 
 class PartitionPaused(Event, level=DEBUG):
-    """Fetching of a partition was paused because its backlog is over its share."""
+    """The app paused a partition, because its backlog exceeds the partition's share of the limits."""
 
     partition: TopicPartition
     backlog_records: int
@@ -39,7 +39,7 @@ class PartitionPaused(Event, level=DEBUG):
 
 
 class PartitionResumed(Event, level=DEBUG):
-    """Fetching of a partition goes on: its backlog fell below the low mark."""
+    """The app resumed a partition, because its backlog is small enough again."""
 
     partition: TopicPartition
     paused_s: float
@@ -49,10 +49,10 @@ class PartitionResumed(Event, level=DEBUG):
 
 
 class PartitionUnreadable(Event, level=ERROR, subject=("partition", "offset", "code")):
-    """Nothing of a partition can be read from an offset on.
+    """A partition cannot be read from an offset on.
 
-    `is_batch`: the batch there is broken, or in a format that this client does not know; else the broker
-    answers fetches of this partition with an error.
+    `is_batch`: the batch at the offset is broken, or has a format that the client does not know. Otherwise
+    the broker answers fetches of this partition with an error.
     """
 
     partition: TopicPartition
@@ -73,7 +73,7 @@ class PartitionUnreadable(Event, level=ERROR, subject=("partition", "offset", "c
 
 
 class PartitionReadable(Event):
-    """A partition that could not be read from an offset on is read again."""
+    """A partition that could not be read can be read again."""
 
     partition: TopicPartition
     offset: int
@@ -86,7 +86,7 @@ class PartitionReadable(Event):
 
 
 class ParkedBudgetFull(Event, level=WARNING, subject="partition"):
-    """A partition's share of the parked budget is full. `action` is what was declared for it."""
+    """A partition has reached its limit of waiting records. `action`: the setting `on_parked_full`."""
 
     partition: TopicPartition
     parked_records: int
@@ -109,12 +109,12 @@ class ParkedBudgetFull(Event, level=WARNING, subject="partition"):
 
 
 class OffsetGap(Event, level=ERROR, subject=("partition", "wanted_offset", "log_start", "log_end")):
-    """The log no longer holds, or does not hold yet, the offset that was to be read next.
+    """The log does not have the offset that was to be read next.
 
-    `log_start` and `log_end` are what the log holds now; a wanted offset above the end means that the log
-    was cut or recreated. `lost_records` counts the offsets that are never read, those that `latest` skips
-    included (holes of compaction and transactions count as well). `action` is the policy
-    `on_out_of_range`; `resumed_at` is None when it stops the app.
+    The log now has the offsets from `log_start` to `log_end`. If `wanted_offset` is above the end, the log
+    was truncated or recreated. `lost_records`: the number of offsets that are never read, including those
+    that `latest` skips; offsets without a record count, too. `action`: the setting `on_out_of_range`.
+    `resumed_at` is None if the app stops.
     """
 
     partition: TopicPartition
@@ -143,10 +143,10 @@ class OffsetGap(Event, level=ERROR, subject=("partition", "wanted_offset", "log_
 
 
 class RetentionNear(Event, level=WARNING, subject="partition"):
-    """Retention will soon delete records of a partition that are not read, because it is paused or slow.
+    """Retention will soon delete unread records of a partition that is paused or slow.
 
-    The log begins at `log_start` now. `step_records` is the most that was deleted at once, `left_s` the time
-    left at the mean speed since the partition was first looked at.
+    The log begins at `log_start` now. `step_records`: the most records that were deleted at once. `left_s`:
+    the time left at the mean speed of the deletions.
     """
 
     partition: TopicPartition
@@ -169,8 +169,8 @@ class RetentionNear(Event, level=WARNING, subject="partition"):
 class UnreadDeleted(Event, level=ERROR, subject=("partition", "log_start")):
     """Retention has deleted records of a partition before they were read.
 
-    Reported while the partition is paused. What becomes of it is decided by `on_out_of_range` when it is
-    fetched again: then there is an `OffsetGap`, which counts what is lost.
+    Reported while the partition is paused. When the app reads the partition again, `on_out_of_range` decides
+    where, and an event `OffsetGap` counts the lost records.
     """
 
     partition: TopicPartition
@@ -187,13 +187,13 @@ class UnreadDeleted(Event, level=ERROR, subject=("partition", "log_start")):
 
 
 class LogReplaced(Event, level=ERROR):
-    """A partition's log is another one than its position belongs to: its topic was recreated.
+    """A topic was deleted and recreated: a partition's position belongs to the old log.
 
-    `reason` says what tells them apart: the topic's id, or the timestamp of a record. `next_offset` is the
-    position of the old log, which lies inside of the new one by chance: it does not decide, the policy
-    `on_out_of_range` does, named by `action`. `lost_records` counts what is never read of the new log, as
-    with `latest`; `resumed_at` is None when the policy stops the app. `option` names the policy: of a drop-in
-    it is `auto.offset.reset`, and `action` is `none` where its position stays.
+    `reason`: the topic's ID or the timestamp of a record shows it. `next_offset`: the position in the old
+    log. `action`: the setting `on_out_of_range`, which decides where reading continues. `lost_records`: the
+    number of records of the new log that are never read. `resumed_at` is None if the app stops. `option`: the
+    setting's name; for the drop-in consumer it is `auto.offset.reset`, and `action` is `none` if the consumer
+    keeps its position.
     """
 
     partition: TopicPartition

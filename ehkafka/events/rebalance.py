@@ -1,6 +1,6 @@
-"""A partition comes and goes: one event for each partition of a rebalance, and one line for all of them.
+"""Events of a rebalance: one event for each partition, and one log line for all of them.
 
-`PartitionsWaiting` is one event for all that wait for the same reason.
+`PartitionsWaiting` is one event for all partitions that wait for the same reason.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Rebalanced(Event, ABC):
 
 
 class PartitionsWaiting(Event, level=WARNING):
-    """It is not known yet where partitions of ours begin, since broker or mirror do not answer."""
+    """The start offsets of partitions are not known yet, because the broker or mirror does not answer."""
 
     partitions: tuple[TopicPartition, ...]
     reason: str
@@ -80,10 +80,10 @@ class PartitionsWaiting(Event, level=WARNING):
 
 
 class PartitionAssigned(Rebalanced):
-    """A new epoch of a partition began. `position` is an offset or a start position in words.
+    """The group gave this member a partition. `position`: an offset, or a start position in words.
 
-    `is_new`: the topic has got the partition since the group began, so it begins with its log, whatever
-    `start` says.
+    `is_new`: the partition was added to the topic after the group began, so the app reads it from its
+    beginning, whatever `start` is.
     """
 
     position: str
@@ -107,7 +107,7 @@ class PartitionAssigned(Rebalanced):
 
 
 class PartitionRevoked(Rebalanced):
-    """An epoch ended with a drain. `next_offset` is what was committed last, `None` if nothing was."""
+    """A partition was released after a drain. `next_offset`: the last commit; None if there was none."""
 
     next_offset: int | None
     returned_records: int
@@ -125,9 +125,9 @@ class PartitionRevoked(Rebalanced):
 
 
 class PartitionLost(Rebalanced, level=WARNING, subject="partition"):
-    """An epoch ended without our consent; nothing was committed, another member may own it already.
+    """The group took a partition away without a last commit; another member may have it already.
 
-    `silence_s`: for how long no broker had answered, where that is the cause.
+    `silence_s`: for how long no broker had answered, if that is the cause.
     """
 
     returned_records: int

@@ -1,4 +1,4 @@
-"""What becomes of a record other than being finished: failed, retried, skipped, dropped."""
+"""Events of records that are not finished at once: failed, retried, skipped or ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class HandlerFailed(Failure, level=ERROR):
-    """A handler raised. `decision` says what becomes of the record."""
+    """A handler raised an error. `decision`: what the app does with the record."""
 
     partition: TopicPartition
     offset: int
@@ -38,7 +38,7 @@ class HandlerFailed(Failure, level=ERROR):
 
 
 class RecordRetried(Failure, level=WARNING):
-    """An attempt failed and the record is parked until its next one."""
+    """An attempt failed, and the record waits for its next attempt."""
 
     partition: TopicPartition
     offset: int
@@ -60,9 +60,9 @@ class RecordRetried(Failure, level=WARNING):
 
 
 class BatchRaised(Failure, level=WARNING):
-    """A batch handler raised without naming a record: they are retried in smaller batches.
+    """A batch handler raised an error without naming a record: the records are retried in smaller batches.
 
-    That is no attempt for any of them. A batch of one record that fails is a `HandlerFailed`, as ever.
+    The call does not count as an attempt. If a batch of one record fails, the event is `HandlerFailed`.
     """
 
     handler: str
@@ -82,7 +82,7 @@ class BatchRaised(Failure, level=WARNING):
 
 
 class RecordSkipped(Failure, level=WARNING):
-    """A record got the outcome *skipped*: its handler or the failure policy asked for it."""
+    """A record was skipped, as its handler or the failure policy decided."""
 
     partition: TopicPartition
     offset: int
@@ -101,7 +101,7 @@ class RecordSkipped(Failure, level=WARNING):
 
 
 class DeferredAnswerDropped(Event, level=WARNING):
-    """A deferred record was answered, but that came too late to count; `reason` says for what. Once each."""
+    """The answer to a deferred record came too late, and is ignored. Reported once for each record."""
 
     partition: TopicPartition
     offset: int
@@ -120,7 +120,7 @@ class DeferredAnswerDropped(Event, level=WARNING):
 
 
 class StaleResult(Event, level=WARNING, subject="partition"):
-    """A record of an ended epoch finished late; its outcome was dropped, it will be redelivered."""
+    """A result was ignored: its partition was reassigned. The new owner handles the record again."""
 
     partition: TopicPartition
     epoch: int
@@ -135,7 +135,7 @@ class StaleResult(Event, level=WARNING, subject="partition"):
 
 
 class RecordsTooOld(Event, level=WARNING, subject="partition"):
-    """Records older than `max_age` were skipped: one event for each burst of a partition."""
+    """Records older than `max_age` were skipped. One event for all that were received together."""
 
     partition: TopicPartition
     records: int

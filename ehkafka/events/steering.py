@@ -9,7 +9,7 @@ from ehkafka.wording.line import ending, plain
 
 
 class ActionTaken(Event, level=WARNING):
-    """An action was carried out by hand. `changed` is False where all was so already."""
+    """An operator's action was carried out. `changed` is False if the action had no effect."""
 
     # What was done (`pause`, `resume`, `retry`, `skip`, `dead_letter`, `start`, `stop`), to a `key`, a
     # `partition` or a `handler`, and to which.
