@@ -59,7 +59,7 @@ class Web:
         except ImportError as error:
             raise MissingExtraError(
                 f"HTTP needs the extra [web], which is not installed ({error.name}): {install('web')}. "
-                "Without it --health-file shows whether the app is live."
+                "Without this extra, --health-file shows whether the app is live."
             ) from None
         from ehkafka.telemetry.prometheus.collector import (  # noqa: PLC0415 - it needs the extra
             Collector,

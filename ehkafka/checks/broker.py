@@ -75,7 +75,7 @@ def partitions(inspection: Inspection, subject: str | None) -> Finding:
     if not found:
         raise Problem(
             "the topic has no partitions",
-            "Wait until the broker has created them, or recreate the topic.",
+            "Wait until the broker has created partitions, or recreate the topic.",
             facts=facts,
         )
     brokers = "one broker" if len(leaders) == 1 else f"{len(leaders)} brokers"

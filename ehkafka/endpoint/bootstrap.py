@@ -102,7 +102,7 @@ def is_loopback(host: str) -> bool:
 def _host(entry: str, number: int) -> str:
     found = _ENTRY.fullmatch(entry)
     if found is None:
-        raise ConfigurationError(f"bootstrap.servers: entry {number} is not 'host:port': correct it")
+        raise ConfigurationError(f"bootstrap.servers: entry {number} is not 'host:port': correct this entry")
     port = found["port"]
     if port is not None and not 1 <= int(port) <= 65_535:
         raise ConfigurationError(f"bootstrap.servers: the port of entry {number} must be from 1 to 65535")

@@ -183,7 +183,7 @@ class TransactionalCommits:
         # partitions. So a transaction without a membership is refused here.
         if not is_member(metadata):
             raise KafkaException(
-                KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has removed this member; it rejoins")
+                KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has removed this member, which rejoins")
             )
         return SendOffsets(positions, metadata, self._changed(positions))
 

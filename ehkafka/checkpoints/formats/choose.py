@@ -149,8 +149,8 @@ def _none(everything: list[FoundBlob | BadBlob], wanted: CheckpointFilter, where
         )
     names = _listed(one.origin for one in everything)
     return (
-        f"{ended(text)} It contains the checkpoints of {names}. Choose with --from-hub, --from-namespace, "
-        f"--from-group or --format."
+        f"{ended(text)} This place contains the checkpoints of {names}. Choose with --from-hub, "
+        f"--from-namespace, --from-group or --format."
     )
 
 
