@@ -51,29 +51,29 @@ if TYPE_CHECKING:
 
 
 class App(Registration, Configurable):
-    """A consumer group's member: handlers, and one consumer that feeds them.
+    """A member of a consumer group: handlers, and one consumer that receives their records.
 
     - `group` (required): the consumer group.
-    - `endpoint` (default `None`): where the broker is. `None`: the environment says it when it is first
-      needed (`Endpoint.from_env`).
-    - `start` (default `None`): where a partition begins that has no commit of the group: `"earliest"`,
+    - `endpoint` (default `None`): the broker. `None`: environment variables name the broker when the app
+      first needs it (`Endpoint.from_env`).
+    - `start` (default `None`): where a partition without a commit of the group begins: `"earliest"`,
       `"latest"`, an offset, a datetime, a timedelta back, a mapping of partitions to these, or a callable
-      `(topic, partition) -> position` (`ehkafka.positions.start` has the rules). It must be given here or by
-      the configuration.
-    - `mirror` (default `None`): a copy of the commits elsewhere, such as `BlobMirror`.
-    - `http` (default `None`): where to serve probes, metrics, the page and actions while the app runs: an
+      `(topic, partition) -> position` (`ehkafka.positions.start` has the rules). `start` is required, here
+      or in the configuration.
+    - `mirror` (default `None`): a copy of the commits outside the broker, such as `BlobMirror`.
+    - `http` (default `None`): where the running app serves probes, metrics, the page and actions: an
       address such as `"127.0.0.1:8080"`, or `ehkafka.http.Http(…)`. Needs the extra `[web]`.
-    - `loop` (default `"own"`): where coroutines run: `"own"` on event loops of the app's own, one for each
-      async handler; `"caller"` on the one that enters the app by `async with app`, so that they share its
-      clients. Then it is entered in no other way.
-    - `on_end` (default `"raise"`): what an error that ends the app does to who entered it: `"raise"` it there
-      at once (`async with` cancels the task; in `with`, `wait()` raises it, also of another app around it);
-      `"signal"` sends SIGTERM to the own process, so that a web server stops; or a function is called with
-      the error, on the loop of an `async with`. The block's end, and `run()`, raise it in any case.
-    - `**settings`: the fields of `ehkafka.settings.Settings`, which has a line for each: commits, limits,
-      stop, health, and librdkafka's properties as `consumer={…}`.
+    - `loop` (default `"own"`): where coroutines run. `"own"`: on event loops of the app, one for each
+      async handler. `"caller"`: on the event loop that enters the app with `async with app`, so that
+      handlers can use the loop's clients. With `"caller"`, enter the app only with `async with`.
+    - `on_end` (default `"raise"`): what happens at an error that ends the app. `"raise"`: the block raises
+      the error at once (`async with` cancels the task; in a `with` block, `wait()` raises the error, also
+      for an outer app). `"signal"`: the app sends SIGTERM to its own process, so that a web server stops. A
+      function: the app calls it with the error. The end of the block, and `run()`, always raise the error.
+    - `**settings`: the fields of `ehkafka.settings.Settings`: commits, limits, stop, health, and
+      librdkafka's properties as `consumer={…}`.
 
-    Raises `ConfigurationError` for what cannot work.
+    Raises `ConfigurationError` if an argument is wrong.
     """
 
     @plainly
@@ -111,28 +111,28 @@ class App(Registration, Configurable):
         health_file: str | os.PathLike[str] | None = None,
         http: str | Http | None = None,
     ) -> None:
-        """Start, wait until the end, and raise what ended the app, if it was an error.
+        """Start the app, wait until the app has ended, and raise the error that ended the app.
 
-        In the main thread SIGINT and SIGTERM stop it: the first drains, the second exits at once. One that
-        comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
-        first while the broker or a token is waited for. SIGUSR1 logs the snapshot and where workers are.
+        In the main thread, SIGINT and SIGTERM stop the app: the first signal drains, the second exits at
+        once. If a signal comes during the start, the start ends first; a second signal, or a first signal
+        while the app waits for the broker or a token, raises `KeyboardInterrupt`. SIGUSR1 logs the state.
 
-        - `until` (default `None`): `"caught_up"` ends the run when all up to where the logs ended at the
-          start is handled and committed. Raises `UnfinishedError` where records still wait then.
+        - `until` (default `None`): `"caught_up"` ends the run when all records that were in the logs at the
+          start are handled and committed. Raises `UnfinishedError` if some of these records still wait.
         - `settle_s` (seconds, default `60.0`): how long such records may wait.
 
         Several processes (`docs/guides/all-cores.md` has the rules)
 
-        - `members` (default `None`): start so many processes, each with the app and a member of the group, or
-          `"auto"` one for each core; this one then consumes nothing and looks after them.
-        - `hung_s` (seconds, default `None`): a member that is not live for so long is killed and restarted.
-        - `members_min` (default `None`): with fewer that are ready `/ready` fails. `None`: 1.
+        - `members` (default `None`): the number of processes to start, each with the app as a member of the
+          group; `"auto"`: one for each core. This process then only supervises the members.
+        - `hung_s` (seconds, default `None`): after how long a member that is not live is restarted.
+        - `members_min` (default `None`): if fewer members are ready, `/ready` fails. `None`: 1.
 
         Shown
 
-        - `health_file` (default `None`): a file that is touched every few seconds while the app, or each
-          member, is live.
-        - `http` (default `None`): what `App(http=…)` takes, for this run and those after it.
+        - `health_file` (default `None`): a file that the app, or each member, touches every few seconds
+          while it is live.
+        - `http` (default `None`): as `App(http=…)`, for this run and later runs.
         """
         refuse_while_importing()
         life = self._life
@@ -150,9 +150,9 @@ class App(Registration, Configurable):
     def run_on_spark(self, spark: SparkSession, **options: Unpack[SparkKeywords]) -> SparkRun:
         """Run the handlers inside the tasks of a Spark query, and return at once.
 
-        The same order per key, retries, dead letters and outputs; commits to the group and the mirror after
-        each finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
-        consumer holds the group.
+        Order per key, retries, dead letters and outputs work as in `run()`. The app commits to the group and
+        the mirror after each finished batch. Raises `ConfigurationError` if the app cannot run on Spark, and
+        `GroupInUseError` if a consumer uses the group.
 
         - `spark` (required): the `SparkSession` of the driver.
         """
@@ -163,7 +163,7 @@ class App(Registration, Configurable):
         return self._life.start_elsewhere(lambda app: start_on_spark(app, spark, SparkOptions(**options)))
 
     def start(self) -> None:
-        """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
+        """Connect to the broker, start the threads, subscribe, and return. Raises an error if that fails."""
         self._life.entrance.refuse_without_loop("start()")
         self._life.start(StartCaller)
 
@@ -196,45 +196,45 @@ class App(Registration, Configurable):
 
     @plainly
     def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
-        """Stop and wait for the end; raise what ended the app, if it was an error.
+        """Stop the app, wait until the app has ended, and raise the error that ended the app.
 
-        Nothing more is received. Records never started, and keys that wait for a retry or by `Hold`, are
-        left, and one line reports them (`RecordsLeft`).
+        The app receives no more records. The next owner gets the records that never started, and the keys
+        that wait for a retry or are on hold; a log line names these (`RecordsLeft`).
 
-        - `drain` (default `None`): what is finished first. `"started"`: what is started, and what lies below
-          it in its partition if time allows, so that the next owner repeats nothing (else the commits'
-          metadata name what was finished out of order); `"all"`, or True: all received records; `"running"`,
-          or False: what runs now. None: the setting `drain`.
-        - `timeout_s` (seconds, default `None`): the longest wait for that, above 0. None: the setting
+        - `drain` (default `None`): the records to finish first. `"started"`: started records, and earlier
+          records of their partitions if time allows, so that the next owner repeats no record (otherwise the
+          commits' metadata list the records that finished out of order). `"all"`, or True: all received
+          records. `"running"`, or False: the running records. None: the setting `drain`.
+        - `timeout_s` (seconds, default `None`): the time limit for these records, above 0. None: the setting
           `stop_s`.
 
-        Raises `UnfinishedError` when a started record had no result in time, when the last commit failed, and
-        when finished records could not be saved. A stopped or never started app stays as it is. Called from
-        code that the app runs (handlers, hooks, callables, functions for dead letters; in worker processes,
-        too), it asks for the stop and returns at once.
+        Raises `UnfinishedError` if a started record was not finished in time, if the last commit failed, or
+        if finished records could not be saved. An app that does not run stays as it is. In code that the app
+        runs (handlers, hooks, callables, functions for dead letters; also in worker processes), `stop`
+        requests the stop and returns at once.
         """
         check_timeout(timeout_s, "stop")
         self._life.stop(None if drain is None else drain_of(drain), timeout_s)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the app has ended by itself; True when it has. `stop` then raises what ended it.
+        """Wait until the app has ended by itself; return True then. `stop` raises the error that ended it.
 
-        - `timeout_s` (seconds, default `None`): the longest wait; then it returns False. None: without end.
+        - `timeout_s` (seconds, default `None`): after how long to return False. None: no limit.
         """
         check_timeout(timeout_s, "wait")
         return self._life.wait(timeout_s)
 
     @plainly
     def resize(self, handler: str, *, workers: int) -> None:
-        """Change how many workers a handler has while the app runs.
+        """Change a handler's number of workers while the app runs.
 
-        New threads run `on_worker_start` before this returns; surplus ones leave when idle, or after their
-        turn. It holds until the stop, also where `workers="auto"`.
+        New threads run `on_worker_start` before `resize` returns; surplus threads end when they are idle, or
+        after their call. The number stays until the stop, also with `workers="auto"`.
 
-        - `handler` (required): the name of its function or class.
-        - `workers` (required): how many from now on, 1 or more.
+        - `handler` (required): the name of the handler's function or class.
+        - `workers` (required): the new number of workers, 1 or more.
 
-        Raises `ConfigurationError`, or what `on_worker_start` raises: then the number is as before.
+        If `on_worker_start` raises an error, or a `ConfigurationError` is raised, the number is unchanged.
         """
         with self._life.lock:
             self._life.run.resize(handler, workers)
@@ -243,7 +243,7 @@ class App(Registration, Configurable):
 
     @property
     def state(self) -> State:
-        """Where the app is in its life."""
+        """The app's state: `new`, `starting`, `running`, `stopping` or `stopped`."""
         return self._life.state
 
     @property
@@ -254,13 +254,13 @@ class App(Registration, Configurable):
     def snapshot(self) -> Snapshot:
         """Return an immutable picture of the app as it is now. Takes microseconds per unfinished record.
 
-        With members it is the sum over them, and has each; one that does not answer within a second is shown
-        as it answered last.
+        With members, the snapshot has each member and the sums over all members. A member that does not
+        answer within a second is shown as in its last answer.
         """
         return self.current_run.snapshot()
 
     def health(self) -> Health:
-        """Return whether all is well, else the reasons: each names where and what it waits for."""
+        """Return whether all is well. If not, each reason names a place and what it waits for."""
         return self.current_run.health()
 
     @property
@@ -271,27 +271,27 @@ class App(Registration, Configurable):
         return Keys(lambda: self.current_run)
 
     def measure(self) -> None:
-        """Have it counted from now on how long handlers take: `snapshot().handlers` has it, for metrics.
+        """Measure from now on how long handlers take; `snapshot().handlers` has the times, for metrics.
 
-        `ehkafka.metrics` calls this. It costs quick handlers a few percent, and cannot be taken back.
+        `ehkafka.metrics` calls this method. It slows quick handlers by a few percent, and cannot be undone.
         """
         self._life.measure()
 
     def log_state(self, why: str = "log_state() was called") -> None:
-        """Log the snapshot and where each busy worker is (`StateReport`); of an app that runs.
+        """Log the snapshot and the stacks of busy workers (`StateReport`). The app must run.
 
-        In the supervisor of members each of them does, in its own process.
+        In a supervisor, each member logs its own state.
 
-        - `why` (default `"log_state() was called"`): the reason that the line has.
+        - `why` (default `"log_state() was called"`): the reason in the log line.
         """
         self.current_run.log_state(why)
 
     @cached_property
     def producer(self) -> AppProducer:
-        """Sends what belongs to no record: `app.producer.send("topic", value)`, from `on_start` to `on_stop`.
+        """Sends messages without a record: `app.producer.send("topic", value)`, from `on_start` to `on_stop`.
 
-        It may be asked for at any time; the client is opened at the first message. What a handler makes of
-        its record is better an output, by `to=`: no commit passes the record before it is written.
+        The client is opened at the first message. For results of a handler, use outputs (`to=`) instead: the
+        app commits a record only after the broker has acknowledged the record's outputs.
         """
         from ehkafka.outputs.producer import AppProducer  # noqa: PLC0415 - few apps send any
 
@@ -309,10 +309,10 @@ class App(Registration, Configurable):
 
     @property
     def http_app(self) -> Any:
-        """The same as an ASGI application, to be mounted in a web app of your own. Needs the extra `[web]`.
+        """The app's page as an ASGI application, to mount in your own web app. Needs the extra `[web]`.
 
-        Mount it before the app starts. Every client of that web app can open its paths: actions need the
-        token, the rest is as the address says that `App(http=…)` was given; without one, off loopback.
+        Mount it before the app starts. Each client of your web app can open its paths. Actions need the
+        token; other paths need it as for the address in `App(http=…)`, or as for all machines without one.
         """
         return self._life.web.site.application
 

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class Keys:
-    """The keys of a running app: which of them hold a commit, and actions on each. Made by `App.keys`.
+    """The keys of a running app that keep a commit from moving, and actions on keys. Made by `App.keys`.
 
-    All actions raise `ActionRefusedError` for what cannot be done; then nothing has changed. An action that
-    finds all as it is to be changes nothing, and `ActionResult.changed` is False. Each is logged, counted and
-    an event (`ActionTaken`, `ActionRefused`).
+    If an action cannot be done, it raises `ActionRefusedError` and changes nothing. If an action has no
+    effect, `ActionResult.changed` is False. Each action is logged and counted, and makes an event
+    (`ActionTaken`, `ActionRefused`).
     """
 
     def __init__(self, run: Callable[[], Run]) -> None:
         self._run = run
 
     def blocking(self, *, values: bool = False) -> list[KeyState]:
-        """Return, for each partition that has one, the record that holds its commit; the oldest first.
+        """Return the records that commits wait for, one for each partition that has one; the oldest first.
 
-        - `values` (default `False`): whether each has the beginning of its value.
+        - `values` (default `False`): whether the result has the beginning of each record's value.
         """
         return [one for one in self.waiting(values=values) if one.is_blocking]
 
     def waiting(self, *, values: bool = False) -> list[KeyState]:
-        """Return the same, and behind them the other keys that wait by themselves, up to 1 000.
+        """Return the records of `blocking`, then other keys that wait or are on hold, up to 1 000.
 
         Arguments are those of `blocking`.
         """
@@ -42,15 +42,15 @@ class Keys:
     def pause(
         self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
     ) -> ActionResult:
-        """Start nothing more of a key; what runs ends first. `resume` ends the pause.
+        """Start no more records of a key; a running call ends first. `resume` ends the pause.
 
         - `name` (required): the key's oldest unfinished record, `TOPIC/PARTITION@OFFSET` as `blocking()` has
-          it, or the key's text: UTF-8, else `base64:…`, and JSON for keys that are no bytes.
-        - `for_s` (seconds, default `None`): the pause ends by itself after so long, a year at most. None: it
-          does not.
-        - `keep` (default `False`): whether the partition's next assignment in this process takes the pause
-          over. Else it ends when the partition goes.
-        - `by` (default `None`): who asks, for the log and the event. None: `the app's own code`.
+          it, or the key's text: UTF-8, otherwise `base64:…`, and JSON for keys that are not bytes.
+        - `for_s` (seconds, default `None`): after how long the pause ends, up to a year. None: the pause does
+          not end by itself.
+        - `keep` (default `False`): whether the pause stays after a rebalance, at the partition's next
+          assignment in this process.
+        - `by` (default `None`): who requests the action, for the log. None: `the app's own code`.
         """
         return self._do("pause", name, for_s=for_s, keep=keep, by=by)
 
@@ -74,15 +74,15 @@ class Keys:
         preview: bool = False,
         by: str | None = None,
     ) -> ActionResult:
-        """Skip a key's first record, which does not run: the commit may pass it, and its key continues.
+        """Skip a key's first record, which must not be running: the commit moves on, and the key continues.
 
-        Where the key waits for a call that outlives its assignment, this ends that wait: its next records may
-        start though that call still runs. Of them the very record of that call is skipped, no other one.
+        If the key waits for a call of an earlier assignment, `skip` ends the wait: the key's next records can
+        start although this call still runs. Then only the record of this call is skipped.
 
-        - `offset` (default `None`): refuse if another record is the key's first by now. None: whichever is.
-        - `all` (default `False`): whether every record of the key that is queued here is meant, or the first
-          only.
-        - `preview` (default `False`): whether nothing is done, and the result tells what would be.
+        - `offset` (default `None`): refuse if the key's first record has another offset. None: any offset.
+        - `all` (default `False`): whether to skip all queued records of the key. False: only the first one.
+        - `preview` (default `False`): whether to do nothing, and only return the effect that the action would
+          have.
 
         The other arguments are those of `pause`.
         """
@@ -97,7 +97,7 @@ class Keys:
         preview: bool = False,
         by: str | None = None,
     ) -> ActionResult:
-        """Send a key's first record, which does not run, to the handler's dead letters.
+        """Send a key's first record, which must not be running, to the handler's dead letters.
 
         Arguments are those of `skip`.
         """
@@ -106,7 +106,7 @@ class Keys:
     def pause_partition(
         self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
     ) -> ActionResult:
-        """Receive nothing more of a partition; received records are handled.
+        """Receive no more records of a partition; received records are handled.
 
         - `name` (required): `TOPIC/PARTITION`.
 
@@ -119,10 +119,10 @@ class Keys:
         return self._do("resume", name, "partition", by=by)
 
     def stop_handler(self, name: str, *, by: str | None = None) -> ActionResult:
-        """Start nothing more of a handler, and receive nothing for it.
+        """Start no more calls of a handler, and receive no more records for it.
 
-        - `name` (required): the name of its function or class.
-        - `by` (default `None`): who asks, for the log and the event. None: `the app's own code`.
+        - `name` (required): the name of the handler's function or class.
+        - `by` (default `None`): who requests the action, for the log. None: `the app's own code`.
         """
         return self._do("stop", name, "handler", by=by)
 
