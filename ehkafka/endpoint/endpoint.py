@@ -49,8 +49,8 @@ _CREDENTIAL_PROPERTIES = ("sasl.mechanisms", "sasl.username", "sasl.password")
 class Endpoint(NeverPickled):
     """How to reach a broker. Made by its class methods, never directly.
 
-    Two endpoints are equal only if they are the same object. An endpoint is not pickled, because a pickle
-    would carry its access key: make it where it is used.
+    Two endpoints are equal only if they are the same object. An endpoint cannot be pickled, because the
+    pickle would contain its access key: make the endpoint in the process that uses it.
     """
 
     _never_pickled = (
@@ -83,7 +83,7 @@ class Endpoint(NeverPickled):
     @classmethod
     @plainly
     def kafka(cls, bootstrap: str | Sequence[str], properties: Mapping[str, Value] | None = None) -> Self:
-        """Describe any broker. A host in a domain of Event Hubs gets the checks and defaults of Event Hubs.
+        """Describe any broker. For a host of Event Hubs, the checks and defaults of Event Hubs apply.
 
         - `bootstrap` (required): `host:port,…`, or a list of these.
         - `properties` (default `None`): librdkafka's properties for every client, such as
@@ -113,18 +113,18 @@ class Endpoint(NeverPickled):
         *,
         properties: Mapping[str, Value] | None = None,
     ) -> Self:
-        """Describe an Event Hubs namespace, or its emulator, by a connection string with a shared key.
+        """Describe an Event Hubs namespace, or its emulator, by a connection string with an access key.
 
-        - `value` (required): the string itself, the `Path` of a file that holds it and nothing else, or a
-          callable that returns it. File and callable are read at once, for each new client, and again and
-          again while an app runs (every second and every 5 s, and soon after the broker refused the key): a
-          rotated key is taken up without a restart. The callable is called on threads of ours, by one at a
-          time, and may block or raise; a failure is reported as `CredentialUnusable` and the old key stays.
-          Only the key may change, not where the string leads to.
+        - `value` (required): the string, the `Path` of a file that contains only the string, or a callable
+          that returns the string. ehkafka reads a file or callable at once, for each new client, and while an
+          app runs (a file every second, a callable every 5 s, and soon after the broker refused the key). So
+          a rotated key needs no restart. ehkafka calls the callable on its own threads, one call at a time;
+          the callable may block or raise. If a read fails, the old key stays (event `CredentialUnusable`).
+          Only the access key may change, not the namespace.
         - `properties` (default `None`): librdkafka's properties for every client, such as `ssl.ca.location`.
-          A private endpoint needs none, for private DNS leads the namespace's name there.
+          A private endpoint needs no property: private DNS resolves the namespace's name to its address.
 
-        Raises `ConfigurationError` that never holds any part of the string.
+        Raises `ConfigurationError`, which never contains any part of the string.
         """
         source = credential_source(value)
         credential = None if source is None else RotatingCredential(source)
@@ -151,19 +151,19 @@ class Endpoint(NeverPickled):
         client_id: str | None = None,
         properties: Mapping[str, Value] | None = None,
     ) -> Self:
-        """Describe an Event Hubs namespace that is entered with an Entra ID identity instead of a key.
+        """Describe an Event Hubs namespace to which clients connect with Entra ID, instead of an access key.
 
-        The identity needs the role Azure Event Hubs Data Receiver, to produce Data Sender. The token is
-        always for the namespace. Nothing is asked for before the first client is opened.
+        The identity needs the role Azure Event Hubs Data Receiver; to produce, Data Sender. Tokens are only
+        for this namespace. The first token is requested when the first client is opened.
 
-        - `namespace` (required): its name (`home`) or host name, in any cloud of Azure.
-        - `credential` (default `None`): an object of azure-identity, anything with `get_token(scope)`, or one
-          of `"default"` (also None), `"managed_identity"`, `"workload_identity"`, `"service_principal"` (the
-          environment's) and `"cli"`. One that we built is closed by `close()`; the caller's is the caller's.
-        - `client_id` (default `None`): the id of a user-assigned identity. None: the system's.
-        - `properties` (default `None`): librdkafka's properties for every client; `bootstrap.servers` where
-          to connect to another place, such as a proxy. A private endpoint needs none: private DNS leads the
-          namespace's name there, and brokers are named so by the service.
+        - `namespace` (required): the namespace's name (`home`) or host name, in any cloud of Azure.
+        - `credential` (default `None`): an object of azure-identity, any object with `get_token(scope)`, or
+          `"default"` (also None), `"managed_identity"`, `"workload_identity"`, `"service_principal"` (from
+          the environment) or `"cli"`. `close()` closes a credential that you chose by name, not your object.
+        - `client_id` (default `None`): the ID of a user-assigned identity. None: the system's identity.
+        - `properties` (default `None`): librdkafka's properties for every client. To connect to another
+          address, such as a proxy, set `bootstrap.servers`. A private endpoint needs no property: private DNS
+          resolves the namespace's name to its address.
 
         Raises `ConfigurationError`.
         """
@@ -193,7 +193,7 @@ class Endpoint(NeverPickled):
     def from_env(cls, environ: Mapping[str, str] | None = None, prefix: str = "EHKAFKA_") -> Self:
         """Describe the broker that the environment names, by exactly one of four variables.
 
-        `EHKAFKA_CONNECTION_STRING`, `EHKAFKA_CONNECTION_STRING_FILE` (a path; a rotated key is taken up),
+        `EHKAFKA_CONNECTION_STRING`, `EHKAFKA_CONNECTION_STRING_FILE` (a path; a new key needs no restart),
         `EHKAFKA_NAMESPACE` (Entra ID; with `EHKAFKA_CREDENTIAL`, `EHKAFKA_CLIENT_ID`) or `EHKAFKA_BOOTSTRAP`.
         `EHKAFKA_PROPERTY_SSL_CA_LOCATION` sets librdkafka's `ssl.ca.location`, and so on. An empty variable
         counts as not set.
@@ -201,7 +201,7 @@ class Endpoint(NeverPickled):
         - `environ` (default `None`): the variables. None: `os.environ`.
         - `prefix` (default `"EHKAFKA_"`): how the variables' names begin.
 
-        Raises `ConfigurationError` that never holds a value.
+        Raises `ConfigurationError`, which never contains a value.
         """
         environ = os.environ if environ is None else environ
         check_mapping(environ, "Endpoint.from_env: the environment")
@@ -227,7 +227,7 @@ class Endpoint(NeverPickled):
         properties: Mapping[str, Value] | None = None,
         named: Callable[[str], str] = str,
     ) -> Self:
-        """Describe the broker that plain settings name, for programs that read them from a file or a form.
+        """Describe a broker by plain settings, for programs that read the settings from a file or a form.
 
         - `settings` (required): one of `connection_string`, `connection_string_file`, `namespace` (with
           `credential`, `client_id`) and `bootstrap`, as text.
@@ -259,13 +259,13 @@ class Endpoint(NeverPickled):
     @classmethod
     @plainly
     def embedded(cls, topics: Mapping[str, int] | None = None, *, partitions: int = 16) -> Self:
-        """Describe a broker inside this process, for tests and demos; it starts on first use.
+        """Describe a broker inside this process, for tests and demos. The broker starts on first use.
 
-        Several apps may share the endpoint; `close()` stops the broker for all of them.
+        Several apps can share the endpoint; `close()` stops the broker for all of them.
 
-        - `topics` (default `None`): numbers of partitions by the topic's name, for topics that are made at
-          its start.
-        - `partitions` (default `16`): of a topic that is subscribed to, and not among these.
+        - `topics` (default `None`): the number of partitions by the topic's name, for topics that the broker
+          creates at its start.
+        - `partitions` (default `16`): the number of partitions of other topics that apps subscribe to.
         """
         from ehkafka.embedded.shared import SharedBroker  # noqa: PLC0415 - tests and demos only
 
@@ -303,7 +303,7 @@ class Endpoint(NeverPickled):
         return None if chosen is None else chosen[0]
 
     def client_properties(self) -> dict[str, Any]:
-        """Return what any client of this endpoint needs, as librdkafka properties, secrets in the clear.
+        """Return the librdkafka properties of this endpoint's clients, including its secrets as plain text.
 
         Starts the embedded broker if it is not running.
         """
@@ -343,7 +343,7 @@ class Endpoint(NeverPickled):
             self._broker.borrow(loan)
 
     def close(self) -> None:
-        """Stop an embedded broker for everyone who shares it; close a credential that we built."""
+        """Stop an embedded broker for all apps that share it; close a credential that was chosen by name."""
         if self._broker is not None:
             self._broker.close()
         if self._entra is not None:

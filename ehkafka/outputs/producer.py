@@ -40,17 +40,17 @@ class AppProducer:
         headers: Headers | None = None,
         partition: int | None = None,
     ) -> Future[Delivered]:
-        """Send one message, and return at once with its future, whose result says where it was written.
+        """Send one message, and return its future at once. The future's result is the message's position.
 
-        - `topic` (required): its name. The start does not check it: if it does not exist, the future fails.
+        - `topic` (required): the topic's name. If the topic does not exist, the future fails.
         - `value` (required): bytes, text, a dict, list, dataclass or model, which is sent as JSON, or None.
-        - `key` (default `None`): bytes or text. `None`: the message has none.
+        - `key` (default `None`): bytes or text. `None`: the message has no key.
         - `headers` (default `None`): name and value pairs, or a mapping.
-        - `partition` (default `None`): its number. `None`: the key decides.
+        - `partition` (default `None`): the partition's number. `None`: the key decides.
 
-        While 50 000 messages or 64 MiB have no answer, it waits for room. On the thread of an event loop it
-        raises `NotDeliveredError` instead: use `asend` there. `cancel` of the future has no effect. Its
-        callbacks (`add_done_callback`) run on the thread that sends: they must return quickly.
+        While 50 000 messages or 64 MiB have no answer, `send` waits until there is space. On the thread of an
+        event loop, `send` raises `NotDeliveredError` instead: use `asend`. The future's `cancel` has no effect.
+        The future's callbacks (`add_done_callback`) run on the thread that sends, and must return quickly.
 
         The future raises `NotDeliveredError`. `send` raises `TypeError` or `ValueError` for a message that
         cannot be encoded or is too large, and `ConfigurationError` while the app does not run here.
@@ -84,7 +84,7 @@ class AppProducer:
         return await asyncio.wrap_future(message.future)
 
     def flush(self, timeout_s: float | None = None) -> int:
-        """Wait until all messages so far are written or have failed; return how many are neither.
+        """Wait until all messages so far are written or have failed; return how many have no answer yet.
 
         The callbacks of their futures (`add_done_callback`) have returned, too.
 

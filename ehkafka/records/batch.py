@@ -44,15 +44,15 @@ Result = Failed | Skipped
 
 
 class Batch(Sequence["Record"], Generic[Payload]):
-    """Records of many keys; those of one key stand in order, with nothing of theirs missing in between.
+    """Records of many keys. The records of each key are in order, without a gap.
 
     Made by the app; in tests by `ehkafka.testing.make_batch`.
 
-    What the handler does not name is finished when it returns. `fail` gives a record back, and with it the
-    later ones of its key, whatever was done with them: they are passed again, in order, behind it. A handler
-    that raises has finished nothing, and what it said before counts for nothing.
+    When the handler returns, all records are finished, except those for which it called `fail` or `skip`. If
+    a record fails, the later records of its key are handled again after it, whatever the handler did with
+    them. If the handler raises an error, no record is finished, and `fail` and `skip` have no effect.
 
-    `Batch[Reading]` asks for the payloads, too: `batch.values` has them.
+    `Batch[Reading]` also decodes the payloads: they are in `batch.values`.
     """
 
     __slots__ = ("_index", "_late", "_lock", "_made", "_results", "_returned", "_size", "_values")
@@ -99,7 +99,7 @@ class Batch(Sequence["Record"], Generic[Payload]):
     def values(self) -> tuple[Payload, ...]:
         """The decoded payloads, in the order of the records.
 
-        Raises `TypeError` where the handler names no type for them.
+        Raises `TypeError` if the handler names no type for the payloads.
         """
         if self._values is None:
             raise TypeError(
@@ -109,24 +109,24 @@ class Batch(Sequence["Record"], Generic[Payload]):
         return self._values
 
     def fail(self, record: Record, error: Exception) -> None:
-        """Say that a record failed: `retry` and `on_failure` decide, as if a handler of one had raised it.
+        """Fail a record: `retry` and `on_failure` decide, as if a handler of one record had raised `error`.
 
-        - `record` (required): one of this batch that has no result yet. Only this one spends an attempt.
-        - `error` (required): the exception. `RetryLater`, `SkipRecord` and `RejectRecord` mean what they mean
-          when they are raised.
+        - `record` (required): a record of this batch without a result. Only this record spends an attempt.
+        - `error` (required): the exception. `RetryLater`, `SkipRecord` and `RejectRecord` have the same
+          effect as in a handler.
 
-        Raises `TypeError` or `ValueError` for what cannot be a result here, and `RuntimeError` once the
-        handler has returned.
+        Raises `TypeError` or `ValueError` for a wrong argument, and `RuntimeError` after the handler has
+        returned.
         """
         if not isinstance(error, Exception):
             raise TypeError(f"fail(record, {error!r}): give the exception that the record failed with")
         self._say(record, Failed(error))
 
     def skip(self, record: Record, reason: str) -> None:
-        """Skip a record: it is counted and logged, and the commit may pass it.
+        """Skip a record: the app counts and logs it, and the commit can move past the record.
 
-        - `record` (required): one of this batch that has no result yet.
-        - `reason` (required): a text, for the log and the event.
+        - `record` (required): a record of this batch without a result.
+        - `reason` (required): a text for the log and the event.
 
         Raises as `fail` does.
         """

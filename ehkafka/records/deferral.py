@@ -50,10 +50,10 @@ class Keeper(Protocol):
 
 
 class Deferred:
-    """The right to answer once, from any thread or task, how a record's attempt ended. Made by `defer`.
+    """A token with which your code reports how a deferred record's attempt ended. Made by `defer`.
 
-    The first answer counts and each later one is ignored; both methods return whether theirs counted, so that
-    an answer which meets the deadline, or another answer, raises nothing.
+    Answer once, from any thread or task. The first answer counts, and later answers are ignored. Both methods
+    return whether their answer counted; an answer that comes too late raises no error.
     """
 
     __slots__ = (
@@ -85,16 +85,16 @@ class Deferred:
         self._lock = threading.Lock()
 
     def finish(self) -> bool:
-        """Say that the record is finished; the commit may pass it. Returns False when that came too late."""
+        """Finish the record, so that the commit can move past it. Returns False if that came too late."""
         return self._answer(None)
 
     def fail(self, error: BaseException) -> bool:
-        """Answer that the attempt failed, as if the handler had raised it: retry, `on_failure`, signals.
+        """Fail the attempt, as if the handler had raised `error`: retries and `on_failure` apply.
 
-        The retry function and `on_error` run on the calling thread. Returns False when it came too late.
+        The retry function and `on_error` run on the calling thread. Returns False if that came too late.
 
-        - `error` (required): the exception. `RetryLater`, `SkipRecord` and `RejectRecord` mean what they mean
-          when they are raised.
+        - `error` (required): the exception. `RetryLater`, `SkipRecord` and `RejectRecord` have the same
+          effect as in a handler.
         """
         if not isinstance(error, BaseException):
             raise TypeError(
@@ -105,7 +105,7 @@ class Deferred:
 
     @property
     def is_open(self) -> bool:
-        """True until it is answered, its deadline has passed, or its handler has raised."""
+        """True until the token is answered, its deadline has passed, or the handler has raised an error."""
         return self.state == "open"
 
     def settle_at(self, home: Home) -> bool:
@@ -156,17 +156,17 @@ _refusal: str | None = None
 
 
 def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
-    """Leave a record in flight when its handler returns, until the returned token is answered.
+    """Keep a record unfinished after its handler returns, until your code answers the returned token.
 
-    For handlers with `raw=True`; others call `record.defer()`. Its key waits, no worker is occupied and no
-    commit passes it. When the handler raises after all, that counts and the token is void.
+    For handlers with `raw=True`; others call `record.defer()`. Until the answer, the key waits, no worker is
+    busy, and the commit stays before the record. If the handler raises an error, the token has no effect.
 
-    - `message` (required): the one that the handler was given.
-    - `deadline_s` (seconds, default `300.0`): without an answer within it the attempt fails with a
-      `TimeoutError`; a week at most.
+    - `message` (required): the message that the handler was given.
+    - `deadline_s` (seconds, default `300.0`): if no answer comes within this time, the attempt fails with a
+      `TimeoutError`; up to a week.
 
-    Raises `ValueError` for a deadline that cannot be, `RuntimeError` for a record that is deferred already,
-    cannot be, or is not with its handler: no attempt would wait for the answer.
+    Raises `ValueError` for a deadline that is not possible. Raises `RuntimeError` if the record is already
+    deferred, cannot be deferred, or is not with its handler.
     """
     is_number = isinstance(deadline_s, int | float) and not isinstance(deadline_s, bool)
     if not is_number or not math.isfinite(deadline_s) or not 0 < deadline_s <= DEADLINE_S_MAX:

@@ -33,12 +33,12 @@ _TIMESTAMP_MS_MAX = 253_402_300_799_000
 class Record:
     """One Kafka record as handed to a handler. Made by the app; in tests by `ehkafka.testing.make_record`.
 
-    Has every reading method of `confluent_kafka.Message` with the same meaning, so a handler written for a
-    `Message` takes a `Record` unchanged, and a few conveniences. `attempt` counts the calls of the handler
-    for this record, from 1.
+    A record has all reading methods of `confluent_kafka.Message` with the same meaning, so a handler for a
+    `Message` works with a `Record` unchanged. `attempt` is the number of calls of the handler for this
+    record, from 1.
 
-    What is read of the headers (`properties`, `partition_key`, `content_type`, …) is decoded at each access:
-    keep it in a variable if you need it twice.
+    Values of the headers (`properties`, `partition_key`, `content_type`, …) are decoded at each access: if
+    you need a value twice, keep it in a variable.
     """
 
     __slots__ = ("_message", "attempt")
@@ -56,9 +56,9 @@ class Record:
 
     @property
     def message(self) -> KafkaMessage:
-        """A `confluent_kafka.Message` of the record's own: whatever is set in it is seen by this call alone.
+        """A `confluent_kafka.Message` only for this call: changes to it have no effect on other calls.
 
-        Made when it is first asked for. What is retried or dead-lettered is what was received.
+        Made at the first access. A retry or a dead letter has the record as it was received.
         """
         self._message = message = own_copy(self._message)
         return cast("KafkaMessage", message)
@@ -92,7 +92,7 @@ class Record:
         return self._message.timestamp()
 
     def headers(self) -> Headers:
-        """Return the headers in order, in a list of the caller's own; empty when there are none."""
+        """Return the headers in order, as a new list; empty if the record has no headers."""
         return [*take_headers(self._message)]
 
     def latency(self) -> float | None:
@@ -121,10 +121,10 @@ class Record:
             """Set the error of `message`."""
 
         def deserialized_key(self) -> Any:
-            """Return the key: only a `DeserializingConsumer` makes something else of it."""
+            """Return the key: only a `DeserializingConsumer` changes it."""
 
         def deserialized_value(self) -> Any:
-            """Return the value: only a `DeserializingConsumer` makes something else of it."""
+            """Return the value: only a `DeserializingConsumer` changes it."""
 
         def delivery_count(self) -> int | None:
             """Return `None`: only a share consumer counts deliveries."""
@@ -146,13 +146,13 @@ class Record:
         return True
 
     def defer(self, deadline_s: float = DEADLINE_S) -> Deferred:
-        """Leave this record in flight when the handler returns, until your code answers the returned token.
+        """Keep this record unfinished after the handler returns, until your code answers the returned token.
 
-        `token.finish()` or `token.fail(error)` may come from any thread or task, once. Meanwhile its key
-        waits, no worker is held, and no commit passes it. `ehkafka.defer` has the rules.
+        Call `token.finish()` or `token.fail(error)` once, from any thread or task. Until then, the key waits,
+        no worker is busy, and the commit stays before the record. `ehkafka.defer` has the rules.
 
-        - `deadline_s` (seconds, default `300.0`): without an answer within it the attempt fails; a week at
-          most.
+        - `deadline_s` (seconds, default `300.0`): if no answer comes within this time, the attempt fails; up
+          to a week.
         """
         return defer(self._message, deadline_s)
 
@@ -164,12 +164,12 @@ class Record:
         headers: Any = None,
         partition: int | None = None,
     ) -> None:
-        """Send a message for this record once its call has ended well; it is committed once that is written.
+        """Send a message after a successful call; the record is committed after the message is written.
 
-        Arguments are those of `Send`. For handlers with `to=`. Readers see the message after the call: if
-        that raises or skips the record, it is never sent. Of a deferred record it is sent by `finish()`.
-        Raises `RuntimeError` afterwards, `ValueError` or `TypeError` for what cannot be sent, and for more
-        than 64 MiB in one call.
+        Arguments are those of `Send`. Only for handlers with `to=`. If the call raises or skips the record,
+        the message is never sent. For a deferred record, `finish()` sends the message. After the call, `send`
+        raises `RuntimeError`. If a message cannot be sent, or if a call sends more than 64 MiB, `send` raises
+        `ValueError` or `TypeError`.
         """
         if self._outlet is None:
             raise RuntimeError(
@@ -180,13 +180,13 @@ class Record:
         self._outlet.send(self._message, value, topic=topic, headers=headers, partition=partition, **given)
 
     def json(self) -> Any:
-        """Parse the value as JSON. Raises `orjson.JSONDecodeError`, a `ValueError`, if it is none."""
+        """Parse the value as JSON. If it is not JSON, raises `orjson.JSONDecodeError`, a `ValueError`."""
         return orjson.loads(self._message.value() or b"")
 
     def header(self, name: str) -> bytes | None:
-        """Return the value of the last header of that name, `None` when there is none.
+        """Return the value of the last header with this name; None if there is none.
 
-        - `name` (required): upper and lower case differ.
+        - `name` (required): the header's name; upper and lower case differ.
         """
         return next((value for key, value in reversed(self.headers()) if key == name), None)
 
@@ -194,8 +194,8 @@ class Record:
     def properties(self) -> dict[str, Value]:
         """The decoded headers without the service's annotations (`x-opt-…`), as in the Event Hubs SDKs.
 
-        Of several headers of one name the last counts; `headers()` has them all, as bytes. How they are
-        decoded is the handler's `headers=` setting, explained in `ehkafka.headers.modes`.
+        If several headers have the same name, the last one counts; `headers()` has all of them, as bytes.
+        The handler's option `headers=` sets how they are decoded: see `ehkafka.headers.modes`.
         """
         return reading.properties(self._message, self._header_mode, event_hubs=self._event_hubs)
 
@@ -203,13 +203,13 @@ class Record:
     def system_properties(self) -> dict[str, Value]:
         """The decoded annotations of the service (`x-opt-…`) and the standard properties (`message-id`, …).
 
-        The latter are in `properties`, too: a Kafka producer may have meant them as its own.
+        The standard properties are in `properties`, too, because a Kafka producer may use their names.
         """
         return reading.system_properties(self._message, self._header_mode, event_hubs=self._event_hubs)
 
     @property
     def partition_key(self) -> str | bytes | None:
-        """The partition key of an AMQP or HTTPS producer, else the record's key; text if it is UTF-8."""
+        """The partition key of an AMQP or HTTPS producer, otherwise the record's key; text if it is UTF-8."""
         return reading.partition_key(self._message)
 
     @property
@@ -219,7 +219,7 @@ class Record:
 
     @property
     def schema_id(self) -> str | None:
-        """The schema's id in the Azure schema registry, of a content type `avro/binary+<id>`; else `None`."""
+        """The schema's ID in the Azure schema registry, from a content type `avro/binary+<id>`, or None."""
         return reading.schema_id(self._message)
 
     @property
@@ -234,9 +234,9 @@ class Record:
 
     @property
     def time(self) -> datetime | None:
-        """The record's timestamp in UTC (on Event Hubs: when it was enqueued), `None` when it has none.
+        """The record's timestamp in UTC (on Event Hubs: when it was enqueued); None if there is none.
 
-        A producer may write any number: one before 1970 or after the year 9999 is none.
+        Also None if a producer wrote a timestamp before 1970 or after the year 9999.
         """
         return moment_of(*self._message.timestamp())
 

@@ -16,12 +16,12 @@ class RecordSignal(Exception):  # noqa: N818 - it tells an intention, not an err
 
 
 class RetryLater(RecordSignal):
-    """Call the handler for this record again after some time; its key waits, others do not.
+    """Call the handler for this record again after some time; meanwhile the key waits, other keys continue.
 
-    The handler's own wish: it is not counted against `Retry(attempts=…)`, though `record.attempt` grows.
+    Such a call does not count for `Retry(attempts=…)`, but `record.attempt` grows.
 
     - `after_s` (seconds, required): how long to wait, from 0 to a week. Raises `ValueError` for more.
-    - `reason` (default `"the handler asked for it"`): a text, for the log and the event.
+    - `reason` (default `"the handler asked for it"`): a text for the log and the event.
     """
 
     __module__ = PUBLIC_ROOM
@@ -43,9 +43,9 @@ class RetryLater(RecordSignal):
 
 
 class SkipRecord(RecordSignal):
-    """Skip this record: it is counted and logged, and the commit may pass it.
+    """Skip this record: the app counts and logs it, and the commit can move past the record.
 
-    - `reason` (required): a text, for the log and the event.
+    - `reason` (required): a text for the log and the event.
     """
 
     __module__ = PUBLIC_ROOM
@@ -56,9 +56,9 @@ class SkipRecord(RecordSignal):
 
 
 class RejectRecord(RecordSignal):
-    """Fail this record permanently: no further attempt, straight to `on_failure`.
+    """Fail this record permanently: without a further attempt, `on_failure` decides.
 
-    - `reason` (required): a text, for the log, the event and the dead letter.
+    - `reason` (required): a text for the log, the event and the dead letter.
     """
 
     __module__ = PUBLIC_ROOM

@@ -24,56 +24,56 @@ LIMIT_WINDOW_RECORDS = 1_000
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop the app with an error; nothing at or above the record is committed. The default."""
+    """Stop the app with an error. The commit stays before the record. This is the default."""
 
 
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Keep the record in front of its key's others; its key waits, other keys are handled, health turns red.
+    """Put the record's key on hold: the key waits, other keys continue, and health turns red.
 
-    Nothing is committed past it in its partition, so all of that is redelivered after a restart.
+    The commit stays before the record, so the record is handled again after a restart.
     """
 
 
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Give the record the outcome *skipped*, counted and logged; the commit may pass it."""
+    """Skip the record: the app counts and logs it, and the commit can move past the record."""
 
 
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Hand the record to a dead-letter topic of the same endpoint, or to a function, and continue.
+    """Send a copy of the record to a dead-letter topic of the same endpoint, or to a function, and continue.
 
-    The record is done only when the broker has acknowledged the letter, or the function has returned; until
-    then nothing is committed past it. A letter is written at least once: one whose record was not committed
-    before a crash or a revoke is written again. The topic must exist at the start; it may have a handler of
-    its own, but letters must not go in a circle.
+    The record is done when the broker has acknowledged the dead letter, or the function has returned. Until
+    then, the commit stays before the record. A dead letter is written at least once: if the record is not
+    committed before a crash or a revoke, its dead letter is written again. The topic must exist at the start.
+    The topic can have a handler, but dead letters must not go in a circle.
 
-    - `to` (required): the topic's name, or a function of one `Letter` that returns once the letter is stored.
+    - `to` (required): the topic's name, or a function of one `Letter` that returns when it has stored it.
 
     Order
 
-    - `after` (default `"continue"`): what the key's next records do: `"continue"` (run), `"hold_key"` (wait
-      for a command or a restart), or `"divert_key"` (follow to the dead letters without being tried). Held
-      and diverted keys are forgotten when their partition is revoked.
+    - `after` (default `"continue"`): what happens to the key's next records: `"continue"`: they run.
+      `"hold_key"`: they wait for a command or a restart. `"divert_key"`: they become dead letters without a
+      call. When the partition is revoked, the app forgets such keys.
 
-    Limits: a flood of dead letters means a broken handler rather than broken records
+    Limits: many dead letters usually mean a broken handler, not broken records
 
-    - `run_max` (letters, default `None`): the limit is reached by so many in a row, without a success between
-      them.
-    - `ratio_max` (a share from 0 to 1, default `None`): it is reached by so large a share of the last 1000
-      outcomes.
-    - `on_limit` (default `"stop"`): what happens then: `"stop"` the app, or `"hold"` each further failing
-      record with its key.
+    - `run_max` (dead letters, default `None`): the limit of dead letters in a row, without a success in
+      between.
+    - `ratio_max` (a share from 0 to 1, default `None`): the limit of dead letters, as a share of the last
+      1000 results.
+    - `on_limit` (default `"stop"`): what happens at the limit. `"stop"`: the app stops. `"hold"`: the key of
+      each further failing record is on hold.
 
     Content
 
-    - `stack` (default `True`): put the error's stack into the header `ehkafka-error-stack`: source lines of
-      the code that raised it, 8 kB at most, never a value. A letter that is too large with it goes without
-      it.
+    - `stack` (default `True`): whether the header `ehkafka-error-stack` has the error's stack: up to 8 kB of
+      source lines of your code, without values. If the dead letter would be too large, the stack is left
+      out.
     """
 
     to: str | Callable[[Any], object]

@@ -24,22 +24,22 @@ Errors = type[Exception] | tuple[type[Exception], ...]
 @made_plainly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Try a failed record again, with growing delays.
+    """Retry a failed record, with growing delays.
 
-    - `attempts` (calls, default `5`): how often the handler is called, the first call included; `None`
-      without end.
+    - `attempts` (calls, default `5`): how often the handler is called, including the first call. `None`: no
+      limit.
 
     Delays
 
     - `first_s` (seconds, default `0.2`): the delay before attempt 2.
-    - `factor` (default `2.0`): how many times longer each further delay is than the one before.
+    - `factor` (default `2.0`): each further delay is so many times longer than the previous delay.
     - `max_s` (seconds, default `30.0`): the longest delay.
-    - `jitter` (a share from 0 to 1, default `0.1`): each delay is up to this share of it longer or shorter.
+    - `jitter` (a share from 0 to 1, default `0.1`): each delay is up to this share longer or shorter.
 
     Errors
 
-    - `on` (default `Exception`): only these are retried; others go to `on_failure` at once.
-    - `give_up_on` (default `()`): of these, none is retried.
+    - `on` (default `Exception`): only these errors are retried. For other errors, `on_failure` decides.
+    - `give_up_on` (default `()`): these errors are not retried.
     """
 
     attempts: int | None = 5
