@@ -49,7 +49,7 @@ class AppProducer:
         - `partition` (default `None`): the partition's number. `None`: the key decides.
 
         While 50 000 messages or 64 MiB have no answer, `send` waits until there is space. On the thread of an
-        event loop, `send` raises `NotDeliveredError` instead: use `asend`. The future's `cancel` has no effect.
+        event loop, it raises `NotDeliveredError` instead: use `asend`. The future's `cancel` has no effect.
         The future's callbacks (`add_done_callback`) run on the thread that sends, and must return quickly.
 
         The future raises `NotDeliveredError`. `send` raises `TypeError` or `ValueError` for a message that

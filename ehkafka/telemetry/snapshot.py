@@ -23,66 +23,66 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The oldest record of a partition that has no outcome, or whose outputs are not acknowledged.
+    """A partition's oldest record that is not finished, or whose outputs are not acknowledged.
 
-    It is what holds the commit back. Made by `App.snapshot`.
+    The partition's commit waits for this record. Made by `App.snapshot`.
     """
 
-    # Its position in the partition.
+    # The record's offset.
     offset: int
-    # Its key as text, as `Keys` names it.
+    # The record's key as text, as in `Keys`.
     key: str
-    # Seconds since it was received.
+    # Seconds since the record was received.
     age_s: float
-    # How often its handler was called.
+    # The number of calls of the handler for the record.
     attempts: int
-    # `queued`, `running`, or what its key waits for.
+    # `queued`, `running`, or what the key waits for.
     state: str
-    # What its last failed attempt raised; empty when none has failed.
+    # The error of the last failed attempt; empty if no attempt has failed.
     last_error: str = ""
-    # It waits for a command, a restart or a rebalance: no time and no answer will end that.
+    # The record waits for a command, a restart or a rebalance, and does not continue by itself.
     is_on_hold: bool = False
-    # How many seconds its handler may take for it, where it runs and has a deadline; else 0.
+    # The handler's deadline in seconds, if the record runs and the handler has a deadline; otherwise 0.
     deadline_s: float = 0.0
-    # It is older than `stuck_s` and that deadline together: health is red.
+    # The record is older than `stuck_s` plus the deadline, so health is red.
     is_stuck: bool = False
-    # `queued`, `running`, or `waiting: …` and for what: `retry` (its next attempt), `on hold`, `paused`,
-    # `your answer`, `broker` (to acknowledge its dead letter or outputs) or `earlier call` (of an assignment
-    # that has ended).
+    # `queued`, `running`, or `waiting: …` with a reason: `retry` (the next attempt), `on hold`, `paused`,
+    # `your answer`, `broker` (to acknowledge the dead letter or outputs) or `earlier call` (of an earlier
+    # assignment).
     status: str = "queued"
-    # The name of its handler; empty: unknown.
+    # The name of the handler; empty if it is unknown.
     handler: str = ""
-    # How many records its key has here, itself included; one that waits for its outputs alone is none of them
-    # any more.
+    # The number of unfinished records of the key, including this record. A record that waits only for its
+    # outputs does not count.
     lane_records: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class OutlivingCall:
-    """A call that still runs for an assignment of its partition that has ended.
+    """A call that still runs from an earlier assignment of its partition.
 
-    Its result counts for nothing, since the record is the next owner's by now. While it runs, the records of
-    its key wait if the partition is ours again.
+    The call's result is ignored, because the next owner handles the record. If this process has the partition
+    again, the records of the key wait until the call ends.
     """
 
     partition: TopicPartition
-    # Of the assignment that has ended.
+    # The number of the earlier assignment.
     epoch: int
     offset: int
     key: str
     handler: str
     # Seconds since the record was received.
     age_s: float
-    # That is longer than `stuck_s` and its handler's deadline together: health is red.
+    # `age_s` is longer than `stuck_s` plus the handler's deadline, so health is red.
     is_stuck: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why nothing of a partition can be read from an offset on, and for how long that has lasted.
+    """Why a partition cannot be read from an offset on, and for how long.
 
-    `is_batch`: the batch there is broken, or in a format that the client does not know; else the broker
-    answers fetches of the partition with an error.
+    `is_batch`: the batch at the offset is broken, or has a format that the client does not know. Otherwise
+    the broker answers fetches of the partition with an error.
     """
 
     offset: int
@@ -93,116 +93,116 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
-    """One partition of ours. Made by `App.snapshot`."""
+    """One partition of this process. Made by `App.snapshot`."""
 
-    # Its topic and number.
+    # The partition's topic and number.
     partition: TopicPartition
-    # The number of its assignment to this process: a new one at each.
+    # The number of the partition's assignment to this process; each assignment has a new number.
     epoch: int
-    # Records behind the end of the log that are not finished, as of `log_age_s` ago; None until the end is
-    # known, once that is older than `unreachable_s`, and while throttling keeps a newer end away and all up
-    # to the known one has been received. Offsets that hold no record, such as the end of a transaction, count
-    # for up to 0.5 s after they were read. A record is finished when the broker has acknowledged its outputs,
-    # too.
+    # The number of records up to the log's end that are not finished, as of `log_age_s` ago. A record whose
+    # outputs are not acknowledged is not finished. None if the log's end is unknown, or has been known for
+    # longer than `unreachable_s`; also None if the broker throttles and all records up to the last known end
+    # have been received. Offsets without a record, such as the end of a transaction, count for up to 0.5 s
+    # after they were read.
     lag_records: int | None
-    # Received records without an outcome that do not wait behind a failed one.
+    # Received records that are not done, without waiting records.
     backlog_records: int
-    # Their values, keys and headers.
+    # The bytes of the backlog's values, keys and headers.
     backlog_bytes: int
-    # They wait, or are behind a first record of their key that waits or is being retried; not in the backlog.
+    # Records that wait for a retry or are on hold, and later records of their keys. Not in the backlog.
     parked_records: int
-    # Their values, keys and headers.
+    # The bytes of their values, keys and headers.
     parked_bytes: int
-    # The key that has most of what is parked, while this partition's share of the parked budget is full.
+    # The key with the most waiting records, if the partition has reached its limit of waiting records.
     parked_full_key: str | None
     # Keys with unfinished records.
     lanes: int
-    # The next offset up to which all received records have an outcome, and their outputs are safe; None
-    # before the first record.
+    # The commit position: all received records before this offset are done, and their outputs are
+    # acknowledged. None before the first record.
     watermark: int | None
-    # The next offset that the broker has acknowledged; None when the group has none.
+    # The committed offset that the broker has acknowledged; None if the group has no commit.
     committed: int | None
-    # Since the assignment began.
+    # Records received since the assignment began.
     received_records: int
-    # Of these, how many have an outcome.
+    # Of the received records: how many are done.
     finished_records: int
-    # Of these, how many were skipped.
+    # Of the received records: how many were skipped.
     skipped_records: int
-    # Of these, how many are dead letters.
+    # Of the received records: how many became dead letters.
     dead_lettered_records: int
-    # The client fetches nothing of it at the moment.
+    # The client fetches no records of the partition now.
     paused: bool
-    # Its oldest record that is not finished; None: there is none.
+    # The oldest record that is not finished; None if there is none.
     oldest: Unfinished | None
-    # For how many seconds the log has gone on and nothing of it arrived, though the partition is not paused.
+    # For how many seconds the log has grown and no record has arrived, although the partition is not paused.
     standstill_s: float = 0.0
-    # Offsets left up to where its log ended at the start, in a run that ends when all are there; None in any
-    # other run, and until that end is known.
+    # In a run that ends when it has caught up: offsets left up to where the log ended at the start. None in
+    # any other run, and until that end is known.
     catch_up_records: int | None = None
-    # Of the backlog: with its handler, or waiting for an answer (deferred, or its dead letter was sent).
+    # Records of the backlog that run, or wait for an answer (deferred, or the dead letter was sent).
     in_flight_records: int = 0
-    # Keys whose first record waits: for its next attempt, for a command, or because its key is paused.
+    # Keys whose first record waits for its next attempt or for a command, or whose key is paused.
     blocked_lanes: int = 0
-    # A person has paused it, or stopped its handler.
+    # An operator has paused the partition, or stopped its handler.
     is_paused_by_hand: bool = False
-    # Of the blocked lanes, the ones that no time ends.
+    # Of the blocked keys: those that do not continue by themselves.
     held_lanes: int = 0
-    # Seconds since a broker said last where the log ends, by a fetch or asked for it; before it ever did
-    # None, and from `unreachable_s` on since the partition is ours. After 8 s (or `unreachable_s`) without an
-    # answer only the seconds in which this process looked for one, None while these are fewer.
+    # Seconds since a broker last reported the log's end. If no broker ever did: None, and after
+    # `unreachable_s` the seconds since the assignment. After 8 s (or `unreachable_s`) without an answer, only
+    # the seconds in which this process waited for one count; None while these are fewer.
     log_age_s: float | None = None
-    # The broker that leads it, as of the last statistics; empty before these.
+    # The partition's leader, as of the last statistics; empty before the first statistics.
     leader: str = ""
     # Records that retention has deleted before they were read, while the partition is paused.
     deleted_records: int = 0
-    # Why nothing can be read of it; None where it can be read.
+    # Why the partition cannot be read; None if it can be read.
     unreadable: Unreadable | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerSnapshot:
-    """One handler of ours, over all partitions since the start. Made by `App.snapshot`."""
+    """One handler, over all partitions since the start. Made by `App.snapshot`."""
 
-    # The name of its function or class.
+    # The name of the handler's function or class.
     handler: str
-    # The names of those that it handles.
+    # The names of the handler's topics.
     topics: tuple[str, ...]
-    # How many there are.
+    # The number of workers.
     workers: int = joins(sum, 0)
-    # How many attempts ended so: `finished`, or one of `recovery.failures.FAILED_OUTCOMES`.
+    # The number of attempts by result: `finished`, or one of `recovery.failures.FAILED_OUTCOMES`.
     attempts: Mapping[str, int] = joins(counts, dict)
-    # How many calls took how long: one count for each of `workers.call_times.BOUNDS_S` and one for what took
-    # longer. A call of a batch handler is a batch. Empty unless `App.measure` was called.
+    # The number of calls by duration: one for each of `workers.call_times.BOUNDS_S`, and one for longer
+    # calls. For a batch handler, a call is a batch. Empty unless `App.measure` was called.
     call_counts: tuple[int, ...] = joins(side_by_side, ())
-    # Seconds that these calls took together.
+    # The sum of the durations of these calls, in seconds.
     calls_s: float = joins(sum, 0.0)
-    # A person has stopped it: nothing starts, and nothing is received for it. Of members: of all.
+    # An operator has stopped the handler, in all members: no call starts, and no record is received for it.
     is_stopped: bool = joins(all, default=False)
-    # The least and the most that `workers="auto"` may find; None where their number is given.
+    # The lowest and the highest number that `workers="auto"` can choose; None without `"auto"`.
     workers_auto: tuple[int, int] | None = joins(side_by_side, None)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSnapshot:
-    """One member of a supervisor, as it sees it. Made by `App.snapshot`."""
+    """One member, as its supervisor sees it. Made by `App.snapshot`."""
 
-    # Its place among them, from 1.
+    # The member's number, from 1.
     number: int
-    # Its process; None while it waits.
+    # The member's process; None while the member waits for its next start.
     pid: int | None
     # `starting`, `running`, `stopping`, or `waiting` for its next start.
     state: str
-    # How often it was started again, for any reason.
+    # How often the member was restarted, for any reason.
     restarts: int
-    # Its process answers, and nothing is wrong with it that a restart would cure.
+    # The member's process answers, and has no problem that a restart would solve.
     is_live: bool
-    # It has joined the group, and is not stopping.
+    # The member has joined the group, and is not stopping.
     is_ready: bool
-    # Seconds since it answered last; None before its first answer.
+    # Seconds since the member's last answer; None before its first answer.
     silence_s: float | None
-    # How its last process ended, as a sentence; empty before it ever did.
+    # How the member's last process ended, as a sentence; empty if no process of the member has ended.
     last_end: str
-    # As it answered last; None before its app was made.
+    # The snapshot of the member's last answer; None before its app was made.
     snapshot: Snapshot | None
 
 
@@ -210,7 +210,7 @@ class MemberSnapshot:
 class Snapshot:
     """The whole app. Made by `App.snapshot`.
 
-    Counts are over all partitions that are or were ours since the start.
+    Counts are sums over all partitions that this process has or had since the start.
     """
 
     # The consumer group.
@@ -219,66 +219,66 @@ class Snapshot:
     endpoint: str
     # `new`, `starting`, `running`, `stopping` or `stopped`.
     state: str
-    # When it was taken, in seconds since 1970.
+    # The snapshot's time, in seconds since 1970.
     taken_at_s: float
     # Seconds since the app started.
     uptime_s: float
-    # Those that are ours now.
+    # The partitions that this process has now.
     partitions: tuple[PartitionSnapshot, ...] = joins(by_partition, ())
-    # Handed over by the client.
+    # Received records.
     received_records: int = joins(sum, 0, counts_on=True)
-    # Have an outcome.
+    # Of the received records: how many are done.
     finished_records: int = joins(sum, 0, counts_on=True)
-    # Of these, skipped.
+    # Of these: how many were skipped.
     skipped_records: int = joins(sum, 0, counts_on=True)
-    # Of these, dead letters.
+    # Of these: how many became dead letters.
     dead_lettered_records: int = joins(sum, 0, counts_on=True)
-    # Left for the next owner.
+    # Received records that were left for the next owner.
     returned_records: int = joins(sum, 0, counts_on=True)
-    # Their results came after their assignment had ended, and counted for nothing.
+    # Records whose result was ignored, because their partition was reassigned while the handler ran.
     stale_records: int = joins(sum, 0, counts_on=True)
     # One count for each kind of event, by class name, and the plain counters (see `events.event.COUNTERS`).
     counters: Mapping[str, int] = joins(counts, dict)
-    # For how many seconds brokers held their answers back because of quotas.
+    # For how many seconds brokers delayed their answers because of quotas.
     throttled_s: float = joins(sum, 0.0)
-    # One did so just now: empty fetches prove nothing.
+    # A broker delays its answers now.
     is_throttled: bool = joins(any, default=False)
     # Calls on threads that run for longer than their handler's `deadline_s`.
     overdue: tuple[OverdueAttempt, ...] = joins(in_line, ())
-    # Calls that still run for assignments that have ended, and keep their keys.
+    # Calls that still run from earlier assignments, and for which their keys wait.
     outliving: tuple[OutlivingCall, ...] = joins(in_line, ())
-    # Seconds since any broker answered last, heartbeats included; up to 5 s too much where little goes on.
-    # The time in which this process did not look is not counted.
+    # Seconds since any broker's last answer, including heartbeats; up to 5 s too much if there is little
+    # traffic. Time in which this process was suspended does not count.
     broker_silence_s: float = joins(max, 0.0, of_running=True)
-    # No broker can be asked, so the ends of the logs are unknown: all lags are None.
+    # No broker answers, so the ends of the logs are unknown, and all lags are None.
     is_cut_off: bool = joins(any, default=False, of_running=True)
-    # A member of a settled group that gave it no partition: it takes over when another one leaves.
+    # The group has given this member no partition. The member takes over when another member leaves.
     is_standby: bool = joins(all, default=False, of_running=True)
-    # For how many seconds all partitions have been lost and none came back; None: they are not.
+    # For how many seconds all partitions have been lost, and none has come back; None if none was lost.
     lost_s: float | None = joins(max, None, of_running=True)
-    # How many they were.
+    # The number of these lost partitions.
     lost_partitions: int = joins(sum, 0, of_running=True)
-    # What the consumer received on its connections, as of up to 5 s ago; None before the first statistics.
+    # Bytes received on the consumer's connections, as of up to 5 s ago; None before the first statistics.
     socket_bytes: int | None = joins(sum, None)
-    # Of values, keys and headers of the records that have an outcome.
+    # Bytes of the values, keys and headers of the records that are done.
     handled_bytes: int = joins(sum, 0)
-    # What the copy of the commits has; None without a mirror.
+    # The state of the mirror; None without a mirror.
     mirror: MirrorState | None = joins(worst, None)
-    # Of a supervisor each of its members; all else is then what these have together.
+    # In a supervisor: each member. The other fields are then the sums over the members.
     members: tuple[MemberSnapshot, ...] = ()
     # One for each handler.
     handlers: tuple[HandlerSnapshot, ...] = joins(by_handler, ())
     # The longest time in seconds between two turns of the poll loop, of the last one to two minutes.
     poll_gap_s: float = joins(max, 0.0, of_running=True)
-    # For how many seconds the Entra ID token in use is still valid, 0: none is; None where the endpoint has
-    # no tokens.
+    # For how many seconds the current Entra ID token is valid; 0 if no token is valid. None if the endpoint
+    # has no tokens.
     token_valid_s: float | None = joins(min, None)
-    # Messages that handlers have sent and the broker has not acknowledged; None where no handler sends
-    # anything.
+    # Messages that handlers have sent and the broker has not acknowledged; None if no handler sends
+    # messages.
     unacknowledged_outputs: int | None = joins(sum, None)
-    # Messages of `app.producer` that have no answer; None where it was given nothing yet.
+    # Messages of `app.producer` without an answer; None if none was sent yet.
     unacknowledged_messages: int | None = joins(sum, None)
-    # How many seconds the last batch took on Spark; None elsewhere.
+    # On Spark: how many seconds the last batch took; None elsewhere.
     batch_s: float | None = joins(max, None)
 
     @classmethod
@@ -287,19 +287,19 @@ class Snapshot:
         return cls(group, endpoint, state, taken_at_s, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as dicts, lists, texts and numbers, the totals included: JSON can say it."""
+        """Return the snapshot as dicts, lists, texts and numbers for JSON, including the totals."""
         plain: dict[str, Any] = _plain(self)
         totals = ("backlog_records", "parked_records", "lanes", "lag_records", "socket_ratio")
         return plain | {name: getattr(self, name) for name in totals}
 
     @property
     def backlog_records(self) -> int:
-        """Received without an outcome, over all partitions."""
+        """Received records that are not done, without waiting records, over all partitions."""
         return sum(p.backlog_records for p in self.partitions)
 
     @property
     def parked_records(self) -> int:
-        """Waiting behind a first record of their key that waits, that one included, over all partitions."""
+        """Records that wait or are on hold, and later records of their keys, over all partitions."""
         return sum(p.parked_records for p in self.partitions)
 
     @property
@@ -309,10 +309,10 @@ class Snapshot:
 
     @property
     def socket_ratio(self) -> float | None:
-        """Bytes received on the connections for each byte handled; None before there are both.
+        """Bytes received on the connections for each byte of done records; None until both are known.
 
-        Somewhat above 1 where all is well: Kafka's own framing, and what is fetched ahead. A multiple tells
-        that records are fetched again and again: many partitions pause and resume.
+        Usually a little above 1, because of Kafka's protocol and of records that are fetched ahead. A much
+        higher ratio means that records are fetched again and again, because partitions pause and resume.
         """
         if not self.socket_bytes or not self.handled_bytes:
             return None
@@ -320,7 +320,7 @@ class Snapshot:
 
     @property
     def lag_records(self) -> int | None:
-        """Total lag; None until every partition's end is known, while cut off, and after a loss of all."""
+        """Total lag; None if a log's end is unknown, if no broker answers, or if all partitions were lost."""
         if self.is_cut_off or self.lost_s is not None:
             return None
         lags = [p.lag_records for p in self.partitions]
