@@ -72,7 +72,7 @@ def _import(name: str) -> ModuleType:
             return importlib.import_module(name)
         except SyntaxError as error:
             raise ConfigurationError(
-                f"{error.filename}, line {error.lineno}: {error.msg}. Correct this line: nothing was started."
+                f"{error.filename}, line {error.lineno}: {error.msg}. Correct this line; nothing was started."
             ) from error
         except ModuleNotFoundError as error:
             raise ConfigurationError(_not_found(name, error)) from error

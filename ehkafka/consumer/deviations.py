@@ -29,8 +29,8 @@ Deviation = Literal["bare_commit", "coalescing", "auto_commit", "callbacks", "re
 
 DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
     {
-        "bare_commit": "commit() without arguments commits the positions of the call's time; confluent-kafka "
-        "reads the positions later, and a batch in between may have moved them past unhandled records",
+        "bare_commit": "commit() without arguments commits the positions at the time of the call; "
+        "confluent-kafka reads the positions later, when they may be past records of the next batch",
         "coalescing": "while one commit request is unanswered, further commits share the next request; on "
         "Event Hubs, asynchronous commits are at least 1 s apart. Waiting commits are sent before a revoke "
         "and at close(). confluent-kafka sends one request for each commit",

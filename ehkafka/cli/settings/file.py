@@ -131,7 +131,7 @@ def _tables(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def _unreadable(words: str) -> ConfigurationError:
-    return ConfigurationError(f"{words}. Correct the file: nothing was started.")
+    return ConfigurationError(f"{words}. Correct the file; nothing was started.")
 
 
 def _flat(table: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
