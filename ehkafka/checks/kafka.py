@@ -37,7 +37,7 @@ def kafka(inspection: Inspection, subject: str | None) -> Finding:
         return Finding("a Kafka broker answers")
     if speaks is Speaks.SILENT:
         raise Problem(
-            f"the port is open, but no answer came within {seconds(inspection.timeout_s)}", _OTHER_FIX
+            f"the port is open, but did not answer within {seconds(inspection.timeout_s)}", _OTHER_FIX
         )
     text = speaks.value
     if speaks is Speaks.TLS:

@@ -44,7 +44,7 @@ def check_api_key(api_key: Any) -> ApiKey:
     try:
         return ApiKey(api_key)
     except ValueError as error:
-        raise ConfigurationError(f"{api_key!r:.80} is no type of request: give one of ApiKey.") from error
+        raise ConfigurationError(f"{api_key!r:.80} is no request type: give one of ApiKey.") from error
 
 
 def check_code(code: Any) -> int:

@@ -82,7 +82,7 @@ def test_a_range_is_cut_at_the_commit_and_joined_with_what_is_finished() -> None
         (100, 990, 1_001, "1000 is the end of the log"),
         (None, 20, 21, "the group has no commit on this partition"),
         (3, 12, 13, "is 7 before the log's start: retention has deleted the record at the commit"),
-        (1_007, 12, 13, "the commit, 1007, is 7 ahead of the log's end. Move it"),
+        (1_007, 12, 13, "the commit, 1007, is 7 ahead of the log's end. Move the commit"),
     ],
 )
 def test_where_there_is_nothing_to_skip_it_says_so(
