@@ -75,7 +75,7 @@ def changed(
 def unknown_option(handler: Tunable, option: str, origin: str) -> ConfigurationError:
     """Return the error for an option that a handler does not have."""
     meant = did_you_mean(option, handler.options)
-    only = f", only {', '.join(handler.options)}; set the handler's other options in the code"
+    only = f", only {', '.join(handler.options)}; set its other options in its code"
     return ConfigurationError(
         ended(
             f"{origin}: handler {handler} has no option {option!r} that can be set outside the "

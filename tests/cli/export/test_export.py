@@ -276,7 +276,7 @@ def test_a_file_that_exists_is_kept_unless_it_is_to_be_replaced(broker: Embedded
         (["--to", "out.parquet", "--columns", "key,no"], "no"),
         (["--to", "out", "--by", "partition", "--columns", "Partition"], "leaves no column to write"),
         (["--to", "out.parquet", "--partition", "7"], "7"),
-        (["--to", "out.parquet", "--until", "3"], "before"),
+        (["--to", "out.parquet", "--until", "3"], "which is lower"),
         (["--to", "out.parquet", "--from", "0=1"], "one place for all"),
         (["--to", "out.parquet", "--from", "-5"], "twice"),
         (["--to", "out.parquet", "--until", "0=-10m"], "--until takes one place for all"),
