@@ -205,9 +205,7 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
             "Try again. If the error repeats, the service loses commits: report that to its operator.",
         )
     intact = kept.metadata == METADATA
-    words = (
-        "came back intact" if intact else "came back changed, so commits cannot list finished records"
-    )
+    words = "came back intact" if intact else "came back changed, so commits cannot list finished records"
     return Finding(
         f"in {outside.took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {words}",
         {"commit_s": round(outside.took_s, 4), "metadata_intact": intact, "group": OWN_GROUP},

@@ -275,7 +275,9 @@ class Mirror:
             except StoreError as error:
                 lookup.error = error
             except BaseException as error:
-                lookup.error = StoreError(f"{self._store.name}: {ended(describe(error))} Please report this error.")
+                lookup.error = StoreError(
+                    f"{self._store.name}: {ended(describe(error))} Please report this error."
+                )
             self.has_answered = self.has_answered or bool(lookup.found)
             if lookup.error is None:
                 self._outage.not_before_s = self._clock()  # the store answers: what waits is written now
