@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from azure.storage.blob import ContainerClient
-    from confluent_kafka import Message
 
 NOTHING = -1
 READ_S = 10.0
@@ -73,13 +72,13 @@ class Chain:
             self._end = max((int(blob.metadata[layout.LAST_OFFSET]) for blob in blobs), default=NOTHING)
         return self._end
 
-    def _forgotten(self, begin: int, end: int) -> list[Message]:
+    def _forgotten(self, begin: int, end: int) -> list[Any]:
         """Return the records before `end`, which is there, from `begin` on; the group has committed them."""
         own = {"group.id": "home-security-gap", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         reader = Consumer(self._endpoint.client_properties() | own)
-        found: list[Message] = []
+        found: list[Any] = []
         try:
-            reader.assign([TopicPartition(*self._of, begin)])
+            reader.assign([TopicPartition(self._of.topic, self._of.partition, begin)])
             while not found or found[-1].offset() < end:
                 few = [one for one in reader.consume(1_000, READ_S) if one.error() is None]
                 if not few:
