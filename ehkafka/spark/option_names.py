@@ -65,6 +65,7 @@ class OptionNames:
         meant = self.meant.get(given.lower())
         close = close_to(given.lower(), by_lower)
         if meant is None:
-            meant = f"did you mean {by_lower[close]}?" if close else f"there are {', '.join(self.taken)}"
+            names = ", ".join(self.taken)
+            meant = f"did you mean {by_lower[close]}?" if close else f"the options are {names}"
         stop = "" if meant.endswith("?") else "."
         raise ConfigurationError(f"There is no option {given[:80]!r}; {meant}{stop}")

@@ -62,8 +62,8 @@ def start(writer: DataStreamWriter, path: str | None = None, *, tries: int = STA
         if query.id != first.id:
             query.stop()
             raise ConfigurationError(
-                "The query has no checkpointLocation, so each run would begin where the first one began. Give"
-                " the writer one, or leave maxOffsetsPerTrigger out."
+                "The query has no checkpointLocation, so each run would begin where the first run began. Give"
+                " the writer a checkpointLocation, or leave maxOffsetsPerTrigger out."
             )
     return query
 
@@ -162,7 +162,7 @@ def _check(writer: Any, query: Any) -> None:
         query.stop()
         raise ConfigurationError(
             f"{_WRAPPER}=true would let the query plan from the beginning of its checkpoint on this PySpark."
-            " Set it to false: ehkafka.spark.start reads all that is there without it."
+            " Set this property to false: ehkafka.spark.start reads all records without it."
         )
 
     if _is_set(session, "spark.speculation") and _sink_of(writer, query) == FORMAT:

@@ -125,7 +125,7 @@ def test_a_service_principal_with_a_secret_signs_in_by_client_credentials(
         ),
         (
             lambda: ehkafka.Endpoint.kafka("b:1", {"ssl.key.location": "/k"}),
-            r"ssl\.key\.location has no equal",
+            r"no equivalent of ssl\.key\.location",
         ),
     ],
 )

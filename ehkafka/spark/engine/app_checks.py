@@ -62,10 +62,10 @@ def check_session(spark: Any) -> None:
     kills = _setting(spark, "killOnIdleTimeout", "false").lower() == "true"
     if kills and _setting(spark, "idleTimeoutSeconds", "0") not in {"0", "0s"}:
         raise ConfigurationError(
-            "spark.python.worker.killOnIdleTimeout=true would end every batch whose handlers take longer: a "
-            "task of the engine says nothing until it has ended. Set it, and "
-            "spark.sql.execution.pyspark.udf.killOnIdleTimeout, to false for this session; a handler's own "
-            "limit is deadline_s."
+            "spark.python.worker.killOnIdleTimeout=true would end every batch that takes longer than the "
+            "idle time, because a task sends nothing until it has ended. Set this property and "
+            "spark.sql.execution.pyspark.udf.killOnIdleTimeout to false for this session. To limit a "
+            "handler's calls, set deadline_s."
         )
 
 

@@ -220,9 +220,9 @@ class Follower:
             if self.query.isActive and self.query.status["isTriggerActive"]:
                 self.ending.fail(
                     UnfinishedError(
-                        "The running batch did not end within the stop's time, so it was cut off: none of "
-                        "its records is committed, and they are handled again. Give stop() more time, or "
-                        "the query a smaller max_records_per_batch."
+                        "The running batch did not end within the stop's time, so it was cut off: no record "
+                        "of the batch is committed, and its records are handled again. Give stop() more "
+                        "time, or the query a smaller max_records_per_batch."
                     )
                 )
         self.query.stop()

@@ -109,7 +109,7 @@ class SparkRun(PlainRun):
         # The user's on_stop functions take their time, as they do without Spark.
         while not self._follower.ending.wait(limit_s):
             if not self._follower.is_in_users_hands:
-                raise EngineError(f"The query did not end within {limit_s:.0f} s. Please report it.")
+                raise EngineError(f"The query did not end within {limit_s:.0f} s. Please report this error.")
         self._raise_failure()
 
     def __enter__(self) -> Self:

@@ -35,12 +35,12 @@ def check_columns(schema: types.StructType, file_format: FileFormat) -> None:
         elif type(kind).__name__ in _NOT_FOR_FILES:
             raise ConfigurationError(
                 f"Column {name!r} is of type {kind.simpleString()}, which ehkafka-blob cannot write as "
-                f"{file_format}; turn it into text first, with to_json or cast"
+                f"{file_format}: convert the column to text first, with to_json or cast"
             )
         elif file_format == "jsonl" and _key_of(kind) in _NOT_FOR_JSON_KEYS:
             raise ConfigurationError(
-                f"Column {name!r} is a {kind.simpleString()}, and names in JSON are text; turn its keys "
-                "into text first, with transform_keys"
+                f"Column {name!r} is a {kind.simpleString()}, but names in JSON are text: convert the keys "
+                "to text first, with transform_keys"
             )
 
 
@@ -51,7 +51,8 @@ def _check_fields(name: str, kind: types.StructType, file_format: FileFormat) ->
         )
     if not kind.fields and file_format == "parquet":
         raise ConfigurationError(
-            f"Column {name!r} is a struct without fields, which Parquet cannot hold; drop it, or write jsonl"
+            f"Column {name!r} is a struct without fields, which Parquet cannot hold: drop the column, or "
+            "write jsonl"
         )
 
 

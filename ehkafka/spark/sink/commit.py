@@ -65,9 +65,9 @@ def _take_path(container: SinkContainer, options: SinkOptions, query: str) -> No
     if found is not None and _query_of(found.body) != query:
         raise ConfigurationError(
             f"The path {options.path!r} in {container.name} belongs to the streaming query "
-            f"{_query_of(found.body)}, and this is {query}: a query with a new checkpoint numbers batches "
-            "from 0 again, so what is there would be taken for written or be overwritten. Start with the "
-            "first one's checkpointLocation, or choose another path, or delete everything below "
+            f"{_query_of(found.body)}, but this is query {query}. A query with a new checkpoint numbers its "
+            "batches from 0 again, so batches would be skipped or overwrite blobs of the first query. Use "
+            "the first query's checkpointLocation, choose another path, or delete everything below "
             f"{options.path!r}"
         )
 

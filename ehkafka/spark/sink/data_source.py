@@ -66,9 +66,9 @@ class BlobDataSource(datasource.DataSource):
         """Return a query's writer. Raises `EhkafkaError` for what cannot be written, or not there."""
         if overwrite:
             raise ConfigurationError(
-                "ehkafka-blob has no output mode complete: each batch would replace all the others. Use "
-                "append, the one mode that is left (Spark gives a Python sink no update). Aggregates need "
-                "withWatermark for that: a window is written once, when it is over"
+                "ehkafka-blob has no output mode complete, because each batch would replace all others. Use "
+                "the output mode append. An aggregate then needs withWatermark: each window is written once, "
+                "when the window has ended"
             )
         settings = self._settings
         if settings is None:
@@ -81,16 +81,15 @@ class BlobDataSource(datasource.DataSource):
     def schema(self) -> NoReturn:
         """Refuse to be read."""
         raise ConfigurationError(
-            "ehkafka-blob writes streams and reads nothing: read what it wrote with spark.read.json or "
-            "spark.read.parquet"
+            "ehkafka-blob only writes streams: read its blobs with spark.read.json or spark.read.parquet"
         )
 
     @reported_in_one_line()
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002 - Spark's arguments
         """Refuse a batch query: it has no number to name blobs by."""
         raise ConfigurationError(
-            "ehkafka-blob is for writeStream: its blobs are named by the number of a streaming batch. A "
-            "batch query goes through readStream with trigger(availableNow=True)"
+            "ehkafka-blob works only with writeStream, because a streaming batch's number names its blobs. "
+            "For a batch query, use readStream, and writeStream with trigger(availableNow=True)"
         )
 
 

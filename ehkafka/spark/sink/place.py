@@ -57,7 +57,7 @@ class Place:
         way = ways[0]
         others = given.keys() - {way}
         if strangers := sorted(others - {*_WAYS[way]}):
-            raise ConfigurationError(f"Option {strangers[0]} does not go with {way}; leave one of them out")
+            raise ConfigurationError(f"Option {strangers[0]} does not work with {way}: leave one of them out")
         if "container" in _WAYS[way] and "container" not in given:
             raise ConfigurationError(f"Option {way} also needs the container's name, in option container")
         if "credentialFactory" in given and others & {"credential", "clientId"}:
@@ -111,6 +111,6 @@ class Place:
         except (OSError, UnicodeDecodeError) as error:
             problem = f"cannot be read ({type(error).__name__})"
         raise ConfigurationError(
-            f"Option {self.way}: the file {self.value!r} {problem} in this process. It has to be on the"
+            f"Option {self.way}: the file {self.value!r} {problem} in this process. The file must be on the"
             " machines of the driver and of every executor."
         )

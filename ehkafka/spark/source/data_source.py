@@ -129,6 +129,6 @@ class EhkafkaDataSource(DataSource):
         ours = self.source_options.columns
         if tuple(schema.fieldNames()) != ours:
             raise ConfigurationError(
-                f"The source's columns are {', '.join(ours)}: leave out .schema(…). The option columns"
-                " chooses among them, and from_json(value, …) reads what is in a value."
+                f"The source's columns are {', '.join(ours)}: leave out .schema(…). To choose columns, use"
+                " the option columns. To read the fields of a value, use from_json(value, …)."
             )

@@ -94,8 +94,8 @@ class LastWord:
             return ""
         return (
             f"The query ended after one batch, and {counted(left, 'offset')} up to the ends of the logs are "
-            "left. If its trigger is AvailableNow: that is one batch before PySpark 4.2. "
-            "ehkafka.spark.start(writer) continues until nothing is left; writer.start() does not."
+            "left. Before PySpark 4.2, the trigger AvailableNow reads only one batch. To read until nothing "
+            "is left, call ehkafka.spark.start(writer) instead of writer.start()."
         )
 
     def _say(self) -> None:

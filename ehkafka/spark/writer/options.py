@@ -85,7 +85,7 @@ def check_columns(columns: Sequence[tuple[str, str]]) -> None:
             raise ConfigurationError(f"Two columns are called {name}: rename one with withColumnRenamed.")
         # A string may name its collation behind it.
         if (kind if kind[:7] != "string " else "string") not in COLUMNS[name]:
-            fix = "to_json makes a text of it" if "<" in kind and name != "headers" else "cast it"
+            fix = "convert it with to_json" if "<" in kind and name != "headers" else "cast it"
             raise ConfigurationError(
                 f"Column {name} is of type {kind}, and ehkafka writes {' or '.join(COLUMNS[name])} there:"
                 f" {fix}."
@@ -93,5 +93,5 @@ def check_columns(columns: Sequence[tuple[str, str]]) -> None:
     if "value" not in names:
         raise ConfigurationError(
             "There is no column value, which is what ehkafka writes; the frame's columns are:"
-            f" {', '.join(names)}. Make one, as with selectExpr('to_json(struct(*)) AS value')."
+            f" {', '.join(names)}. Add the column, as with selectExpr('to_json(struct(*)) AS value')."
         )

@@ -95,7 +95,7 @@ def _wrong_places(
             text = "has no topic: its column topic is null. Fill it, or give the option topic."
         elif not count:
             kind = TopicNotFoundError
-            text = f"names topic {topic!r:.300}, which is not there. Create it, or correct its name."
+            text = f"names topic {topic!r:.300}, which does not exist. Create it, or correct its name."
         else:
             text = (
                 f"names partition {partition} of {topic!r}, whose partitions are 0 to {count - 1}. Correct"

@@ -337,8 +337,8 @@ class Patience:
             raise EndpointError(f"{what} for a broker that refuses the credential: {why}")
         if waited_s >= self.timeout_s:
             raise TooLateError(
-                f"{text} Spark tries the task again, and sends its rows once more;"
-                " deliveryTimeoutMs is how long a task waits."
+                f"{text} Spark tries the task again, and sends all of its rows again."
+                " To let a task wait longer, raise deliveryTimeoutMs."
             )
         if now_s - self._logged_s >= LINE_S:
             self._logged_s = now_s

@@ -31,7 +31,7 @@ def test_options_in_any_case_become_values() -> None:
         ({"containerUrl": None}, "one way to its container"),
         ({"connectionStringEnv": "A", "container": "homes"}, "containerUrl and connectionStringEnv"),
         ({"connectionStringEnv": "A", "containerUrl": None}, "needs the container's name"),
-        ({"container": "homes"}, "container does not go with containerUrl"),
+        ({"container": "homes"}, "container does not work with containerUrl"),
         ({"credentialFactory": "a:b", "credential": "cli"}, "leave credential and clientId out"),
         ({"credentialFactory": "a.b"}, "module:function"),
         ({"credential": "robot"}, "use one of default"),
@@ -46,7 +46,7 @@ def test_options_in_any_case_become_values() -> None:
         ({"blockBytes": "12"}, "from 65536"),
         ({"blockBytes": "8MB"}, "'8MB' is not understood"),
         ({"pathh": "x"}, "no option 'pathh'; did you mean path"),
-        ({"kafka.acks": "1"}, "no option 'kafka.acks'; there are path"),
+        ({"kafka.acks": "1"}, "no option 'kafka.acks'; the options are path"),
     ],
 )
 def test_what_is_wrong_is_refused_with_the_option_and_the_next_step(

@@ -30,7 +30,7 @@ def test_the_jvm_sinks_columns_are_parts_of_a_message() -> None:
     [
         ([], "no column value, which is what ehkafka writes; the frame's columns are: "),
         ([("key", "string"), ("Value", "string")], "the frame's columns are: key, Value"),
-        ([("value", "struct<a:int>")], "binary or string there: to_json makes a text of it"),
+        ([("value", "struct<a:int>")], "binary or string there: convert it with to_json"),
         ([("value", "int")], "Column value is of type int, and ehkafka writes binary or string there: cast"),
         ([("value", "string"), ("value", "string")], "Two columns are called value"),
         ([("value", "string"), ("key", "bigint")], "Column key is of type bigint"),

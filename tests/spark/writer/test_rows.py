@@ -90,7 +90,7 @@ def test_portions_have_all_rows_in_their_order(
             frame(value=[b"", b""], topic=["readings", "reading"]),
             None,
             TopicNotFoundError,
-            "names topic 'reading', which is not there",
+            "names topic 'reading', which does not exist",
         ),
         (
             frame(value=[b"", b""], partition=[None, 4]),

@@ -108,7 +108,7 @@ WRONG: dict[str, tuple[list[str], dict[str, str], str]] = {
     "unknown topic of a row": (
         ["value", "IF(offset = 1, 'reeding', 'readings') AS topic"],
         {},
-        "TopicNotFoundError: Row 2 of the frame's partition 0 names topic 'reeding', which is not there.",
+        "TopicNotFoundError: Row 2 of the frame's partition 0 names topic 'reeding', which does not exist.",
     ),
     "secret": (
         ["value"],

@@ -137,8 +137,8 @@ def disproved(
     question.done.wait(READ_S + _MARGIN_S)
     if isinstance(question.error, KafkaException):
         raise EndpointError(
-            "Whether the topics are still the same could not be read from the broker: "
-            f"{ended(describe_error(question.error.args[0]))} Start again when it answers."
+            "The broker did not report whether the topics are still the same: "
+            f"{ended(describe_error(question.error.args[0]))} Start again when the broker answers."
         ) from question.error
     if question.error is not None:
         raise question.error

@@ -258,8 +258,8 @@ def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> Non
             if (other := _RUNS.get(key)) is not None:
                 raise GroupInUseError(
                     f"The group {group!r} on {endpoint} is in use: this process runs it on Spark already "
-                    f"(topic {key[2]!r}, run {other}). Two at a time would handle every record twice. Stop "
-                    "that run before the next one begins, or give this one a group of its own."
+                    f"(topic {key[2]!r}, run {other}). Two runs would handle every record twice. Stop the "
+                    "other run first, or give this run a group of its own."
                 )
         _RUNS.update(dict.fromkeys(wanted, run))
 

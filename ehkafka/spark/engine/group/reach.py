@@ -33,7 +33,7 @@ _MEMBERSHIP = (
     "group.instance.id",
 )
 ADVICE = (
-    "On Spark, executors make the endpoint themselves. Give them the way: "
+    "On Spark, each executor makes its own endpoint. Describe the endpoint for the executors: "
     "source_options={'connectionStringEnv':"
     " 'NAME'}, or connectionStringFile, namespace with credential or credentialFactory, or endpointFactory:"
     " 'module:function' that returns the Endpoint."

@@ -85,8 +85,8 @@ def unpack(packed: bytes) -> Shipped:
         return pickle.loads(body)  # type: ignore[no-any-return]  # noqa: S301 - as above
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"Spark's executors cannot import {error.name!r}, which the app needs. Ship it with the app "
-            "(spark-submit --py-files, or spark.sparkContext.addPyFile), or install it where they run."
+            f"Spark's executors cannot import {error.name!r}, which the app needs. Ship the module with the "
+            "app (spark-submit --py-files, or spark.sparkContext.addPyFile), or install it on the executors."
         ) from error
     except Exception as error:
         raise ConfigurationError(
@@ -137,9 +137,9 @@ def _unpicklable(found: Shipped, error: Exception) -> ConfigurationError:
             _dumps(part)
         except Exception as own:
             return ConfigurationError(
-                f"{name} cannot be sent to Spark's executors: {ended(describe(own))} It is sent with what it "
-                "refers to: open connections, locks and the like in on_worker_start or inside of the "
-                "function, or put it into a module that the executors can import."
+                f"{name} cannot be sent to Spark's executors: {ended(describe(own))} Spark sends a function "
+                "with all that it refers to. Open connections, locks and the like in on_worker_start or "
+                "inside the function, or put the function into a module that the executors can import."
             )
     return ConfigurationError(f"The app cannot be sent to Spark's executors: {ended(describe(error))}")
 
