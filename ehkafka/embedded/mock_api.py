@@ -50,7 +50,7 @@ def _library() -> ctypes.CDLL:
         _ = library.rd_kafka_mock_cluster_new
     except (OSError, AttributeError) as missing:
         raise ConfigurationError(
-            f"No librdkafka with a mock cluster can be reached through {cimpl.__file__}. "
+            f"The librdkafka of {cimpl.__file__} has no mock cluster, which the embedded broker needs. "
             "Install confluent-kafka from its wheel (pip install --only-binary :all: confluent-kafka)."
         ) from missing
     for name, (result, arguments) in _SIGNATURES.items():

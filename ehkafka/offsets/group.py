@@ -245,8 +245,8 @@ class GroupOffsets:
         error = next(iter(refusals.values()))
         if error.code() in LIVE:
             return GroupInUseError(
-                f"{self.where}: the broker refused to move partitions {numbers}, because the group has"
-                f" members ({error.name()}). Their commits are unchanged. Stop all consumers of the group,"
+                f"{self.where}: the broker refused to change the commits of partitions {numbers}, because"
+                f" the group has members ({error.name()}). No commit was changed. Stop all consumers of the group,"
                 " wait until their session has ended, and try again."
             )
         text = self._inspection.cleaner.text(describe_error(error))

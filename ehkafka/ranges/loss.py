@@ -89,11 +89,11 @@ class Loss(NamedTuple):
                 goes_on = f"{words.unit} ends without these; the log begins at offset {self.log_start}"
             gone = f"offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
             return Lost(f"{wanted}, but {log}: {gone}", goes_on, words.records, words)
-        up_to = f", up to {self.end - 1}" if self.wanted < self.end else ""
-        if up_to:
+        if self.wanted < self.end:
+            wanted = f"{self.partition}: offsets {self.wanted} to {self.end - 1} were to be read next"
             # What becomes of the new log is for the next reading to say.
             goes_on = f"{words.unit} ends without these offsets"
-        text = f"{wanted}{up_to}, but {log}: the log was truncated, or its topic was recreated"
+        text = f"{wanted}, but {log}: the log was truncated, or its topic was recreated"
         return Lost(text, goes_on, words.records, words)
 
 

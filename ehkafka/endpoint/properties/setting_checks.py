@@ -203,7 +203,7 @@ def check_metadata_age(properties: Mapping[str, object]) -> None:
         if whole_number(age, properties[age]) > most:
             raise invalid(age, properties[age], reason, f"Set {age} to {most} ms or less")
     elif refresh in properties and times * whole_number(refresh, properties[refresh]) > most:
-        why = f"if {age} is not set, librdkafka sets {age} to {times} times this value, and {reason}"
+        why = f"librdkafka makes {age} {times} times as long, and {reason}"
         raise invalid(refresh, properties[refresh], why, f"Set {age}, too, to {most} ms or less")
 
 

@@ -82,8 +82,8 @@ def _offsets_start(options: Mapping[str, str], group: str | None) -> Start:
 def _group_start(options: Mapping[str, str], group: str | None) -> AtGroup:
     if group is None:
         raise ConfigurationError(
-            "Option startingOffsets=group needs a group, at whose commits reading starts: add the option "
-            "groupId."
+            "Option startingOffsets=group starts at the commits of a group, and no group is named: add the "
+            "option groupId."
         )
     given = options.get(_WITHOUT_COMMIT, "earliest")
     word = option_text.word(_WITHOUT_COMMIT, given, "earliest", "latest", "fail")
