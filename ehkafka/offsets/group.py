@@ -246,8 +246,8 @@ class GroupOffsets:
         if error.code() in LIVE:
             return GroupInUseError(
                 f"{self.where}: the broker refused to change the commits of partitions {numbers}, because"
-                f" the group has members ({error.name()}). No commit was changed. Stop all consumers of the group,"
-                " wait until their session has ended, and try again."
+                f" the group has members ({error.name()}). No commit was changed."
+                " Stop all consumers of the group, wait until their session has ended, and try again."
             )
         text = self._inspection.cleaner.text(describe_error(error))
         return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {text}")
