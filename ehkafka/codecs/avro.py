@@ -117,9 +117,7 @@ class _AvroWalk:
             return self.end_of(schema[branch], at, depth)
         self._left -= 1
         if self._left < 0 or depth > DEPTH_MAX:
-            limit = (
-                "is nested too deep" if depth > DEPTH_MAX else "declares more values than its bytes can hold"
-            )
+            limit = "is nested too deep" if depth > DEPTH_MAX else "declares more values than its bytes hold"
             raise Misfit(f"it {limit}")
         schema, kind = _resolved(schema, self._named)
         if kind in _RECORDS:

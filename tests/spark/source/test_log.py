@@ -106,7 +106,9 @@ def test_a_pattern_that_matches_nothing_is_reported_with_what_is_there(homes: So
     """At the start."""
     with (
         Log(replace(homes, pattern="home")) as log,
-        pytest.raises(TopicNotFoundError, match=r"home matches no .*there: home-1, home-2, my-home-1"),
+        pytest.raises(
+            TopicNotFoundError, match=r"home matches no .*on the broker: home-1, home-2, my-home-1"
+        ),
     ):
         log.partitions()
 
