@@ -251,11 +251,7 @@ def test_a_log_that_was_cut_is_no_topic_made_anew(
     with caplog.at_level(logging.WARNING, "ehkafka.spark"):
         pieces = batch(stream_of(nameless, **GOES_ON), end)[1]
     assert pieces == [Piece("readings", 0, 0, 9), Piece("readings", 1, OLD, OLD + 1)]
-<<<<<<< HEAD
     assert "log was truncated" in caplog.text
-=======
-    assert "was truncated" in caplog.text
->>>>>>> 0c99b631 (Tests follow two sentences of the source; a sentence of Avro's)
 
 
 def test_an_offset_of_an_earlier_version_gets_records(nameless: FakeLog) -> None:
