@@ -18,6 +18,7 @@ import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.errors import TopicNotFoundError
 from ehkafka.outputs.encoding import ANY_PARTITION
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class FirstRows:
     """Which rows are the first ones of one client to their partitions; `forget` when the next one begins."""
 
     def __init__(self, partitioner: str, count_of: Callable[[str], int]) -> None:
-        """`partitioner` is librdkafka's name of it; `count_of` returns how many partitions a topic has."""
+        """`partitioner` is librdkafka's name of it; `count_of` returns a topic's partitions, 0: it is gone."""
         self._partitioner = partitioner
         self._hash = _HASHES.get(partitioner.removesuffix("_random"))
         self._known_hash = None if self._hash is None else lru_cache(_KEYS_KEPT)(self._hash)
@@ -119,7 +120,12 @@ class FirstRows:
 
     def _empty_of(self, topic: str) -> dict[int, None]:
         if topic not in self._empty:
-            count = self._counts[topic] = self._count_of(topic)
+            count = self._count_of(topic)
+            if not count:
+                raise TopicNotFoundError(
+                    f"Topic {topic!r} does not exist any more. Create it again, or write to another topic."
+                )
+            self._counts[topic] = count
             # In no order: otherwise each client would send what may go anywhere to partition 0 first.
             self._empty[topic] = dict.fromkeys(random.sample(range(count), count))
         return self._empty[topic]
@@ -130,8 +136,8 @@ class FirstRows:
             return partition
         # The client's own default differs from all others: an empty key counts as none.
         has_no_key = key is None or (not key and self._partitioner == "consistent_random")
-        count, key = self._counts[topic], key or b""
-        if not count or (has_no_key and self._partitioner.endswith("_random")):
+        if has_no_key and self._partitioner.endswith("_random"):
             return None
+        count, key = self._counts[topic], key or b""
         own = self._known_hash if len(key) <= _KEY_KEPT_BYTES else self._hash
         return None if own is None else own(key) % count

@@ -71,11 +71,11 @@ def topics(batch: pa.RecordBatch, topic: str | None) -> list[str]:
 
 
 def wrong_rows(
-    batch: pa.RecordBatch, topic: str | None, bytes_max: int, partitions_of: Callable[[str], int]
+    batch: pa.RecordBatch, topic: str | None, bytes_max: int, partitions_of: Callable[[str, int], int]
 ) -> Iterator[WrongRow]:
     """Yield rows that cannot be sent: by their places, then by their headers, then by their sizes.
 
-    `partitions_of` returns how many partitions a topic has, 0 if it does not exist.
+    `partitions_of` returns how many partitions a topic has, 0 if it does not exist; it looks for this one.
     """
     names, partitions = batch.column("topic"), batch.column("partition")
     # Without both of the columns there is one place, which the driver has checked.
@@ -86,10 +86,10 @@ def wrong_rows(
 
 
 def _wrong_places(
-    places: list[tuple[str | None, int | None]], partitions_of: Callable[[str], int]
+    places: list[tuple[str | None, int | None]], partitions_of: Callable[[str, int], int]
 ) -> Iterator[WrongRow]:
     for topic, partition in dict.fromkeys(places):
-        count = 0 if topic is None else partitions_of(topic)
+        count = 0 if topic is None else partitions_of(topic, max(0, partition or 0))
         kind: type[EhkafkaError] = ConfigurationError
         if topic is None:
             text = "has no topic: its column topic is null. Fill it, or give the option topic."

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 # So many portions are kept for another client; then a task waits until all of them are written.
 WINDOW_PORTIONS: Final = 100
 POLL_S: Final = 0.05
+# What brokers take to tell each other of a topic or partition is far less.
+MISSING_S: Final = 2.0
 # No report tells when the first rows of partitions are written, and all others wait for that.
 FIRSTS_POLL_S: Final = 0.002
 _ASK_S: Final = 5.0
@@ -122,10 +124,10 @@ class RowSender:
             of=_OF,
             may_be_plain=False,
         )
-        # Of the task: the topic of all rows, None: the column has it; where rows are, for people; how many
-        # partitions topics have, as far as that was asked.
+        # Of the task: the topic of all rows, None: the column has it; where rows are, for people.
         self._topic: str | None = None
         self._where = ""
+        # How many partitions topics have, as the broker last said.
         self._partitions: dict[str, int] = {}
         # Portions by the numbers of their first rows. All rows before them are written.
         self._window: dict[int, pa.RecordBatch] = {}
@@ -179,17 +181,35 @@ class RowSender:
             for _ in range(2):
                 self.producer.client.list_topics(topic, timeout=_HURRY_S)
 
-    def _partitions_of(self, topic: str) -> int:
-        # All topics are asked for: a question for one would make some brokers create it.
-        while topic not in self._partitions:
-            try:
-                found = self.producer.client.list_topics(timeout=_ASK_S).topics
-                self._partitions = {topic: 0, **{name: len(one.partitions) for name, one in found.items()}}
-            except KafkaException as failed:
-                self.producer.serve(POLL_S)
-                what = f"Rows {self._where} wait" if self._topic else "A column names topics, which wait"
-                self._patience.check(what, describe_error(failed.args[0]))
-        return self._partitions[topic]
+    def _partitions_of(self, topic: str, partition: int = 0) -> int:
+        """Return how many partitions a topic has, 0 if it does not exist; wait for an answer that tells.
+
+        A broker that has not heard of the topic, or of this partition, is asked again for `MISSING_S`.
+        """
+        gives_up_s, wait_s = time.monotonic() + MISSING_S, 0.0
+        while self._partitions.get(topic, 0) <= partition:
+            self.producer.serve(wait_s)
+            wait_s = POLL_S
+            if problem := self._ask(topic):
+                self._patience.check(f"Rows {self._where} wait", problem)
+                gives_up_s = time.monotonic() + MISSING_S
+            elif time.monotonic() >= gives_up_s:
+                break
+        return self._partitions.get(topic, 0)
+
+    def _ask(self, topic: str) -> str | None:
+        """Note how many partitions topics have; return why the answer does not tell that of this one."""
+        try:
+            # All topics: a question for one would make some brokers create it.
+            there = self.producer.client.list_topics(timeout=_ASK_S).topics
+        except KafkaException as failed:
+            return describe_error(failed.args[0])
+        self._partitions = {name: len(one.partitions) for name, one in there.items() if one.error is None}
+        if topic not in there or self._partitions.get(topic):
+            return None
+        error = there[topic].error
+        why = "it has no partitions" if error is None else describe_error(error)
+        return f"it has not said which partitions topic {topic!r} has: {why}"
 
     def _send(self, *, waits: bool) -> None:
         """Hand the window over. With `waits`, its rows are written then, and it is empty."""
@@ -266,6 +286,7 @@ class RowSender:
             self._patience.moved()
         self._row, self._errors, self._refused_from, self._refusal = min(self._window), 0, inf, None
         self._ahead = 0
+        self._partitions = {}
         self._firsts.forget()
         self.producer.renew(is_fault=is_fault, waits=is_busy)
         while self.producer.client is None:

@@ -18,7 +18,7 @@ from tests.spark.writer.frames import TYPES, frame
 def sent(given: pa.RecordBatch, topic: str | None = "readings") -> list[tuple[Any, ...]]:
     """Return the messages of a batch that may have 872 bytes in a row, for topics with four partitions."""
     batch = of_messages(given)
-    for row, kind, text in wrong_rows(batch, topic, 1_000, lambda name: 4 * (name == "readings")):
+    for row, kind, text in wrong_rows(batch, topic, 1_000, lambda name, _: 4 * (name == "readings")):
         raise kind(f"Row {row} {text}")
     return list(messages(batch, topic))
 

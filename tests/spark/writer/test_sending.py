@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from itertools import groupby
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from confluent_kafka import KafkaError
 from ehkafka.errors import EndpointError
 from ehkafka.spark.writer import rows, sending
 from ehkafka.spark.writer.options import writer_options
-from ehkafka.spark.writer.sending import KEPT, RowSender, write_rows
+from ehkafka.spark.writer.sending import KEPT, Patience, RowSender, TooLateError, write_rows
 from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.kit.topic_read import read_messages
 from tests.kit.waiting import wait_until
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+    from ehkafka.spark.writer.options import WriterOptions
 
 POLICY_VIOLATION = 44
 THROTTLED = 89
@@ -92,6 +95,81 @@ def test_a_new_client_has_two_answers_so_that_it_asks_for_its_id_at_once(broker:
         assert sender.producer.has_id
     finally:
         sender.producer.give_up(0.0)
+
+
+def given_to(broker: EmbeddedBroker) -> WriterOptions:
+    """Return the options of a task that writes to the topic."""
+    return writer_options({"kafka.bootstrap.servers": broker.bootstrap, "topic": "readings"})
+
+
+@pytest.mark.parametrize("topic", ["readings", None])
+def test_an_answer_that_names_no_partition_of_the_topic_is_asked_for_again(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, topic: str | None
+) -> None:
+    """The order of first rows hangs on it, and a row's topic exists although its leader moves."""
+    reasons: list[str | None] = []
+
+    def check(_patience: Patience, _what: str, problem: str | None = None) -> None:
+        reasons.append(problem)
+        broker.set_topic_error("readings", 0)
+
+    monkeypatch.setattr(Patience, "check", check)
+    broker.set_topic_error("readings", KafkaError.LEADER_NOT_AVAILABLE)
+    batch = frame(key=[b"k"], value=[b"1"], **({} if topic else {"topic": ["readings"]}))
+    assert write(broker, batch, topic=topic) is None
+    assert "which partitions topic 'readings' has: LEADER_NOT_AVAILABLE" in str(reasons[0])
+
+
+def test_a_topic_whose_partitions_stay_unknown_ends_the_task_with_the_reason(broker: EmbeddedBroker) -> None:
+    """When the task's time is over; Spark tries it again."""
+    broker.set_topic_error("readings", KafkaError.LEADER_NOT_AVAILABLE)
+    with pytest.raises(EndpointError) as ended:
+        write(broker, numbers(1), deliveryTimeoutMs="600")
+    said = str(ended.value)
+    assert said.startswith("Rows of the frame's partition 3 wait for the broker, which has written nothing")
+    assert "it has not said which partitions topic 'readings' has: LEADER_NOT_AVAILABLE" in said
+    assert "Spark tries the task again" in said
+
+
+def test_a_topic_without_partitions_is_no_answer() -> None:
+    """No more than an error of the topic is."""
+    sender = RowSender(writer_options({"kafka.bootstrap.servers": "127.0.0.1:1"}).endpoint.endpoint())
+    answer = SimpleNamespace(topics={"readings": SimpleNamespace(partitions={}, error=None)})
+    client = SimpleNamespace(list_topics=lambda timeout: answer)
+    sender.producer = SimpleNamespace(client=client, serve=lambda timeout_s: None)  # type: ignore[assignment]
+    with pytest.raises(TooLateError, match="which partitions topic 'readings' has: it has no partitions"):
+        sender._partitions_of("readings")
+
+
+def test_the_next_client_asks_how_many_partitions_there_are(broker: EmbeddedBroker) -> None:
+    """The topic may have changed since the client before was opened."""
+    sender = RowSender(given_to(broker).endpoint.endpoint())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield numbers(1)
+        sender._partitions = {"readings": 1}
+        broker.fail_next(ApiKey.PRODUCE, THROTTLED)
+        yield numbers(5)
+
+    try:
+        sender.write(batches(), given_to(broker), 3)
+        assert sender._firsts._counts == {"readings": 4}
+    finally:
+        sender.producer.give_up(0.0)
+
+
+def test_a_topic_that_is_gone_ends_the_query_with_its_name(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first rows are not sent unprotected, in case it comes back."""
+    monkeypatch.setattr(sending, "MISSING_S", 0.0)
+    assert write(broker, numbers(1)) is None
+    (kept,) = KEPT._idle.values()
+    kept._firsts.forget()
+    broker.delete_topic("readings")
+    refusal = write(broker, numbers(1))
+    assert refusal is not None
+    assert refusal.startswith("ehkafka.errors.TopicNotFoundError: Topic 'readings' does not exist any more.")
 
 
 @pytest.mark.parametrize("code", [THROTTLED, KafkaError.NOT_LEADER_FOR_PARTITION])
