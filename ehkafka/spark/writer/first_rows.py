@@ -7,7 +7,9 @@ one, it takes the answer to the next one as the answer to both: the rows of the 
 error. Later requests cannot pass each other, because their numbers would leave a gap.
 
 A row's partition is computed as the client does, and only while a partition of its topic has no row yet.
-Partitions that a topic gets while a client is open are not protected.
+Which have one is forgotten every few seconds: a topic may have grown, or be a recreated one of its name, or
+the broker has forgotten a producer that was idle for long. In between such a change is not seen, and the first
+rows after it are not protected.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ _KEY_KEPT_BYTES: Final = 1_024
 
 
 class FirstRows:
-    """Which rows are the first ones of one client to their partitions; `forget` when the next one begins."""
+    """Which rows are the first ones to their partitions, by one client, since the last `forget`."""
 
     def __init__(self, partitioner: str, count_of: Callable[[str], int]) -> None:
         """`partitioner` is librdkafka's name of it; `count_of` returns a topic's partitions, 0: it is gone."""
@@ -78,7 +80,7 @@ class FirstRows:
         self._begun: list[tuple[str, int]] = []
 
     def forget(self) -> None:
-        """Begin with another client."""
+        """Begin anew."""
         self._empty.clear()
 
     def split(self, rows: Iterable[Row], topics: Iterable[str]) -> tuple[list[Row], Iterable[Row]]:

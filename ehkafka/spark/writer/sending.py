@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 # So many portions are kept for another client; then a task waits until all of them are written.
 WINDOW_PORTIONS: Final = 100
 POLL_S: Final = 0.05
+# What is known of partitions is forgotten after this time, because topics change while a client is open.
+KNOWN_S: Final = 10.0
 # What brokers take to tell each other of a topic or partition is far less.
 MISSING_S: Final = 2.0
 # No report tells when the first rows of partitions are written, and all others wait for that.
@@ -127,8 +129,9 @@ class RowSender:
         # Of the task: the topic of all rows, None: the column has it; where rows are, for people.
         self._topic: str | None = None
         self._where = ""
-        # How many partitions topics have, as the broker last said.
+        # How many partitions topics have, as the broker last said, and until when that counts.
         self._partitions: dict[str, int] = {}
+        self._known_until_s = 0.0
         # Portions by the numbers of their first rows. All rows before them are written.
         self._window: dict[int, pa.RecordBatch] = {}
         # The first row that the client has not; how many before it have no error and no place in its queue.
@@ -158,9 +161,10 @@ class RowSender:
         self._patience.timeout_s = options.timeout_s
         self._patience.moved()  # however long the worker was idle
         self._topic, self._where = options.topic, f"of the frame's partition {partition}"
-        self._partitions, self._row, self._written = {}, 0, 0
-        rows = 0
+        self._row = self._written = rows = 0
         for frame in frames:
+            if time.monotonic() >= self._known_until_s:
+                self._forget()
             self.producer.serve(0.0)  # what else the client has to report counts as a message of it
             if not len(self.producer.client):
                 self._patience.moved()  # nothing waits for the broker, however long the rows took to come
@@ -180,6 +184,10 @@ class RowSender:
         with suppress(KafkaException):
             for _ in range(2):
                 self.producer.client.list_topics(topic, timeout=_HURRY_S)
+
+    def _forget(self) -> None:
+        self._partitions, self._known_until_s = {}, time.monotonic() + KNOWN_S
+        self._firsts.forget()
 
     def _partitions_of(self, topic: str, partition: int = 0) -> int:
         """Return how many partitions a topic has, 0 if it does not exist; wait for an answer that tells.
@@ -286,8 +294,7 @@ class RowSender:
             self._patience.moved()
         self._row, self._errors, self._refused_from, self._refusal = min(self._window), 0, inf, None
         self._ahead = 0
-        self._partitions = {}
-        self._firsts.forget()
+        self._forget()
         self.producer.renew(is_fault=is_fault, waits=is_busy)
         while self.producer.client is None:
             self._check(sum(one.num_rows for one in self._window.values()))

@@ -49,6 +49,25 @@ def write(
     return write_rows(writer_options(given), iter(batches), partition=3, attempt=0)
 
 
+def write_message_by_message(broker: EmbeddedBroker, batches: Iterator[pa.RecordBatch]) -> str | None:
+    """Run a task whose requests have one message each."""
+    given = {"kafka.bootstrap.servers": broker.bootstrap, "kafka.batch.num.messages": "1"}
+    return write_rows(writer_options({**given, "topic": "readings"}), batches, partition=3, attempt=0)
+
+
+def first_one_refused(
+    broker: EmbeddedBroker, frames: list[list[int]], code: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of partition 1, whose first request is refused while the next ones are on the wire."""
+    broker.set_rtt(0.3)
+    broker.fail_next(ApiKey.PRODUCE, code, *[code] * (code == THROTTLED))
+    for values in frames:
+        broker.track_requests()
+        count = len(values)
+        yield frame(key=[b"k"] * count, value=[b"%d" % one for one in values], partition=[1] * count)
+        wait_until(lambda: broker.requests(ApiKey.PRODUCE))
+
+
 def numbers(count: int, *, keys: int = 7, start: int = 0) -> pa.RecordBatch:
     """Return rows with these numbers as values, each with one of so many keys."""
     values = [b"%d" % number for number in range(start, start + count)]
@@ -165,7 +184,7 @@ def test_a_topic_that_is_gone_ends_the_query_with_its_name(
     monkeypatch.setattr(sending, "MISSING_S", 0.0)
     assert write(broker, numbers(1)) is None
     (kept,) = KEPT._idle.values()
-    kept._firsts.forget()
+    kept._known_until_s = 0.0
     broker.delete_topic("readings")
     refusal = write(broker, numbers(1))
     assert refusal is not None
@@ -207,18 +226,48 @@ def test_no_row_overtakes_or_replaces_the_first_one_of_a_partition(
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield frame(key=[b"other"] * before, value=[b"0"] * before, partition=[0] * before)
-        broker.set_rtt(0.3)
-        broker.fail_next(ApiKey.PRODUCE, code, *[code] * (code == THROTTLED))
-        for values in frames:
-            broker.track_requests()
-            count = len(values)
-            yield frame(key=[b"k"] * count, value=[b"%d" % one for one in values], partition=[1] * count)
-            wait_until(lambda: broker.requests(ApiKey.PRODUCE))
+        yield from first_one_refused(broker, frames, code)
 
-    given = {"kafka.bootstrap.servers": broker.bootstrap, "kafka.batch.num.messages": "1"}
-    options = writer_options({**given, "topic": "readings"})
-    assert write_rows(options, batches(), partition=3, attempt=0) is None
+    assert write_message_by_message(broker, batches()) is None
     assert values_by_key(broker)[b"k"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("partitions", [4, 2, 6])
+def test_first_rows_are_protected_again_in_a_topic_that_was_recreated_under_a_kept_client(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    """Its new log accepts any sequence number, however many partitions it has now."""
+    monkeypatch.setitem(sending._PROPERTIES, "max.in.flight.requests.per.connection", 5)
+    before = frame(key=[None] * 4, value=[b"0"] * 4, partition=[0, 1, 2, 3])
+    assert write_message_by_message(broker, iter([before])) is None
+    broker.delete_topic("readings")
+    broker.create_topic("readings", partitions)
+    (kept,) = KEPT._idle.values()
+    kept._known_until_s = 0.0
+    batches = first_one_refused(broker, [[0], [1], [2]], NOT_ENOUGH_REPLICAS)
+    assert write_message_by_message(broker, batches) is None
+    assert values_by_key(broker)[b"k"] == [0, 1, 2]
+
+
+def test_a_topic_that_has_grown_is_noticed_within_a_task(broker: EmbeddedBroker) -> None:
+    """And its new partitions' first rows are protected: a frame after ten seconds begins with all of them."""
+    sender = RowSender(given_to(broker).endpoint.endpoint())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield numbers(20)
+        assert sender._firsts._counts == {"readings": 4}
+        producer = sender.producer
+        wait_until(lambda: not len(producer.client), meanwhile=lambda: producer.serve(0.01))
+        broker.delete_topic("readings")
+        broker.create_topic("readings", 6)
+        sender._known_until_s = 0.0
+        yield numbers(20)
+        assert sender._firsts._counts == {"readings": 6}
+
+    try:
+        sender.write(batches(), given_to(broker), 3)
+    finally:
+        sender.producer.give_up(0.0)
 
 
 def test_a_broker_that_answers_one_first_row_after_the_other_writes(broker: EmbeddedBroker) -> None:
