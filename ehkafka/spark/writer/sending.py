@@ -215,9 +215,8 @@ class RowSender:
         self._partitions = {name: len(one.partitions) for name, one in there.items() if one.error is None}
         if topic not in there or self._partitions.get(topic):
             return None
-        error = there[topic].error
-        why = "it has no partitions" if error is None else describe_error(error)
-        return f"it has not said which partitions topic {topic!r} has: {why}"
+        text, error = f"it reports no partitions of topic {topic!r}", there[topic].error
+        return text if error is None else f"{text}: {describe_error(error)}"
 
     def _send(self, *, waits: bool) -> None:
         """Hand the window over. With `waits`, its rows are written then, and it is empty."""

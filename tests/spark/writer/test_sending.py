@@ -136,7 +136,7 @@ def test_an_answer_that_names_no_partition_of_the_topic_is_asked_for_again(
     broker.set_topic_error("readings", KafkaError.LEADER_NOT_AVAILABLE)
     batch = frame(key=[b"k"], value=[b"1"], **({} if topic else {"topic": ["readings"]}))
     assert write(broker, batch, topic=topic) is None
-    assert "which partitions topic 'readings' has: LEADER_NOT_AVAILABLE" in str(reasons[0])
+    assert "it reports no partitions of topic 'readings': LEADER_NOT_AVAILABLE" in str(reasons[0])
 
 
 def test_a_topic_whose_partitions_stay_unknown_ends_the_task_with_the_reason(broker: EmbeddedBroker) -> None:
@@ -146,7 +146,7 @@ def test_a_topic_whose_partitions_stay_unknown_ends_the_task_with_the_reason(bro
         write(broker, numbers(1), deliveryTimeoutMs="600")
     said = str(ended.value)
     assert said.startswith("Rows of the frame's partition 3 wait for the broker, which has written nothing")
-    assert "it has not said which partitions topic 'readings' has: LEADER_NOT_AVAILABLE" in said
+    assert "it reports no partitions of topic 'readings': LEADER_NOT_AVAILABLE" in said
     assert "Spark tries the task again" in said
 
 
@@ -156,7 +156,7 @@ def test_a_topic_without_partitions_is_no_answer() -> None:
     answer = SimpleNamespace(topics={"readings": SimpleNamespace(partitions={}, error=None)})
     client = SimpleNamespace(list_topics=lambda timeout: answer)
     sender.producer = SimpleNamespace(client=client, serve=lambda timeout_s: None)  # type: ignore[assignment]
-    with pytest.raises(TooLateError, match="which partitions topic 'readings' has: it has no partitions"):
+    with pytest.raises(TooLateError, match=r"it reports no partitions of topic 'readings'\."):
         sender._partitions_of("readings")
 
 
