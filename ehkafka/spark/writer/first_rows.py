@@ -76,8 +76,6 @@ class FirstRows:
         # By topic: its partitions that have no row of this client, in any order, and how many it has in all.
         self._empty: dict[str, dict[int, None]] = {}
         self._counts: dict[str, int] = {}
-        # The partitions of the rows that `split` returned last.
-        self._begun: list[tuple[str, int]] = []
 
     def forget(self) -> None:
         """Begin anew."""
@@ -86,13 +84,12 @@ class FirstRows:
     def split(self, rows: Iterable[Row], topics: Iterable[str]) -> tuple[list[Row], Iterable[Row]]:
         """Return the first rows of partitions, and all others, which go when the first ones are written.
 
-        `topics` are those of the rows. A row that may go anywhere gets the number of an empty partition. The
-        client chooses the partition of a key, as for all its other rows: a topic may have grown meanwhile.
+        Unless these are written, `forget` is to be called. `topics` are those of the rows. A row that may go
+        anywhere gets the number of an empty partition. The client chooses the partition of a key, as for all
+        its other rows: a topic may have grown meanwhile.
         """
-        empty = {topic: dict(self._empty_of(topic)) for topic in topics}
+        empty = {topic: self._empty_of(topic) for topic in topics}
         if not any(empty.values()):
-            if self._known_hash is not None:
-                self._known_hash.cache_clear()
             return [], rows
         rows = list(rows)
         places = {place: self._partition(*place) for place in {(row[0], row[2], row[3]) for row in rows}}
@@ -100,7 +97,6 @@ class FirstRows:
             return [], rows
         firsts: list[Row] = []
         others: list[Row] = []
-        self._begun = []
         for row in rows:
             left, number = empty[row[0]], places[row[0], row[2], row[3]]
             if number is None and left:
@@ -111,14 +107,7 @@ class FirstRows:
                 firsts.append(row)
             else:
                 others.append(row)
-                continue
-            self._begun.append((row[0], number))
         return firsts, others
-
-    def written(self) -> None:
-        """Note that the first rows that `split` returned last are written."""
-        for topic, partition in self._begun:
-            self._empty[topic].pop(partition, None)
 
     def _empty_of(self, topic: str) -> dict[int, None]:
         if topic not in self._empty:

@@ -240,7 +240,6 @@ class RowSender:
             if self._refusal:
                 return
             self._ahead = 0
-            self._firsts.written()
         self._produce(rows)
         if not self._refusal:
             self._row += portion.num_rows

@@ -70,7 +70,6 @@ def test_no_partition_gets_a_second_row_before_its_first_one_is_written(
         assert len(places) == len(set(places))
         assert written.isdisjoint(places)
         written.update(places)
-        first_rows.written()
         order = [*firsts, *rest]
         for topic, _, key, partition, _ in order[len(firsts) :]:
             number = first_rows._partition(topic, key, partition)
@@ -89,7 +88,6 @@ def test_rows_that_may_go_anywhere_begin_all_partitions_at_once(partitioner: str
     firsts, others = first_rows.split([row()] * 8, ["readings"])
     assert sorted(one[3] for one in firsts) == [*range(COUNT)]
     assert others == [row()] * 3
-    first_rows.written()
     rows = iter([row(b"a")])
     assert first_rows.split(rows, ["readings"]) == ([], rows)
     first_rows.forget()
@@ -114,14 +112,9 @@ def test_the_client_chooses_a_keys_partition_also_where_the_topic_has_grown() ->
         first_rows.forget()
 
 
-def test_long_keys_and_those_of_a_client_that_has_written_everywhere_are_not_kept() -> None:
+def test_long_keys_are_not_kept() -> None:
     """A worker process keeps its client for hours."""
     first_rows = FirstRows("murmur2_random", lambda _: COUNT)
     assert first_rows._known_hash is not None
     first_rows.split([row(b"a" * 2_000), row(b"a")], ["readings"])
     assert first_rows._known_hash.cache_info().currsize == 1
-    first_rows.written()
-    first_rows.split([row()] * COUNT, ["readings"])
-    first_rows.written()
-    assert first_rows.split([], ["readings"]) == ([], [])
-    assert first_rows._known_hash.cache_info().currsize == 0
