@@ -136,8 +136,6 @@ class RowSender:
         self._window: dict[int, pa.RecordBatch] = {}
         # The first row that the client has not; how many before it have no error and no place in its queue.
         self._row = self._written = 0
-        # Of the rows from there on: how many the client got already, as the first ones of their partitions.
-        self._ahead = 0
         partitioner = str(endpoint.chosen("partitioner") or PARTITIONERS[0])
         self._firsts = FirstRows(partitioner, self._partitions_of)
         # Of this client: how many errors it has reported, and the first portion with one; the error that
@@ -233,13 +231,11 @@ class RowSender:
     def _hand_over(self, portion: pa.RecordBatch) -> None:
         firsts, rows = self._firsts.split(messages(portion, self._topic), topics(portion, self._topic))
         if firsts:
-            self._ahead = len(firsts)
             self._produce(firsts)
             while len(self.producer.client) and not self._refusal:
-                self._serve(FIRSTS_POLL_S)
+                self._serve(FIRSTS_POLL_S, ahead=len(firsts))
             if self._refusal:
                 return
-            self._ahead = 0
         self._produce(rows)
         if not self._refusal:
             self._row += portion.num_rows
@@ -262,11 +258,11 @@ class RowSender:
         if self._refusal is None or self._refusal[0].code() in CONSEQUENCES:
             self._refusal = error, message, first
 
-    def _serve(self, timeout_s: float) -> None:
-        """Run callbacks, and check that the broker writes."""
+    def _serve(self, timeout_s: float, *, ahead: int = 0) -> None:
+        """Run callbacks, and check that the broker writes; the client has `ahead` rows of the next portion."""
         self.producer.serve(timeout_s)
         left = len(self.producer.client)
-        written = self._row + self._ahead - self._errors - left
+        written = self._row + ahead - self._errors - left
         # A client that gets no further than one before it makes no progress.
         if written > self._written:
             self._written = written
@@ -291,7 +287,6 @@ class RowSender:
             self._window = {at: one for at, one in self._window.items() if at >= self._refused_from}
             self._patience.moved()
         self._row, self._errors, self._refused_from, self._refusal = min(self._window), 0, inf, None
-        self._ahead = 0
         self._forget()
         self.producer.renew(is_fault=is_fault, waits=is_busy)
         while self.producer.client is None:
