@@ -7,8 +7,8 @@ one, it takes the answer to the next one as the answer to both: the rows of the 
 error. Later requests cannot pass each other, because their numbers would leave a gap.
 
 A row's partition is computed as the client does, and only while a partition of its topic has no row yet.
-Which have one is forgotten every few seconds: a topic may have grown, or be a recreated one of its name, or
-the broker has forgotten a producer that was idle for long. In between such a change is not seen, and the first
+Which have one is forgotten every few seconds: a topic may have grown, or was deleted and recreated, or the
+broker has forgotten a producer that was idle for long. In between such a change is not seen, and the first
 rows after it are not protected.
 """
 
@@ -68,7 +68,7 @@ class FirstRows:
     """Which rows are the first ones to their partitions, by one client, since the last `forget`."""
 
     def __init__(self, partitioner: str, count_of: Callable[[str], int]) -> None:
-        """`partitioner` is librdkafka's name of it; `count_of` returns a topic's partitions, 0: it is gone."""
+        """`partitioner` is librdkafka's name of it; `count_of` returns a topic's partitions, 0: none."""
         self._partitioner = partitioner
         self._hash = _HASHES.get(partitioner.removesuffix("_random"))
         self._known_hash = None if self._hash is None else lru_cache(_KEYS_KEPT)(self._hash)

@@ -259,7 +259,7 @@ class RowSender:
             self._refusal = error, message, first
 
     def _serve(self, timeout_s: float, *, ahead: int = 0) -> None:
-        """Run callbacks, and check that the broker writes; the client has `ahead` rows of the next portion."""
+        """Run callbacks, and check that the broker writes; it has `ahead` rows of the next portion."""
         self.producer.serve(timeout_s)
         left = len(self.producer.client)
         written = self._row + ahead - self._errors - left
