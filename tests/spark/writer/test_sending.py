@@ -250,7 +250,7 @@ def test_first_rows_are_protected_again_in_a_topic_that_was_recreated_under_a_ke
 
 
 def test_a_topic_that_has_grown_is_noticed_within_a_task(broker: EmbeddedBroker) -> None:
-    """And its new partitions' first rows are protected: a frame after ten seconds begins with all of them."""
+    """And its new partitions' first rows are protected: a later frame begins with all of them."""
     sender = RowSender(given_to(broker).endpoint.endpoint())
 
     def batches() -> Iterator[pa.RecordBatch]:
