@@ -250,7 +250,7 @@ def test_first_rows_are_protected_again_in_a_topic_that_was_recreated_under_a_ke
 
 
 def test_a_topic_that_has_grown_is_noticed_within_a_task(broker: EmbeddedBroker) -> None:
-    """And its new partitions' first rows are protected: a later frame begins with all of them."""
+    """A later frame begins with the first rows of all partitions, where the client sends them, too."""
     sender = RowSender(given_to(broker).endpoint.endpoint())
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -261,11 +261,15 @@ def test_a_topic_that_has_grown_is_noticed_within_a_task(broker: EmbeddedBroker)
         broker.delete_topic("readings")
         broker.create_topic("readings", 6)
         sender._known_until_s = 0.0
-        yield numbers(20)
-        assert sender._firsts._counts == {"readings": 6}
+        yield numbers(70, keys=70)
 
     try:
         sender.write(batches(), given_to(broker), 3)
+        assert sender._firsts._counts == {"readings": 6}
+        assert not any(sender._firsts._empty.values())
+        found = {one.key(): one.partition() for one in read_messages(broker.bootstrap, "readings")}
+        assert found == {key: sender._firsts._partition("readings", key, -1) for key in found}
+        assert {*found.values()} == {*range(6)}
     finally:
         sender.producer.give_up(0.0)
 
