@@ -55,9 +55,7 @@ def write_message_by_message(broker: EmbeddedBroker, batches: Iterator[pa.Record
     return write_rows(writer_options({**given, "topic": "readings"}), batches, partition=3, attempt=0)
 
 
-def first_one_refused(
-    broker: EmbeddedBroker, frames: list[list[int]], code: int
-) -> Iterator[pa.RecordBatch]:
+def first_one_refused(broker: EmbeddedBroker, frames: list[list[int]], code: int) -> Iterator[pa.RecordBatch]:
     """Yield rows of partition 1, whose first request is refused while the next ones are on the wire."""
     broker.set_rtt(0.3)
     broker.fail_next(ApiKey.PRODUCE, code, *[code] * (code == THROTTLED))
