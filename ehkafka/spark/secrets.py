@@ -166,25 +166,27 @@ def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
         raise ConfigurationError(
             f"Options {' and '.join(given)} both name the broker: keep only one of them."
         )
-    if not given:
-        _refuse_additions(options)
-        if not bootstrap:
+    way: Way = given[0] if given else "bootstrap"
+    for name in ADDITIONS:
+        if name in options and way != "namespace":
             raise ConfigurationError(
-                "No option names the broker: give one of connectionStringEnv, connectionStringFile,"
-                " namespace (Entra ID), endpointFactory or kafka.bootstrap.servers."
+                f"Option {name} works only with the option namespace: add namespace, or leave {name} out."
             )
-        return NamedEndpoint(way="bootstrap", value=bootstrap, properties=tuple(sorted(properties.items())))
-    if given[0] != "namespace":
-        _refuse_additions(options)
-    elif "credential" in options and "credentialFactory" in options:
+    value = options[way] if given else bootstrap
+    if not value:
+        raise ConfigurationError(
+            "No option names the broker: give one of connectionStringEnv, connectionStringFile,"
+            " namespace (Entra ID), endpointFactory or kafka.bootstrap.servers."
+        )
+    if "credential" in options and "credentialFactory" in options:
         raise ConfigurationError(
             "Options credential and credentialFactory exclude each other: keep only one of them."
         )
-    if bootstrap:
+    if given and bootstrap:
         properties["bootstrap.servers"] = bootstrap
     return NamedEndpoint(
-        way=given[0],
-        value=options[given[0]],
+        way=way,
+        value=value,
         credential=options.get("credential"),
         credential_factory=options.get("credentialFactory"),
         client_id=options.get("clientId"),
@@ -253,14 +255,6 @@ def variable(option: str, name: str) -> str:
             f"way to distribute secrets. Do not put it into Spark's configuration, which the event log shows."
         )
     return value
-
-
-def _refuse_additions(options: Mapping[str, str]) -> None:
-    for name in ADDITIONS:
-        if name in options:
-            raise ConfigurationError(
-                f"Option {name} works only with the option namespace: add namespace, or leave {name} out."
-            )
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:

@@ -66,11 +66,6 @@ def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
         return log.ends(log.partitions())
 
 
-def rows_of(progress: Mapping[str, Any]) -> int:
-    """Return how many rows a query's progress is about: Spark Connect has only those of its sources."""
-    return sum(source["numInputRows"] for source in progress["sources"])
-
-
 def reported_offset(reported: object) -> StreamOffset | None:
     """Return the offset that a progress has of a source, as text, or as JSON; None where it is none."""
     text = reported or ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ehkafka.spark.source.lag import reported_offset, rows_of
+from ehkafka.spark.source.lag import reported_offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,8 @@ class QueryPicture:
             places |= self._reached(number, source)
         self._places = places
         took_ms = (progress.get("durationMs") or {}).get("triggerExecution")
-        if took_ms is not None and rows_of(progress):
+        # Spark Connect has only the rows of the sources.
+        if took_ms is not None and any(source["numInputRows"] for source in progress["sources"]):
             self.batch_s = took_ms / 1000
 
     @property
