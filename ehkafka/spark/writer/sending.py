@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 # So many portions are kept for another client; then a task waits until all of them are written.
 WINDOW_PORTIONS: Final = 100
 POLL_S: Final = 0.05
-# What is known of partitions is forgotten after this time, because topics change while a client is open. Each
-# worker then asks for all topics, of which a cluster may have thousands.
+# Topics change while a client is open. Not less: each question asks for all topics, maybe thousands.
 KNOWN_S: Final = 30.0
 # What brokers take to tell each other of a topic or partition is far less.
 MISSING_S: Final = 2.0
