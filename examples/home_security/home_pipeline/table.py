@@ -232,8 +232,8 @@ class Table:
         begin_s = time.monotonic()
         if begin_s > next_s:
             [(latest_us,)] = self.ask("select latest_us from sums")
-            [counts] = self.ask(_LATELY, (latest_us - LATELY_S * 1_000_000,))
-            found = Lately(*(count or 0 for count in counts), self.ask(_LATEST_SILENT))
+            [(homes, silent_homes, sensors)] = self.ask(_LATELY, (latest_us - LATELY_S * 1_000_000,))
+            found = Lately(homes or 0, silent_homes or 0, sensors or 0, self.ask(_LATEST_SILENT))
             took_s = time.monotonic() - begin_s
             self._lately = (begin_s + 10 * took_s, found)
         return found
