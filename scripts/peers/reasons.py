@@ -1,6 +1,6 @@
 """Why ehkafka is behind, by workload: shown only where a run finds that it is.
 
-From docs/project/benchmark-figures.md, and from "Tried, and no help" in DESIGN.md. No sentence has a figure
+From docs/project/benchmark-figures.md. No sentence has a figure
 of its own: ratios and CPU seconds come from the run.
 """
 
@@ -10,7 +10,7 @@ _QUEUES = (
     "Hand-written queues keep no positions for commits and cannot retry a record; the engine does both for "
     "each record"
 )
-_TRIED = "[Tried without success](../../DESIGN.md#tried-and-no-help)"
+_TRIED = "Tried without success"
 _LESS = (
     "The faster library does less for each record: the table shows its order, and its program shows its "
     "commits."

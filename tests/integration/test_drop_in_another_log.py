@@ -188,7 +188,7 @@ def test_an_app_takes_a_drop_ins_word(stand: Stand, caplog: pytest.LogCaptureFix
         LIMIT_S,
         meanwhile=lambda: second.poll(0.1),
     )
-    assert f"position {at.offset} " in reported(caplog)[0]
+    assert f"Position {at.offset} " in reported(caplog)[0]
     second.close()
     wait_until(
         lambda: not [one.name for one in threading.enumerate() if one.name == "ehkafka-log"],
