@@ -311,8 +311,8 @@ class App(Registration, Configurable):
     def http_app(self) -> Any:
         """The app's page as an ASGI application, to mount in your own web app. Needs the extra `[web]`.
 
-        Mount it before the app starts. Each client of your web app can open its paths. Actions need the
-        token; other paths need it as for the address in `App(http=…)`, or as for all machines without one.
+        Mount it before the app starts. Each client of your web app can open its paths. Actions and
+        the page need the token, except that at a loopback address in `App(http=…)` the page needs none.
         """
         return self._life.web.site.application
 

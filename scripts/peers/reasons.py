@@ -1,7 +1,7 @@
 """Why ehkafka is behind, by workload: shown only where a run finds that it is.
 
-From docs/project/benchmark-figures.md. No sentence has a figure
-of its own: ratios and CPU seconds come from the run.
+From docs/project/benchmark-figures.md. No sentence has a figure of its own: ratios and CPU seconds come from
+the run.
 """
 
 from __future__ import annotations
