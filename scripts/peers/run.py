@@ -156,7 +156,9 @@ def _options(description: str) -> argparse.Namespace:
         "--seconds", type=float, help=f"length of a window ({SECONDS:g}; with --quick {QUICK_SECONDS:g})"
     )
     parser.add_argument(
-        "--take", action="store_true", help="put the whole rounds of the last run into docs, without measuring"
+        "--take",
+        action="store_true",
+        help="put the whole rounds of the last run into docs, without measuring",
     )
     parser.add_argument(
         "--page",
