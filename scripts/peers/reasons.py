@@ -12,8 +12,8 @@ _QUEUES = (
 )
 _TRIED = "Tried without success"
 _LESS = (
-    "The faster library does less for each record: the table shows its order, and its program shows its "
-    "commits."
+    "The faster library does less for each record. The table names the order that this library keeps, and "
+    "the library's program shows how it commits."
 )
 
 # Compared with the bare loop, and with hand-written programs around a client.

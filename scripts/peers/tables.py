@@ -101,7 +101,7 @@ def _others(found: Iterable[Result]) -> str:
         return ""
     above = sum(share > OTHERS_SHARE_MAX for share in shares)
     median, most = statistics.median(shares), max(shares)
-    text = f"Other programs took {median:.0%} of the CPU in the median, and up to {most:.0%}"
+    text = f"Programs outside the benchmark took {median:.0%} of the CPU in the median, and up to {most:.0%}"
     marked = f"; {DISTURBED} marks figures with more than {OTHERS_SHARE_MAX:.0%}" if above else ""
     return f"{text}{marked}."
 
