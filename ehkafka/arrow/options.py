@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.ranges.loss import Words
+from ehkafka.ranges.options import RangeOptions
 
 if TYPE_CHECKING:
     from ehkafka.endpoint import Endpoint
     from ehkafka.headers import HeaderMode
-    from ehkafka.records import TopicPartition
 
 OF_A_READ: Final = Words(
     client="ehkafka-arrow",
@@ -32,19 +32,14 @@ OF_A_READ: Final = Words(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """What `ranges` asks of a reader; see `RangeOptions`."""
+class ReadOptions(RangeOptions):
+    """The arguments of one call of `read`."""
 
     endpoint: Endpoint
     topic: str
     columns: tuple[str, ...]
-    assigned: tuple[TopicPartition, ...]
     header_values: HeaderMode
-    fail_on_data_loss: bool
-    timeout_s: float
     words: Words = OF_A_READ
-    pattern: None = None
-    group: None = None
 
     def broker(self) -> Endpoint:
         """Return the endpoint."""

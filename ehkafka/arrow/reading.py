@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ehkafka.arrow.options import ReadOptions
 from ehkafka.errors import ConfigurationError, MissingExtraError
-from ehkafka.ranges.options import WITHOUT_HEADERS, chosen_columns
+from ehkafka.ranges.options import TIMEOUT_S, WITHOUT_HEADERS, chosen_columns
 from ehkafka.records import TopicPartition
 from ehkafka.settings.secret import quoted
 from ehkafka.wording.calling import is_topic_name, must_be_endpoint, plainly
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ehkafka.endpoint import Endpoint
     from ehkafka.headers import HeaderMode
 
-TIMEOUT_S: Final = 120.0
-"""How long a reader waits for records that must be there, by default."""
 _HEADER_MODES: Final = ("raw", "amqp", "auto")
 
 

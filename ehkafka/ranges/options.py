@@ -5,7 +5,8 @@ Columns are in the order of Spark's own Kafka connector. Pure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ehkafka.ranges.loss import Words
     from ehkafka.records import TopicPartition
 
+TIMEOUT_S: Final = 120.0
+"""How long a reader waits for records that must be there, by default, as the JVM connector does."""
 WITHOUT_HEADERS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 NAMES: Final = (*WITHOUT_HEADERS, "headers")
 """`headers` is read when it is asked for."""
@@ -34,35 +37,27 @@ def chosen_columns(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-class RangeOptions(Protocol):
-    """The options of a reader, as far as this room reads them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeOptions:
+    """The options of a reader, as far as this room reads them. Each kind of reader adds its own."""
 
-    @property
-    def pattern(self) -> str | None:
-        """A regular expression for the whole names of the topics; None where the topics are named."""
-
-    @property
-    def assigned(self) -> tuple[TopicPartition, ...]:
-        """The partitions to read; all of the topics if empty."""
-
-    @property
-    def group(self) -> str | None:
-        """The group whose commits are read. It is never joined."""
-
-    @property
-    def fail_on_data_loss(self) -> bool:
-        """Whether records that are gone end the reading."""
-
-    @property
-    def timeout_s(self) -> float:
-        """How long the reader waits for records that must be there."""
-
-    @property
-    def words(self) -> Words:
-        """The words of its messages."""
+    # A regular expression for the whole names of the topics; None where the topics are named.
+    pattern: str | None = None
+    # The partitions to read; all of the topics if empty.
+    assigned: tuple[TopicPartition, ...] = ()
+    # The group whose commits are read. It is never joined.
+    group: str | None = None
+    # Whether records that are gone end the reading.
+    fail_on_data_loss: bool = True
+    # How long the reader waits for records that must be there.
+    timeout_s: float = TIMEOUT_S
+    # The words of its messages.
+    words: Words
 
     def broker(self) -> Endpoint:
         """Return this process's way to the broker. Raises `ConfigurationError` if none exists."""
+        raise NotImplementedError
 
     def named_topics(self) -> tuple[str, ...]:
         """Return the topics by name, none of a pattern. Raises `ConfigurationError` without either."""
+        raise NotImplementedError

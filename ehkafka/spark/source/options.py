@@ -13,23 +13,20 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import ConfigurationError
 from ehkafka.ranges.loss import Words
 from ehkafka.ranges.options import NAMES as COLUMNS
-from ehkafka.ranges.options import WITHOUT_HEADERS, chosen_columns
+from ehkafka.ranges.options import TIMEOUT_S, WITHOUT_HEADERS, RangeOptions, chosen_columns
 from ehkafka.ranges.places import Place, Start  # noqa: TC001 - dataclasses resolve it when asked
-from ehkafka.records import TopicPartition  # noqa: TC001 - likewise
 from ehkafka.spark import secrets
 from ehkafka.spark.option_names import OptionNames
 from ehkafka.spark.secrets import OWN_GROUP, NamedEndpoint
 from ehkafka.spark.source import option_text
-from ehkafka.spark.source.start import end_from, start_from
+from ehkafka.spark.source.start import OF_PLACES, end_from, start_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.endpoint import Endpoint
 
-# What a task waits for records that must be there: JVM connector's default, Spark's network time-out.
-TIMEOUT_S = 120.0
-# The JVM connector's default, too.
+# The JVM connector's default.
 DELAY_S_MAX = 900.0
 _LEAST, _DELAY = "minOffsetsPerTrigger", "maxTriggerDelay"
 
@@ -39,20 +36,12 @@ _OPTIONS = (
     "subscribe",
     "subscribePattern",
     "assign",
-    "startingOffsets",
-    "startingOffsetsUnnamed",
-    "startingOffsetsWithoutCommit",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
+    *OF_PLACES,
     "groupId",
     "commitOffsets",
     "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
+    _LEAST,
+    _DELAY,
     "failOnDataLoss",
     "includeHeaders",
     "columns",
@@ -107,24 +96,20 @@ OF_A_QUERY = Words(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
+class SourceOptions(RangeOptions):
     """Everything a reader needs to know. `start` and `end` are None for the default of the query's kind."""
 
     endpoint: NamedEndpoint
-    # One of the three at most is there; without any the connection string names the topic.
+    # These, `pattern` or `assigned`; without any the connection string names the topic.
     topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    assigned: tuple[TopicPartition, ...] = ()
     start: Start | None = None
     end: Place | None = None
-    group: str | None = None
     # Whether the group gets commits of what finished batches have read.
     commits: bool = False
     limit_records: int | None = None
     # A batch of fewer records waits for more, but no longer than this.
     least_records: int = 0
     delay_s_max: float = DELAY_S_MAX
-    fail_on_data_loss: bool = True
     # The engine has other ways than a query.
     words: Words = OF_A_QUERY
     # The engine has named all partitions that there were: others were added since, and begin with their logs.
@@ -133,7 +118,6 @@ class SourceOptions:
     # None: a task for each partition.
     tasks: int | None = None
     split: bool = False
-    timeout_s: float = TIMEOUT_S
 
     def broker(self) -> Endpoint:
         """Return this process's way to the broker. Raises `ConfigurationError`."""

@@ -25,6 +25,8 @@ _ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _STRATEGY = "startingOffsetsByTimestampStrategy"
 _WITHOUT_COMMIT = "startingOffsetsWithoutCommit"
 _UNNAMED = "startingOffsetsUnnamed"
+OF_PLACES = (*_STARTS, _STRATEGY, _WITHOUT_COMMIT, _UNNAMED, *_ENDS)
+"""All of these options."""
 
 
 def start_from(options: Mapping[str, str], group: str | None) -> Start | None:
