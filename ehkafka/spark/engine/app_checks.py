@@ -35,8 +35,13 @@ def check_app(app: AppOptions) -> None:
         for reason in _reasons(spec):
             raise ConfigurationError(f"On Spark, handler {spec.name!r}: {reason}")
     check_output_types(app.specs)
-    for reason in (*_setting_reasons(app.settings), *_hook_reasons(app)):
+    for reason in _setting_reasons(app.settings):
         raise ConfigurationError(f"On Spark, {reason}")
+    if app.partition_hooks.on_idle is not None:
+        raise ConfigurationError(
+            "On Spark, on_idle is never called: a batch has records, or there is none. Leave it out, or look "
+            "at SparkRun.query.lastProgress."
+        )
 
 
 def check_session(spark: Any) -> None:
@@ -139,12 +144,4 @@ def _setting_reasons(settings: Settings) -> Iterator[str]:
         yield (
             "reset=True would begin anew at every start of the query. Give the reset a name, reset='june', "
             "or move the group once: ehkafka offsets reset."
-        )
-
-
-def _hook_reasons(app: AppOptions) -> Iterator[str]:
-    if app.partition_hooks.on_idle is not None:
-        yield (
-            "on_idle is never called: a batch has records, or there is none. Leave it out, or look at "
-            "SparkRun.query.lastProgress."
         )

@@ -39,7 +39,10 @@ class Batches:
         self.failure: EhkafkaError | None = None
         # Put there by the query's thread before a batch counts, taken out by the following one after that.
         self._results: dict[int, BatchResult] = {}
-        _leave_to_us(logging.getLogger("py4j.clientserver"))
+        # Otherwise py4j would log a traceback of what the run raises as one sentence.
+        logger = logging.getLogger("py4j.clientserver")
+        if _is_news not in logger.filters:
+            logger.addFilter(_is_news)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run a batch. Raises `BatchFailedError`."""
@@ -97,12 +100,6 @@ class QueryProgress:
         self.picture.take(progress)
         if is_batch:
             self._seen_batch = progress["batchId"]
-
-
-def _leave_to_us(logger: logging.Logger) -> None:
-    """Keep py4j from logging a traceback of what the run raises as one sentence."""
-    if _is_news not in logger.filters:
-        logger.addFilter(_is_news)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

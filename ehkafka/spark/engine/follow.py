@@ -246,7 +246,7 @@ class Follower:
                 # Before the group is let go: cancelled tasks go on for seconds.
                 ("The end of Spark's tasks", self._await_tasks),
                 ("The last commit", self._commit_last),
-                ("The end of the group's client", self._close_group),
+                ("The end of the group's client", lambda: self._group.close(deadline_s=self._ends_s)),
                 ("", self._call_on_end),
             ):
                 try:
@@ -278,9 +278,6 @@ class Follower:
                     "commit before are handled again."
                 )
             )
-
-    def _close_group(self) -> None:
-        self._group.close(deadline_s=self._ends_s)
 
     def _call_on_end(self) -> None:
         self.is_in_users_hands = True

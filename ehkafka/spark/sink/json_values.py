@@ -36,7 +36,8 @@ def json_values(array: pa.Array) -> list[Any]:
         names = [field.name for field in kind]
         return _with_nulls(_rows(names, array.flatten(), len(array)), array)
     if pa.types.is_map(kind):
-        return _with_nulls(_objects(array), array)
+        pairs = zip(_parts(array, array.keys), _parts(array, array.items), strict=True)
+        return _with_nulls([_object(*pair) for pair in pairs], array)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _with_nulls(_parts(array, array.values), array)
     if pa.types.is_floating(kind):
@@ -66,11 +67,6 @@ def _parts(array: pa.Array, inner: pa.Array) -> list[list[Any]]:
     first = offsets[0]
     values = json_values(inner.slice(first, offsets[-1] - first))
     return [values[start - first : end - first] for start, end in pairwise(offsets)]
-
-
-def _objects(array: pa.Array) -> list[dict[Any, Any]]:
-    keys, items = _parts(array, array.keys), _parts(array, array.items)
-    return [_object(*pair) for pair in zip(keys, items, strict=True)]
 
 
 def _object(names: list[Any], values: list[Any]) -> dict[Any, Any]:

@@ -116,7 +116,8 @@ class TaskWork:
             self._outputs.are_safe = True
         finally:
             self._leave()
-        return self._with_retries(results)
+        retried = self._bus.counters_snapshot()["RecordRetried"]
+        return [results[0]._replace(retried=retried), *results[1:]] if results else results
 
     def _open(self) -> None:
         self._outputs.start()
@@ -233,7 +234,3 @@ class TaskWork:
 
     def _running(self) -> list[tuple[Route, Epoch]]:
         return [running for work in self._work.values() if (running := work.running()) is not None]
-
-    def _with_retries(self, results: list[PartitionResult]) -> list[PartitionResult]:
-        retried = self._bus.counters_snapshot()["RecordRetried"]
-        return [results[0]._replace(retried=retried), *results[1:]] if results else results
