@@ -14,12 +14,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
-
 from ehkafka.checks.inspection import Overdue, bounded
-from ehkafka.endpoint.client import check_client_version, describe_error
+from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError, GroupInUseError
+from ehkafka.positions.log_bounds import learn_leaders
 from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.progress.commit_transports import OutsideCommits
 from ehkafka.progress.metadata import LogFacts
@@ -129,12 +128,15 @@ class Group:
         A new partition of a topic that was read before begins with its log; `known_topics` are those of a
         checkpoint.
         """
+        counts = self._reach.partitions
+        partitions = [TopicPartition(one, number) for one in self._app.topics for number in range(counts[one])]
         ends_s = time.monotonic() + BEGIN_S
         while True:
-            begins, waiting = self._context.begins.positions.find(self._opened, self._partitions())
+            begins, waiting = self._context.begins.positions.find(self._opened, partitions)
             if not waiting or time.monotonic() >= ends_s:
                 break
             time.sleep(BEGIN_AGAIN_S)  # the leader of a topic that was just made may not know it yet
+            learn_leaders(self._opened, self._app.settings.connect_s)
         refuse_waiting(waiting)
         # One that is of another log decides nothing, but it is what the group has.
         found = {one.partition: one.committed or one.disproved for one in begins}
@@ -220,17 +222,6 @@ class Group:
     def _opened(self) -> Consumer:
         assert self._consumer is not None
         return self._consumer
-
-    def _partitions(self) -> list[TopicPartition]:
-        try:
-            known = self._opened.list_topics(timeout=self._app.settings.connect_s).topics
-        except KafkaException as error:
-            raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
-        return [
-            TopicPartition(topic, number)
-            for topic in self._app.topics
-            for number in sorted(known[topic].partitions)
-        ]
 
     def _take_fatal(self, error: EhkafkaError) -> None:
         error = _with_step(error)
