@@ -229,22 +229,18 @@ class Stream:
         self._is_checked = True
         added, moved = {}, {}
         for partition, log_start in first.items():
-            at = positions.get(partition)
-            if at is None:
-                self._settle_added(partition, log_start, ends[partition])
+            # An added partition is read from its beginning, which is 0 unless retention took records of it.
+            at, end = positions.get(partition, 0), ends[partition]
+            is_new, is_lost = partition not in positions, at < log_start or at > end
+            if is_new:
                 added[partition] = log_start
-            elif at < log_start or at > ends[partition]:
-                end = ends[partition]
-                loss = Loss(partition, at, max(at, end), log_start, end)
-                self._settle(loss.lost(self._options.words))
+            elif is_lost:
                 moved[partition] = log_start
+            # With `grows` an added partition begins with its log: what it had before is no loss.
+            if is_lost and not (is_new and self._options.grows):
+                loss = Loss(partition, at, max(at, log_start, end), log_start, end)
+                self._settle(loss.lost(self._options.words))
         return added, moved
-
-    def _settle_added(self, partition: TopicPartition, log_start: int, log_end: int) -> None:
-        # With `grows` an added partition begins with its log: what retention took of it before is no loss.
-        if log_start and not self._options.grows:
-            loss = Loss(partition, 0, max(log_start, log_end), log_start, log_end)
-            self._settle(loss.lost(self._options.words))
 
     def _settle(self, lost: Lost) -> None:
         lost.settle(fail=self._options.fail_on_data_loss)
