@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ehkafka.checks.inspection import Overdue, bounded
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.keys.watch import CredentialWatch
-from ehkafka.errors import EndpointError, GroupInUseError
+from ehkafka.errors import GroupInUseError
 from ehkafka.positions.log_bounds import learn_leaders
 from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.progress.commit_transports import OutsideCommits
@@ -128,8 +128,8 @@ class Group:
         A new partition of a topic that was read before begins with its log; `known_topics` are those of a
         checkpoint.
         """
-        counts = self._reach.partitions
-        partitions = [TopicPartition(one, number) for one in self._app.topics for number in range(counts[one])]
+        counts, topics = self._reach.partitions, self._app.topics
+        partitions = [TopicPartition(one, number) for one in topics for number in range(counts[one])]
         ends_s = time.monotonic() + BEGIN_S
         while True:
             begins, waiting = self._context.begins.positions.find(self._opened, partitions)
@@ -224,21 +224,9 @@ class Group:
         return self._consumer
 
     def _take_fatal(self, error: EhkafkaError) -> None:
-        error = _with_step(error)
         if self._commits is not None and self._commits.fatal is None:
             self._commits.fatal = error
         self._fail(error)
-
-
-def _with_step(error: EhkafkaError) -> EhkafkaError:
-    """Return the error of commits that are refused for good, with what to do about it."""
-    if type(error) is not EndpointError:
-        return error
-    return EndpointError(
-        f"{str(error).rstrip('.')}. Records finished since the last commit are handled again. Grant the "
-        "app permission to read with this group (Apache Kafka: an ACL for READ on the group and its topics; "
-        "Event Hubs: the role Azure Event Hubs Data Receiver, or a key with Listen), and start again."
-    )
 
 
 def reserve(endpoint: str, group: str, topics: Collection[str], run: str) -> None:
