@@ -76,7 +76,7 @@ def show_config(
     r"""Show every setting in effect: its value, its source, and what it does.
 
     A setting has the value of the first source that gives one: a flag (--set), a variable (EHKAFKA_DRAIN_S),
-    the file (ehkafka.toml), the app's code, ehkafka's default. An endpoint in the app's code is never
+    the file (--config), the app's code, ehkafka's default. An endpoint in the app's code is never
     replaced; an app without an endpoint takes it from variables or the file. Secrets are shown as ***.
 
     \b
@@ -100,9 +100,7 @@ def show_config(
       [producer]                                     # of librdkafka, for outputs, dead letters, app.producer
       "linger.ms" = 20
 
-    A file named by --config or EHKAFKA_CONFIG may be a pipe. A file that was only found in the current
-    folder cannot set where a key is sent, how a certificate is checked, or which files are loaded and read:
-    name the file if you trust it.
+    The file that --config or EHKAFKA_CONFIG names may be a pipe.
 
     \b
     The same as variables:

@@ -60,8 +60,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="A TOML file of settings. Default: the file that EHKAFKA_CONFIG names, else ehkafka.toml if "
-        "it exists.",
+        help="A TOML file of settings. Default: the file that EHKAFKA_CONFIG names.",
     ),
 ]
 Credential = Annotated[

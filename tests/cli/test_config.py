@@ -53,6 +53,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("shop.py").write_text(SHOP)
     Path("ehkafka.toml").write_text(FILE)
     Path("ehkafka.toml").chmod(0o600)
+    monkeypatch.setenv("EHKAFKA_CONFIG", "ehkafka.toml")
     return tmp_path
 
 

@@ -30,6 +30,8 @@ app = ehkafka.App(group="home", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), 
 def readings(record): pass
 """
 
+FILE = Path("ehkafka.toml")
+
 pytestmark = pytest.mark.usefixtures("folder")
 
 
@@ -56,9 +58,9 @@ def shop() -> App:
 
 
 def configured(*flags: str, app: App | None = None) -> App:
-    """Return an app with what file, environment and flags say laid over its code."""
+    """Return an app with what the written file, environment and flags say laid over its code."""
     app = shop() if app is None else app
-    Given.read(None, flags).apply(app)
+    Given.read(FILE if FILE.exists() else None, flags).apply(app)
     return app
 
 
@@ -76,7 +78,7 @@ def test_flag_before_variable_before_file_before_code_before_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each source decides what no higher one says, and is named as the origin."""
-    Path("ehkafka.toml").write_text("[handlers.readings]\nworkers = 2\ndeadline_s = 2\nrate_limit = 2\n")
+    FILE.write_text("[handlers.readings]\nworkers = 2\ndeadline_s = 2\nrate_limit = 2\n")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "3")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_DEADLINE_S", "3")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_MAX_AGE", "")  # as a setting of the app: not set
@@ -111,9 +113,9 @@ def test_each_option_is_taken_as_text_and_typed_in_a_file(monkeypatch: pytest.Mo
             with monkeypatch.context() as patch:
                 patch.setenv(f"EHKAFKA_HANDLER_{handler.upper()}_{option.upper()}", text)
                 assert getattr(spec_of(configured(), handler), option) == value
-            Path("ehkafka.toml").write_text(f"[handlers.{handler}]\n{option} = {written}\n")
+            FILE.write_text(f"[handlers.{handler}]\n{option} = {written}\n")
             assert getattr(spec_of(configured(), handler), option) == value
-            Path("ehkafka.toml").unlink()
+            FILE.unlink()
     assert {*texts, *of_batches} == set(OPTIONS)
 
 
@@ -264,7 +266,7 @@ def test_a_mistake_in_a_flag_is_one_sentence_with_its_name(flag: str, shown: str
 )
 def test_a_mistake_in_a_file_is_one_sentence_with_file_and_key(text: str, shown: str) -> None:
     """As of the app's settings."""
-    Path("ehkafka.toml").write_text(text)
+    FILE.write_text(text)
     with pytest.raises(ConfigurationError, match=f"ehkafka.toml: .*{shown}"):
         configured()
 
@@ -278,9 +280,9 @@ def test_what_kubernetes_sets_beside_a_service_is_no_option(monkeypatch: pytest.
 
 def test_without_the_app_what_was_given_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose it is remains open then; a secret that stands in the wrong place is hidden."""
-    Path("ehkafka.toml").write_text("[endpoint]\nbootstrap = 'a:1'\n[handlers.readings]\nworkers = 2\n")
+    FILE.write_text("[endpoint]\nbootstrap = 'a:1'\n[handlers.readings]\nworkers = 2\n")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_DEADLINE_S", SECRET)
-    shown = effective(None, Given.read(None, ["readings.workers=4"])).values
+    shown = effective(None, Given.read(FILE, ["readings.workers=4"])).values
     assert [(one.name, one.value, one.origin) for one in shown if one.section == "handlers"] == [
         ("readings.workers", 4, "--set readings.workers"),
         ("READINGS_DEADLINE_S", "***", "EHKAFKA_HANDLER_READINGS_DEADLINE_S"),

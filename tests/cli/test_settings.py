@@ -19,21 +19,22 @@ CONNECTION_STRING = (
 )
 
 
+FILE = Path("ehkafka.toml")
+
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def write(text: str, name: str = "ehkafka.toml", mode: int = 0o600) -> Path:
+def write(text: str, file: Path = FILE, mode: int = 0o600) -> Path:
     """Write a file of settings."""
-    file = Path(name)
     file.write_text(text)
     file.chmod(mode)
     return file
 
 
-def configured(*flags: str, config: Path | None = None, **code: Any) -> App:
-    """Return an app with what file, environment and flags say laid over its code."""
+def configured(*flags: str, **code: Any) -> App:
+    """Return an app with what the written file, environment and flags say laid over its code."""
     app = App(**{"group": "code", "start": "latest", "endpoint": Endpoint.kafka("code:1"), **code})
-    Given.read(config, flags).apply(app)
+    Given.read(FILE if FILE.exists() else None, flags).apply(app)
     return app
 
 
@@ -170,13 +171,12 @@ def test_a_mistake_in_the_file_is_reported_with_file_and_key(text: str, shown: s
 
 
 def test_another_file_by_option_or_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The option goes before the variable, the variable before the file that is just there."""
-    for name, seconds in (("ehkafka.toml", 1), ("variable.toml", 2), ("option.toml", 3)):
-        write(f"[app]\ndrain_s = {seconds}", name)
-    assert configured().settings.drain_s == 1
-    monkeypatch.setenv("EHKAFKA_CONFIG", "variable.toml")
-    assert configured().settings.drain_s == 2
-    assert configured(config=Path("option.toml")).settings.drain_s == 3
+    """The option goes before the variable."""
+    by_variable = write("[app]\ndrain_s = 2", Path("variable.toml"))
+    by_option = write("[app]\ndrain_s = 3", Path("option.toml"))
+    monkeypatch.setenv("EHKAFKA_CONFIG", str(by_variable))
+    assert Given.read().layer.values("app") == {"drain_s": 2}
+    assert Given.read(by_option).layer.values("app") == {"drain_s": 3}
 
 
 @pytest.mark.parametrize(
@@ -244,18 +244,18 @@ def test_a_mistake_in_a_flag_is_reported(flag: str, shown: str) -> None:
 
 def test_an_app_without_endpoint_takes_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A way in among the variables replaces the file's with all that belongs to it, properties too."""
-    file = write(
+    write(
         "[endpoint]\nnamespace = 'home'\ncredential = 'cli'\n"
         "[endpoint.properties]\nssl.ca.location = '/file.pem'\nclient.id = 'file'"
     )
-    app = configured(endpoint=None, config=file)
+    app = configured(endpoint=None)
     assert app.endpoint.name == "home.servicebus.windows.net"
     assert origins(app)["kind"] == "ehkafka.toml: endpoint.namespace"
     assert origins(app)["ssl.ca.location"] == "ehkafka.toml: endpoint.properties.ssl.ca.location"
     app.endpoint.close()
     monkeypatch.setenv("EHKAFKA_BOOTSTRAP", "variable:1")
     monkeypatch.setenv("EHKAFKA_PROPERTY_CLIENT_ID", "variable")
-    app = configured(endpoint=None, config=file)
+    app = configured(endpoint=None)
     assert app.endpoint.client_properties() == {"bootstrap.servers": "variable:1", "client.id": "variable"}
     assert origins(app)["kind"] == "EHKAFKA_BOOTSTRAP"
     assert origins(app)["client.id"] == "EHKAFKA_PROPERTY_CLIENT_ID"
@@ -301,13 +301,12 @@ def test_a_secret_that_everybody_can_read_is_reported(
 ) -> None:
     """A warning names the key and what to do; the secret is in no message."""
     file = write(text, mode=mode)
-    app = configured(endpoint=None, config=file)
+    app = configured(endpoint=None)
     assert ("chmod 600" in caplog.text and key in caplog.text) == warned
     assert KEY not in caplog.text + repr(app.configuration()) + repr(Given.read(file))
 
 
 def test_a_file_without_a_secret_may_be_read_by_all(caplog: pytest.LogCaptureFixture) -> None:
     """The path of a secret is none."""
-    write("[endpoint]\nconnection_string_file = '/mnt/key'\n[app]\ndrain_s = 5", mode=0o644)
-    Given.read()
+    Given.read(write("[endpoint]\nconnection_string_file = '/mnt/key'\n[app]\ndrain_s = 5", mode=0o644))
     assert caplog.text == ""

@@ -11,13 +11,11 @@ import logging
 import os
 import stat
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret
 from ehkafka.app.handler_options import OPTIONS
 from ehkafka.cli.settings.layer import NAMES, OF_PROPERTIES, TABLES, Layer, hint
-from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
@@ -25,8 +23,8 @@ from ehkafka.wording.calling import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
 
-DEFAULT_FILE = Path("ehkafka.toml")
 _TABLES = ("app", "endpoint", *PROPERTIES, "handlers")
 _KNOWN = {"app": NAMES, "endpoint": (*ENDPOINT_KEYS, "properties")}
 _SECRET_KEYS = ("connection_string",)
@@ -34,11 +32,8 @@ _SECRET_KEYS = ("connection_string",)
 BYTES_MAX = 1024 * 1024
 
 
-def read_file(path: Path, *, unasked: bool = False) -> Layer:
-    """Return what the file says; `unasked` where no option names it, so that it may say less.
-
-    Raises `ConfigurationError` naming file and key.
-    """
+def read_file(path: Path) -> Layer:
+    """Return what the file says. Raises `ConfigurationError` naming file and key."""
     content, mode = _content(path)
     try:
         layer = _layer(path, _tables(path, content))
@@ -46,8 +41,6 @@ def read_file(path: Path, *, unasked: bool = False) -> Layer:
         raise ConfigurationError(
             f"{path} is not a settings file: its tables are nested too deeply."
         ) from None
-    if unasked:
-        check_unasked(path, layer)
     _warn_of_secrets(path, layer, mode)
     return layer
 

@@ -6,24 +6,20 @@ all of them and ehkafka's defaults below that. Called on the main thread, once p
 
 from __future__ import annotations
 
-import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka import Endpoint
-from ehkafka.app.configuration import in_one_spelling
-from ehkafka.cli.exits import note
-from ehkafka.cli.settings.file import DEFAULT_FILE, read_file
-from ehkafka.cli.settings.layer import OF_PROPERTIES, Layer
-from ehkafka.cli.settings.unasked import check_credentials
+from ehkafka.cli.settings.file import read_file
+from ehkafka.cli.settings.layer import Layer
 from ehkafka.cli.settings.variables import CONFIG_VARIABLE, read_environment, read_flags
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import PROPERTIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ehkafka import App
 
@@ -34,38 +30,20 @@ class Given:
 
     layer: Layer
     file: Path | None
-    # The broker is the one of a file that no option names.
-    broker_unasked: bool = False
 
     @classmethod
     def read(cls, config: Path | None = None, assignments: Sequence[str] = ()) -> Self:
-        """Read all sources. `config` is the file; by default `EHKAFKA_CONFIG`, else ./ehkafka.toml if there.
+        """Read all sources. `config` is the file, by default the one that `EHKAFKA_CONFIG` names.
 
+        No file is read that is only found in the folder: it could send the environment's key to any server.
         Raises `ConfigurationError`.
         """
-        file, unasked = _file(config)
-        if unasked:
-            note(f"reads the settings in {file} of this folder; to use another file, give --config.")
-        below = Layer() if file is None else read_file(file, unasked=unasked)
-        above = (read_environment(), read_flags(assignments))
-        is_replaced = any(layer.way is not None for layer in above)
-        if unasked and is_replaced:
-            _drop_properties(below, file)
+        file = _file(config)
         layer = Layer()
-        for one in (below, *above):
+        below = Layer() if file is None else read_file(file)
+        for one in (below, read_environment(), read_flags(assignments)):
             layer.lay(one)
-        given = cls(layer, file, unasked and below.way is not None and not is_replaced)
-        for table in OF_PROPERTIES:
-            given.check_login({name: one.origin for name, one in layer.tables[table].items()})
-        return given
-
-    def check_login(self, origins: Mapping[str, str]) -> None:
-        """Refuse a login of others, properties by name, for an unasked file's broker.
-
-        Raises `ConfigurationError`.
-        """
-        if self.broker_unasked:
-            check_credentials(self.file, origins, origins.values())
+        return cls(layer, file)
 
     def apply(self, app: App) -> None:
         """Lay the settings over the app's own. Raises `ConfigurationError`."""
@@ -76,11 +54,6 @@ class Given:
         settings = self.layer.values("app")
         if endpoint is None and not (settings or handlers or any(tables.values())):
             return
-        if endpoint is not None:
-            # What the code says of a login, it says of a broker that it expects.
-            for table, laid in tables.items():
-                kept = in_one_spelling(getattr(app.settings, table), f"App({table}=…)")
-                self.check_login({name: "code" for name in kept if name not in laid})
         app.configure(endpoint=endpoint, handlers=handlers, origins=origins, **settings, **tables)
 
     def _handlers_of(self, app: App, origins: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -123,27 +96,14 @@ class Given:
         return None
 
 
-def _file(config: Path | None) -> tuple[Path | None, bool]:
-    """Return the file, and whether no option names it."""
+def _file(config: Path | None) -> Path | None:
+    """Return the file that is named."""
     if config is None and (named := os.environ.get(CONFIG_VARIABLE)):
         config = Path(named)
-    if config is None:
-        return (DEFAULT_FILE, True) if DEFAULT_FILE.is_file() else (None, False)
     if "sharedaccess" in str(config).lower():
         # Its name would be given as the origin of what it holds.
         raise ConfigurationError(
             f"{CONFIG_VARIABLE} or --config contains a connection string instead of a file name: give the "
             f"name of the settings file."
         )
-    return config, False
-
-
-def _drop_properties(below: Layer, file: Path | None) -> None:
-    """Give a broker that others name no property of a file that no option names."""
-    if below.tables["endpoint.properties"]:
-        logging.getLogger("ehkafka").warning(
-            "%s gives [endpoint.properties], which are not used: a variable names the broker, and no"
-            " option names the file. Use variables, EHKAFKA_PROPERTY_…, for that broker.",
-            file,
-        )
-    below.tables["endpoint.properties"].clear()
+    return config
