@@ -344,7 +344,6 @@ class App(Registration, Configurable):
             history=self._history,
             mirror=self._mirror,
             clock=self._clock,
-            advertise=None if self.http is None else self.http.advertise,
             client_number=self._client_number,
         )
 

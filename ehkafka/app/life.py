@@ -245,8 +245,6 @@ class Life:
             self._state = "starting"
         try:
             serving = self.web.bind()
-            # They serve nothing: their owner blobs advertise this one's page.
-            asked = {**asked, "http": self.web.options}
             options = self._options()
             supervise(self._app, options, asked, laid, made, keeps_journal=self.web.has_site, serving=serving)
         finally:

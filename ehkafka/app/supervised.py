@@ -78,7 +78,7 @@ def _wanted(
         hung_s=wait_s,
         members_min=checked_members_min(asked["members_min"], count),
         health_file=None if health_file is None else HealthFile(health_file),
-        run={name: asked[name] for name in ("until", "settle_s", "http")},
+        run={name: asked[name] for name in ("until", "settle_s")},
         reference=reference_to(app),
         laid=laid,
         registered=app.registered,

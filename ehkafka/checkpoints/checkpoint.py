@@ -47,7 +47,7 @@ class Checkpoint:
 class Ownership:
     """Who said when that a partition was theirs; `is_released` once they released it.
 
-    `group` and `topic` as in `Checkpoint`; `url` is where its page is, where that was advertised.
+    `group` and `topic` as in `Checkpoint`.
     """
 
     owner: str
@@ -56,7 +56,6 @@ class Ownership:
     is_released: bool = False
     group: str = ""
     topic: str = ""
-    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

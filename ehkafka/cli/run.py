@@ -140,12 +140,6 @@ class HttpArguments:
             help="A further host name under which browsers open the page; may be given several times.",
         ),
     ] = None
-    http_advertise: Annotated[
-        str | None,
-        typer.Option(
-            "--http-advertise", metavar="URL", help="The URL at which other members' pages reach this one."
-        ),
-    ] = None
     http_values: Annotated[
         bool,
         typer.Option("--http-values/--no-http-values", help="Show the beginning of each value on the page."),
@@ -161,7 +155,6 @@ class HttpArguments:
             token_file=self.http_token_file,
             hosts=tuple(self.http_host or ()),
             shows_values=self.http_values,
-            advertise=self.http_advertise,
         )
 
 

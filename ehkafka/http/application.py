@@ -18,14 +18,16 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from ehkafka.checks.target import Target
 from ehkafka.errors import ActionRefusedError
 from ehkafka.http.access import SESSION_S, TOO_MANY, AccessRules, Guarded, address_of
 from ehkafka.http.answers import answered
 from ehkafka.http.letters import LettersPage
-from ehkafka.http.other_members import who_has
 from ehkafka.http.plain import dumped
 from ehkafka.http.probes import Probes
 from ehkafka.http.stream import Loops, TooManyStreamsError
+from ehkafka.offsets.members import members_of
+from ehkafka.run.steer.names import parse_head, parse_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 PAGE: Final = Path(__file__).parent / "page"
 BODY_BYTES_MAX: Final = 16_384
 BODY_S: Final = 10.0
+# How long the broker may take to say who has a partition.
+ANSWER_S: Final = 3.0
 CLIENT_CHARACTERS_MAX: Final = 60
 WITHOUT_REASONS: Final = "Send the token, `Authorization: Bearer …`, for the problems themselves."
 
@@ -256,3 +260,21 @@ def application(
         middleware=[Middleware(Guarded, access=access, page=PAGE / "index.html")],
         exception_handlers={HTTPException: _refused},
     )
+
+
+def who_has(served: Served, name: str) -> str:
+    """Return a sentence for the partition of a key's or partition's name; empty where it is unknown.
+
+    Not from an event loop: it asks the broker.
+    """
+    head = parse_head(name)
+    partition = parse_partition(name) if head is None else head[0]
+    if partition is None:
+        return ""
+    target = Target.of_app(served)
+    members = members_of(target, target.group or "", partition.topic, ANSWER_S) or []
+    for member in members:
+        if partition.partition in member.partitions:
+            owner = f"{member.host} ({member.client})"
+            return f"Partition {partition.partition} of {partition.topic} is with {owner}."
+    return ""

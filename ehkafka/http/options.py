@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,8 +14,6 @@ TOKEN_CHARACTERS_MIN: Final = 16
 TOKEN_VARIABLE: Final = "EHKAFKA_HTTP_TOKEN"  # noqa: S105 - the variable's name
 HOSTS_VARIABLE: Final = "EHKAFKA_HTTP_HOSTS"
 TOKEN_FILE_VARIABLE: Final = "EHKAFKA_HTTP_TOKEN_FILE"  # noqa: S105 - likewise
-
-_URL: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +27,6 @@ class Http:
     - `hosts` (default `()`): further names by which browsers reach it, such as an ingress's; those in the
       variable `EHKAFKA_HTTP_HOSTS`, with commas between them, count as well.
     - `shows_values` (default `True`): whether the page shows the begin of the values that hold a commit.
-    - `advertise` (default `None`): the URL under which other members' pages link to this one. It stands in
-      the mirror, next to the partitions that this member owns; without a mirror it is not written.
 
     Raises `ConfigurationError`.
     """
@@ -40,7 +35,6 @@ class Http:
     token_file: str | os.PathLike[str] | None = None
     hosts: tuple[str, ...] = ()
     shows_values: bool = True
-    advertise: str | None = None
     host: str = field(init=False)
     port: int = field(init=False)
 
@@ -49,12 +43,6 @@ class Http:
         host, port = _split(self.address)
         object.__setattr__(self, "host", host)
         object.__setattr__(self, "port", port)
-        if self.advertise is not None and not (
-            isinstance(self.advertise, str) and len(self.advertise) <= 256 and _URL.fullmatch(self.advertise)
-        ):
-            raise ConfigurationError(
-                "advertise: give the URL of this app's page, such as http://10.1.2.3:8080, without a query."
-            )
 
     @property
     def is_loopback(self) -> bool:

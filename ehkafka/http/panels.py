@@ -120,7 +120,7 @@ def _of_member(one: Mapping[str, object]) -> str:
 
 
 def _members(state: State, rates: Rates) -> Iterator[Row]:
-    """Yield the supervisor's members, then the pages of members elsewhere."""
+    """Yield the supervisor's members."""
     for one in state["snapshot"].get("members", ()):
         partitions = one["snapshot"]["partitions"] if one["snapshot"] else ()
         words = [
@@ -140,10 +140,6 @@ def _members(state: State, rates: Rates) -> Iterator[Row]:
             one["silence_s"],
             one["last_end"] or None,
             is_urgent=not (one["is_live"] and one["is_ready"]),
-        )
-    for one in state.get("other_members", ()):
-        yield _row(
-            one["url"], one["name"] or one["url"], "elsewhere", *[None] * 6, one["url"], url=one["url"]
         )
 
 

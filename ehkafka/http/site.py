@@ -42,7 +42,6 @@ class Site:
             self.journal,
             version=version,
             shows_values=options.shows_values,
-            advertise=options.advertise,
             of_members=of_members,
         )
         self.application: object = application(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.http.answers import joined, state_of
 from ehkafka.http.journal import shortened
 from ehkafka.http.measures import EVERY_S, Past, Rates
-from ehkafka.http.other_members import OtherPages
 from ehkafka.http.panels import panels, tiles
 from ehkafka.http.probes import shown
 
@@ -40,7 +39,6 @@ class State:
         *,
         version: str,
         shows_values: bool,
-        advertise: str | None = None,
         of_members: Callable[..., Sequence[States]] = lambda **_values: (),
     ) -> None:
         """`of_members` asks the processes that this one looks after, with values or without."""
@@ -49,7 +47,6 @@ class State:
         self._of_members = of_members
         self._version = version
         self._shows_values = shows_values
-        self._pages = OtherPages(served, advertise)
         self._past, self._rates = Past(), Rates()
         self._past_s = float("-inf")
         self._lock = threading.Lock()
@@ -68,8 +65,7 @@ class State:
             return self._last
 
     def sample(self) -> None:
-        """Take a point of the plots, and read where others' pages are, if that is due."""
-        self._pages.refresh()
+        """Take a point of the plots."""
         # Also without a request: what a member noted is gone with its process.
         self._of_members(values=self._shows_values)
         with self._lock:
@@ -103,7 +99,6 @@ class State:
                 "host": socket.gethostname(),
             },
             "letters": {"topics": list(self._served.letter_topics)},
-            "other_members": self._pages.found,
         }
         self._rates.note(state["snapshot"])
         return state | {"tiles": tiles(state, self._rates), "panels": panels(state, self._rates)}

@@ -181,7 +181,6 @@ def _open_mirror(app: AppOptions, choice: MirrorChoice, bus: EventBus) -> Mirror
         owner=run_name(),
         interval_s=choice.interval_s,
         emit=bus.emit,
-        url=app.advertise or "",
     )
 
 

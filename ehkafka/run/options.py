@@ -50,8 +50,6 @@ class AppOptions:
     until: RunUntil | None = None
     # What all of the run asks for the time.
     clock: Clock = REAL_CLOCK
-    # Where its page is, for other members' pages.
-    advertise: str | None = None
     # The loop of all coroutines; None: each async handler has one of its own.
     shared_loop: SharedLoop | None = None
     # Which consumer of the process its own is, for the name that brokers see.

@@ -15,7 +15,6 @@ import starlette.applications
 import starlette.routing
 
 import ehkafka
-from ehkafka.checkpoints import MemoryStore, StoreMirror
 from ehkafka.events import AppStarted, HttpServing
 from ehkafka.http import Http
 from ehkafka.intake.contact import Statistics
@@ -243,40 +242,3 @@ def test_dead_letters_are_shown_and_redriven(site: Any, lab: Any, recorder: Any)
     assert one.ask("/letters/redrive", {**asked, "preview": False}, TOKEN)[1]["records"] == 1
     wait_until(lambda: lab.committed() == 3)
     assert recorder.finished_offsets() == [1, 2]
-
-
-def test_pages_of_other_members_are_linked_by_what_they_advertise(lab: Any) -> None:
-    """It stands in the mirror; one that advertises nothing is not linked, nor is one's own page."""
-    store = MemoryStore()
-    apps = [
-        lab.app(
-            lab.recorder(),
-            "t4",
-            mirror=StoreMirror(store=store, interval_s=0.1),
-            http=Http(address="127.0.0.1:0", advertise=url),
-        )
-        for url in ("http://10.0.0.1:8080", "https://b.example/app", None)
-    ]
-    for app in apps:
-        app.start()
-    wait_until(lambda: all(len(app.snapshot().partitions) in (1, 2) for app in apps))
-
-    def linked(app: Any) -> set[str]:
-        pages = app._life.web.site._state._pages
-        pages._next_s = float("-inf")
-        pages.refresh()
-        return {one["url"] for one in Site(app).ask("/state")[1]["other_members"]}
-
-    first, second = "http://10.0.0.1:8080", "https://b.example/app"
-    wait_until(lambda: [linked(app) for app in apps] == [{second}, {first}, {first, second}])
-    apps[0].stop()
-    wait_until(lambda: linked(apps[2]) == {second})
-
-
-@pytest.mark.parametrize(
-    "url", ["javascript:alert(1)", "http://a b", "http://u:p@a", "http://a/?x", "x" * 300, ""]
-)
-def test_what_is_no_address_of_a_page_is_not_advertised(url: str) -> None:
-    """It would stand as a link on pages of others."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="advertise"):
-        Http(advertise=url)

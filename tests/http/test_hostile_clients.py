@@ -141,8 +141,8 @@ def test_a_key_that_is_elsewhere_is_answered_with_who_has_it(
 ) -> None:
     """As the broker says; where it does not, the app's own words stay."""
     found = [GroupMember("home-1", "/10.0.0.7", (0, 3))]
-    monkeypatch.setattr("ehkafka.http.other_members.members_of", lambda *_asked: found)
-    monkeypatch.setattr("ehkafka.http.other_members.Target.of_app", lambda _app: SimpleNamespace(group="g"))
+    monkeypatch.setattr("ehkafka.http.application.members_of", lambda *_asked: found)
+    monkeypatch.setattr("ehkafka.http.application.Target.of_app", lambda _app: SimpleNamespace(group="g"))
     client.served.refusal = ActionRefusedError("elsewhere", "It is not with this member.")
     asked = {"do": "skip", "target": "key", "name": "readings/3@7"}
     bearer = {"authorization": f"Bearer {token}"}

@@ -161,7 +161,6 @@ def state(
             "host": "shop-7c9f",
         },
         "letters": {"topics": ["readings.dead"]},
-        "other_members": [],
     }
     return usual | given
 
@@ -291,10 +290,6 @@ def hostile() -> dict[str, Any]:
         errors=[{"kind": HOSTILE, "count": 1, "last_at_s": time.time(), "sentence": text, "stack": text}],
         events=[event],
         letters={"topics": [HOSTILE]},
-        other_members=[
-            {"url": "javascript:document.title='owned'", "name": "here"},
-            {"url": "http://10.0.0.7:8080/", "name": HOSTILE},
-        ],
     )
     made["snapshot"]["handlers"] = [
         {"handler": HOSTILE, "topics": [HOSTILE], "workers": 1, "is_stopped": False}
@@ -315,8 +310,7 @@ def with_members() -> dict[str, Any]:
     parts = [partition(n) for n in range(4)]
     well = MemberSnapshot(0, 501, "running", 0, True, True, 0.4, "", snapshot(parts))
     ended = MemberSnapshot(1, None, "waiting", 3, False, False, None, "it was killed by signal 9", None)
-    elsewhere = [{"url": "http://10.0.0.7:8080/", "name": "shop-2"}]
-    return state(parts, [on_its_way(0)], members=(well, ended), other_members=elsewhere)
+    return state(parts, [on_its_way(0)], members=(well, ended))
 
 
 def noted_by_members() -> dict[str, Any]:

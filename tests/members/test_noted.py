@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.checkpoints import FileStore
-from ehkafka.offsets.owners import read_owners
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.kit.supervisor_port import Port
 
@@ -78,36 +74,3 @@ def test_errors_and_stacks_of_all_members_are_shown(
     # Each member keeps one stack a second of a kind, so not every key has one.
     shown(lambda now: any("no luck" in one["stack"] for one in now["keys"] if one["key"] != "slow"))
     assert state["silent_members"] == []
-
-
-ADVERTISED = """
-    import logging, pathlib
-    import ehkafka
-    from ehkafka.checkpoints import FileStore, StoreMirror
-    from ehkafka.http import Http
-
-    endpoint = ehkafka.Endpoint.embedded({"orders": 4})
-    mirror = StoreMirror(store=FileStore("mirror"), namespace="here", interval_s=0.2)
-    app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest", stop_s=5, mirror=mirror)
-
-    @app.handler("orders")
-    def handle(record): ...
-
-    if __name__ == "__main__":
-        logging.basicConfig(level=logging.INFO)
-        app.run(members=2, http=Http(address="127.0.0.1:0", advertise="http://10.0.0.1:8080"))
-"""
-
-
-def test_members_advertise_the_page_of_their_supervisor(start: Callable[..., Any], tmp_path: Path) -> None:
-    """Each next to the partitions that it owns; none of them serves a page of its own."""
-    (tmp_path / "mirror").mkdir()
-    running = start(parts=(ADVERTISED,))
-    running.wait_until_ready(2)
-
-    def advertised() -> dict[int, str]:
-        found = read_owners(FileStore(tmp_path / "mirror"), "here", "shop", "orders")
-        return {partition: owner.url for partition, (owner, _) in found.items()}
-
-    wait_until(lambda: advertised() == dict.fromkeys(range(4), "http://10.0.0.1:8080"), advertised, LIMIT_S)
-    assert len(set(re.findall(r"http://127\.0\.0\.1:\d+", running.stderr))) == 1

@@ -8,7 +8,6 @@ show, and a sequence number in its place would let another reader resume somewhe
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote, unquote
@@ -36,7 +35,6 @@ _NUMBERS = {
     "finished_leader_epoch": LEADER_EPOCH_MAX,
     "leader_epoch": LEADER_EPOCH_MAX,
 }
-_PAGE = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 
 
 def checkpoint_body(checkpoint: Checkpoint) -> bytes:
@@ -92,7 +90,6 @@ def ownership_body(ownership: Ownership) -> bytes:
             "released": ownership.is_released,
             "group": ownership.group,
             "topic": ownership.topic,
-            "url": ownership.url,
         }
     )
 
@@ -107,7 +104,6 @@ def ownership_metadata(ownership: Ownership) -> dict[str, str]:
         # Metadata are ASCII, and a group may have any name.
         "group": quote(ownership.group, safe=""),
         "topic": quote(ownership.topic, safe=""),
-        "url": quote(ownership.url, safe=""),
     }
 
 
@@ -124,7 +120,6 @@ def read_ownership(metadata: Mapping[str, str]) -> Ownership | None:
         is_released=metadata.get("released") == "true",
         group=unquote(metadata.get("group", ""))[: NAME_CHARACTERS_MAX + 1],
         topic=unquote(metadata.get("topic", ""))[: NAME_CHARACTERS_MAX + 1],
-        url=_page(unquote(metadata.get("url", ""))),
     )
 
 
@@ -162,11 +157,6 @@ def _name(found: Mapping[str, object], name: str) -> str:
 def _printable(text: str) -> str:
     # It is shown in logs and tables: no control characters, no novels.
     return "".join(c if c.isprintable() else "?" for c in text[:OWNER_CHARACTERS_MAX])
-
-
-def _page(text: str) -> str:
-    # A link for people: whatever else stands there is none.
-    return text if len(text) <= OWNER_CHARACTERS_MAX and _PAGE.fullmatch(text) else ""
 
 
 def _digits(text: str | None) -> int | None:

@@ -50,16 +50,14 @@ class Mirror:
         interval_s: float,
         emit: Callable[[Event], None],
         clock: Callable[[], float] = time.monotonic,
-        url: str = "",
     ) -> None:
-        """`url` is where the app's page is, for other members' pages."""
         self._store = store
         self._emit = emit
         self._clock = clock
         self._changed = threading.Condition()
         # Under the lock: both books, the look-ups that wait, the deadline of the stop.
         self._book = MirrorBook(owner, interval_s, layout.group)
-        self._owners = OwnerBook(owner, layout.group, url)
+        self._owners = OwnerBook(owner, layout.group)
         self._lookups: list[Lookup] = []
         self._stop_by_s: float | None = None
         self._work = MirrorWork(

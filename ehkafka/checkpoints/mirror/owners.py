@@ -51,7 +51,6 @@ class OwnerBook:
 
     owner: str
     group: str = ""
-    url: str = ""
     _entries: dict[TopicPartition, _Owned] = field(default_factory=dict)
 
     def assigned(self, partition: TopicPartition, epoch: int) -> None:
@@ -129,7 +128,6 @@ class OwnerBook:
             is_released=update.is_released,
             group=self.group,
             topic=update.partition.topic,
-            url=self.url,
         )
 
     def next_due_s(self) -> float | None:

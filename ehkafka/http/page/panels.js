@@ -71,14 +71,6 @@ function makeRow(one, columns, target, actions) {
   const { node, cells } = row(actions.length ? [...kinds, "buttons"] : kinds);
   node.dataset.name = visible(one.name, 300);
   const texts = cells.slice(0, columns.length).map((cell) => cell.appendChild(element("bdi")));
-  const href = address(one.url);
-  if (href) {
-    const link = element("a");
-    link.href = href;
-    link.rel = "noreferrer noopener";
-    texts[0].replaceWith(link);
-    link.append(texts[0]);
-  }
   const stack = element("pre", "code");
   stack.tabIndex = 0;
   const folded = fold("Last stack", stack);
@@ -101,14 +93,4 @@ function makeRow(one, columns, target, actions) {
       }
     },
   };
-}
-
-// It comes from outside: only what a browser fetches, nothing that runs.
-function address(url) {
-  try {
-    const found = new URL(url);
-    return ["http:", "https:"].includes(found.protocol) && !found.username && !found.password ? found.href : null;
-  } catch {
-    return null;
-  }
 }

@@ -59,7 +59,7 @@ def _served() -> tuple[Any, asyncio.AbstractEventLoop]:
         current_run=SimpleNamespace(not_live=tuple, not_started=tuple, not_ready=tuple),
     )
     options, journal = Http(address="127.0.0.1:8080"), Journal()
-    state = State(served, journal, version="1", shows_values=False, advertise=None)
+    state = State(served, journal, version="1", shows_values=False)
     metrics = lambda _accept: (b"up 1\n", "text/plain")  # noqa: E731
     return application(options, Secret(_TOKEN), served, state, journal, metrics), asyncio.new_event_loop()
 
