@@ -15,7 +15,6 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.commit_requests import AS_MARKED, CommitRequest
 from ehkafka.consumer.positions import behind, position_of
-from ehkafka.progress.commit_transports import as_offset
 from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ class Committing:
             if offsets is None and type(message) is Message and message.topic() is None:
                 return CommitRequest({}, [])  # confluent-kafka would end the process
             return self._explicit(message, offsets)
-        deviating = self._internals.deviating
-        if not deviating.has("bare_commit") and self._internals.marks is None:
-            return None
-        deviating.report("bare_commit")
+        self._internals.deviating.report("bare_commit")
         return self._bare()
 
     def commit(self, ask: CommitRequest, *, is_asynchronous: bool) -> list[KafkaPartition] | None:
@@ -51,9 +47,6 @@ class Committing:
         if not ask.positions:
             self._commit_nothing(ask, is_asynchronous=is_asynchronous)
             return None
-        if self._internals.commits is None:
-            where = [as_offset(p, position) for p, position in ask.positions.items()]
-            return self._internals.bare.commit(offsets=where, asynchronous=is_asynchronous)  # type: ignore[no-any-return]
         self._internals.deviating.report("coalescing")
         return self._commit(self._internals.commits, ask, is_asynchronous=is_asynchronous)
 
@@ -79,9 +72,8 @@ class Committing:
         nothing: Any = ClientCode.NO_OFFSET
         if not is_asynchronous:
             raise KafkaException(KafkaError(nothing, "Commit failed: Local: No offset stored"))
-        if self._internals.commits is not None:
-            listed = [KafkaPartition(*partition, OFFSET_INVALID) for partition in ask.listed]
-            self._internals.answers.append((KafkaError(nothing), listed))
+        listed = [KafkaPartition(*partition, OFFSET_INVALID) for partition in ask.listed]
+        self._internals.answers.append((KafkaError(nothing), listed))
 
     def store(self, message: object, offsets: object, bare: Callable[..., object]) -> None:
         """Take what `store_offsets` was given; `bare` is confluent-kafka's own, which says what is wrong."""
@@ -106,14 +98,9 @@ class Committing:
         positions = self._automatic()
         if partitions is not None:
             positions = {p: position for p, position in positions.items() if p in partitions}
-        if not positions:
-            return
-        if internals.commits is not None:
+        if positions:
             ask = CommitRequest(positions, list(positions), is_reported=internals.on_commit is not None)
             internals.commits.ask(ask, will_flush=partitions is not None)
-        else:
-            where = [as_offset(p, position) for p, position in positions.items()]
-            internals.bare.commit(offsets=where, asynchronous=True)
 
     def _explicit(self, message: object, offsets: object) -> CommitRequest | None:
         """Return what an explicit commit asks for."""
@@ -142,7 +129,6 @@ class Committing:
         """Return what `enable.auto.commit` commits: what the program has had time for."""
         internals = self._internals
         if (marks := internals.marks) is not None:
-            assert internals.commits is not None  # the guard needs them
             stored = internals.commits.acknowledged
             marked = {p: at for p in marks.partitions() if (at := marks.position(p)) is not None}
             moved = [p for p, at in marked.items() if p in internals.held and at.next_offset != stored(p)]
@@ -157,11 +143,7 @@ class Committing:
             partition: position
             for partition, position in positions.items()
             if partition in self._internals.held
-            and (
-                commits is None
-                or (stored := commits.acknowledged(partition)) is None
-                or position.next_offset > stored
-            )
+            and ((stored := commits.acknowledged(partition)) is None or position.next_offset > stored)
         }
 
 

@@ -59,7 +59,7 @@ class Consumer(PollingConsumer):
         ...
     ```
 
-    What it does in its own way is listed at `as_confluent`; each is logged once, when it first matters.
+    It logs each difference from confluent-kafka's once, when it first matters.
 
     With `contiguous=True` records may be finished in any order, by any thread: `store_offsets(message)` and
     `commit(message)` (an offset stands for the record before it) say that this record is done, and no commit
@@ -244,7 +244,7 @@ class Consumer(PollingConsumer):
         access, last_calls = self._internals.access, self._internals.callbacks.last_calls
         if access.closing == get_ident() or (last_calls is not None and last_calls.is_left):
             return  # in a callback of the close, or its thread is still at it
-        if access.poller == get_ident() and self._internals.deviating.has("callbacks"):
+        if access.poller == get_ident():
             # In a callback of `poll` or `consume`. confluent-kafka would take the client away from under its
             # own call, or stand still.
             self._internals.callbacks.close_later()
@@ -266,16 +266,14 @@ class Consumer(PollingConsumer):
     def _close(self) -> None:
         internals = self._internals
         last_calls = internals.callbacks.last_calls = LastCalls()
-        # Unguarded, the program's callbacks would run on the thread that closes.
-        is_bounded = internals.deviating.has("callbacks")
         try:
-            if internals.access.poller is None:  # else in a callback, as with `as_confluent={"callbacks"}`
+            if internals.access.poller is None:  # else another thread is still in its call
                 self._check_positions()
             self._committing.ask_auto(internals.held)
         finally:
             internals.close()
             try:
-                last_calls.run(self._close_client, internals.program_settings.close_s if is_bounded else None)
+                last_calls.run(self._close_client, internals.program_settings.close_s)
             finally:
                 if last_calls.is_left:
                     internals.access.leave_to(last_calls.thread_id)
@@ -291,9 +289,8 @@ class Consumer(PollingConsumer):
         internals, last_calls = self._internals, self._internals.callbacks.last_calls
         assert last_calls is not None
         try:
-            if internals.commits is not None:
-                internals.commits.finish()
-                last_calls.at_home(internals.report_answers)
+            internals.commits.finish()
+            last_calls.at_home(internals.report_answers)
         finally:
             # From here on confluent-kafka answers every call, in rebalance callbacks too.
             try:
@@ -307,7 +304,7 @@ class Consumer(PollingConsumer):
         if not self._is_open or internals.access.closing is not None:
             return
         commits, close_s = internals.commits, internals.program_settings.close_s
-        if commits is not None and commits.has_unanswered and not LastCalls().run(commits.settle, close_s):
+        if commits.has_unanswered and not LastCalls().run(commits.settle, close_s):
             internals.report_left()
         internals.mirror.stop()
         internals.log_lines.close()

@@ -2,8 +2,7 @@
 
 An app's telemetry has a thread for log lines; a program that changed an import expects none, so they are
 written where something happens. The lock may be held while a log handler runs, so no other lock may be
-taken in one that logs through this room. Each deviation is logged once, when it first matters; each has a
-name under which `Consumer(as_confluent=…)` switches it off.
+taken in one that logs through this room. Each deviation is logged once, when it first matters.
 """
 
 from __future__ import annotations
@@ -12,11 +11,9 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Collection
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
-from ehkafka.errors import ConfigurationError
 from ehkafka.events.consumer import DropInDeviated
 from ehkafka.telemetry.log_lines import LogLines
 
@@ -51,27 +48,11 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
 
 
 class Deviating:
-    """Which deviations one consumer has, and which of them were logged."""
+    """Which deviations of one consumer were logged."""
 
-    def __init__(self, as_confluent: Collection[Deviation], emit: Callable[[Event], None]) -> None:
-        known = get_args(Deviation)
-        given = [as_confluent] if isinstance(as_confluent, str) else as_confluent
-        if not isinstance(given, Collection):
-            raise ConfigurationError(
-                f"Consumer: as_confluent is of type {type(given).__name__}; give a list of names, some of "
-                f"{', '.join(known)}."
-            )
-        if unknown := [name for name in given if name not in known]:
-            raise ConfigurationError(
-                f"Consumer: as_confluent={unknown[0]!r} is unknown; use some of {', '.join(known)}."
-            )
-        self._off = frozenset(given)
+    def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
         self._reported: set[Deviation] = set()
-
-    def has(self, name: Deviation) -> bool:
-        """Tell whether the drop-in does this in its own way."""
-        return name not in self._off
 
     def report(self, name: Deviation) -> None:
         """Log it, the first time."""

@@ -29,7 +29,6 @@ from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.limits import COMMIT_INTERVAL_S_MIN
 from ehkafka.endpoint.properties.setting_checks import is_true
-from ehkafka.errors import ConfigurationError
 from ehkafka.events import ConnectionProblem
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
     from ehkafka.consumer.commit_requests import Answer
-    from ehkafka.endpoint import Endpoint
     from ehkafka.records import TopicPartition
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
@@ -72,20 +70,23 @@ class BareConsumer:
 class Internals:
     """What one consumer is made of."""
 
+    # From `join` on.
+    commits: CommitSender
+
     def __init__(self, config: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         """Take a program's properties and `own` options. Raises `ConfigurationError` for what cannot work."""
         asked = with_servers(config)
         check_drop_in(asked)
         self.log_lines = ConsumerLog()
-        self.deviating = Deviating(own.get("as_confluent", ()), self.log_lines.emit)
+        self.deviating = Deviating(self.log_lines.emit)
         contiguous = own.get("contiguous", False)
         self.program_settings = settings = ProgramSettings(
-            auto_commit=is_true(asked.get("enable.auto.commit", True)) and self._emulates(contiguous),
+            auto_commit=is_true(asked.get("enable.auto.commit", True)),
             auto_commit_s=auto_commit_s(asked),
             auto_store=is_true(asked.get("enable.auto.offset.store", True)) and not contiguous,
             **own,
         )
-        self.endpoint = self._endpoint(settings.endpoint, asked)
+        self.endpoint = endpoint_of(asked) if settings.endpoint is None else settings.endpoint
         self.is_event_hubs = self.endpoint is not None and self.endpoint.is_event_hubs
         self.callbacks = Callbacks(lambda: self.deviating.report("callbacks"))
         self.on_commit: Callable[..., Any] | None = None
@@ -94,7 +95,6 @@ class Internals:
             asked,
             self.returned,
             self.log_lines.emit,
-            is_on=self.deviating.has("replaced_logs"),
             begins_anew=settings.contiguous or settings.mirror is not None,
         )
         self.mirror = Mirrored(
@@ -124,7 +124,6 @@ class Internals:
         # Confluent-kafka's own view of the consumer, from `join` on.
         self.bare: Any = None
         self.marks: Marks | None = None
-        self.commits: CommitSender | None = None
         self.anew: Anew | None = None
         # None where librdkafka commits by itself, or nothing does.
         self.passed: Passed | None = None
@@ -144,17 +143,16 @@ class Internals:
         self.log_guard.use(self.properties)
         self.anew = Anew(bare, self.access, self.marks, begin_anew)
         self.mirror.start(committer)
-        if self.deviating.has("coalescing"):
-            self.commits = CommitSender(
-                bare,
-                committer,
-                ledger,
-                self.access,
-                answers=self.answers,
-                clock=time.monotonic,
-                facts=self.log_guard.facts,
-                marked=None if self.marks is None else self.marks.position,
-            )
+        self.commits = CommitSender(
+            bare,
+            committer,
+            ledger,
+            self.access,
+            answers=self.answers,
+            clock=time.monotonic,
+            facts=self.log_guard.facts,
+            marked=None if self.marks is None else self.marks.position,
+        )
         if self.program_settings.auto_commit:
             done = self.returned if self.program_settings.auto_store else self.stored
             self.passed = Passed(bare, self.access, self.marks or done)
@@ -165,8 +163,7 @@ class Internals:
         self.credential.stop()
         self.log_guard.stop()
         self._next_credential_check_s = float("inf")
-        if self.commits is not None:
-            self.commits.stop()
+        self.commits.stop()
 
     def report_left(self) -> None:
         """Tell that the program waits no longer for the client to end."""
@@ -179,8 +176,7 @@ class Internals:
 
     def closed(self) -> None:
         """The client has gone; nothing more is acknowledged."""
-        if self.commits is not None:
-            self.commits.closed()
+        self.commits.closed()
         self.mirror.stop()
         self.log_lines.close()
 
@@ -193,20 +189,6 @@ class Internals:
             self._next_auto_s = now_s + (self.program_settings.auto_commit_s or 0.0)
         self.next_check_s = min(self._next_credential_check_s, self._next_auto_s, self.log_guard.next_check_s)
         return is_due
-
-    def _emulates(self, contiguous: object) -> bool:
-        emulates = self.deviating.has("auto_commit")
-        if contiguous and not (emulates and self.deviating.has("coalescing")):
-            raise ConfigurationError(
-                "Consumer: contiguous=True decides by itself which offset is committed: leave "
-                "'auto_commit' and 'coalescing' out of as_confluent."
-            )
-        return emulates
-
-    def _endpoint(self, endpoint: Endpoint | None, asked: Mapping[str, object]) -> Endpoint | None:
-        if endpoint is None and self.deviating.has("settings"):
-            return endpoint_of(asked)
-        return endpoint
 
     def _properties(self, asked: Mapping[str, object]) -> HiddenProperties:
         result = dict(asked)
@@ -227,12 +209,11 @@ class Internals:
         result = dict(given)
         on_commit = result.get("on_commit")
         self.on_commit = on_commit if callable(on_commit) else None
-        if self.deviating.has("coalescing") and ("on_commit" not in result or callable(on_commit)):
+        if "on_commit" not in result or callable(on_commit):
             result["on_commit"] = self._on_answer
-        if self.deviating.has("callbacks"):
-            for name in _CALLBACKS:
-                if callable(result.get(name)):
-                    result[name] = self.callbacks.guard(result[name])
+        for name in _CALLBACKS:
+            if callable(result.get(name)):
+                result[name] = self.callbacks.guard(result[name])
         # Only with a program's own: to set one takes librdkafka's own log line away.
         if self.log_guard.is_on and callable(result.get("error_cb")):
             result["error_cb"] = _overheard(self.log_guard.note_error, result["error_cb"])
@@ -240,9 +221,7 @@ class Internals:
 
     def _on_answer(self, error: KafkaError | None, partitions: list[Any]) -> None:
         """Take librdkafka's answer to an asynchronous commit, inside `poll`, `consume` or `close`."""
-        commits = self.commits
-        assert commits is not None
-        if commits.on_commit(error, partitions):
+        if self.commits.on_commit(error, partitions):
             self.report_answers()
         elif self.on_commit is not None:
             self.on_commit(error, partitions)

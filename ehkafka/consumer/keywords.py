@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from confluent_kafka import KafkaError
     from confluent_kafka import TopicPartition as KafkaPartition
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
-    from ehkafka.consumer.deviations import Deviation
     from ehkafka.consumer.program_settings import SyncCommit
     from ehkafka.endpoint import Endpoint
 
@@ -79,9 +78,6 @@ class OwnKeywords(TypedDict, total=False):
     """Seconds, default `25.0`: how long `close()`, and the end of a consumer that is not closed, wait for a
     broker that does not answer; `None`: as long as confluent-kafka, 45 s and more.
     """
-
-    as_confluent: Collection[Deviation]
-    """Default `()`: names of what is to be done in confluent-kafka's way, such as `"bare_commit"`."""
 
 
 class ConsumerOptions(ClientProperties, OwnKeywords, total=False):

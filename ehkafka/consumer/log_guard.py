@@ -61,7 +61,6 @@ class LogGuard:
         returned: Returned,
         emit: Callable[[Event], None],
         *,
-        is_on: bool,
         begins_anew: bool,
     ) -> None:
         self._emit = emit
@@ -69,7 +68,7 @@ class LogGuard:
         self._reset = str(config.get("auto.offset.reset", "latest")).strip().lower()
         self._begins_anew = begins_anew
         # A program's own callback for tokens must not run at the same time, except on its own request.
-        self.is_on = is_on and (begins_anew or "oauth_cb" not in config)
+        self.is_on = begins_anew or "oauth_cb" not in config
         self.asker = LogAsker(TopicIds(self._clients.open_admin), self._clients.open_consumer)
         # A consumer that is not closed leaves no thread.
         weakref.finalize(self, self.asker.stop).atexit = False

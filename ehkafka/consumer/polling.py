@@ -134,10 +134,7 @@ class PollingConsumer(KafkaConsumer):
 
     def _wait(self, call: Any, arguments: tuple[Any, ...], timeout: Any) -> Any:
         """Ask librdkafka, in pieces where it may take long: others have to come by in between."""
-        commits = self._internals.commits
-        if commits is None:
-            return call(self, *arguments, timeout)
-        access = self._internals.access
+        access, commits = self._internals.access, self._internals.commits
         access.poller = access.last_poller = get_ident()
         try:
             if access.is_sending or access.is_wanted:
@@ -154,7 +151,6 @@ class PollingConsumer(KafkaConsumer):
 
     def _wait_in_pieces(self, call: Any, arguments: tuple[object, ...], timeout: float) -> object:
         internals = self._internals
-        assert internals.commits is not None
         ends_s = monotonic() + timeout if timeout >= 0 else float("inf")
         while True:
             piece_s = internals.access.piece_s

@@ -11,16 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ehkafka.checkpoints.store_mirror import checked_choice
-from ehkafka.consumer.deviations import DEVIATIONS
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.option import option, options_of
 from ehkafka.wording.calling import must_be_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
-    from ehkafka.consumer.deviations import Deviation
     from ehkafka.endpoint import Endpoint
 
 SyncCommit = Literal["acknowledged", "deferred"]
@@ -75,11 +73,6 @@ class OwnOptions:
         "answer; `None`: as long as confluent-kafka, 45 s and more.",
         least=0,
         most=86_400,
-    )
-    as_confluent: Collection[Deviation] = option(
-        (),
-        'names of what is to be done in confluent-kafka\'s way, such as `"bare_commit"`. There are:'
-        + "".join(f"\n  - `{name}`: {text}." for name, text in DEVIATIONS.items()),
     )
 
     def __post_init__(self) -> None:

@@ -58,7 +58,7 @@ class Rebalances:
         def lost(consumer: object, partitions: list[KafkaPartition]) -> None:
             self._lose(consumer, partitions, on_lost)
 
-        guard = self._internals.callbacks.guard if self._internals.deviating.has("callbacks") else _unguarded
+        guard = self._internals.callbacks.guard
         return {"on_assign": guard(assigned), "on_revoke": guard(revoked), "on_lost": guard(lost)}
 
     def assigned(self, partitions: Iterable[KafkaPartition], *, anew: bool) -> None:
@@ -114,21 +114,17 @@ class Rebalances:
         try:
             self._call(consumer, partitions, callback)
         finally:
-            if self._internals.commits is not None:
-                self._internals.commits.flush()
+            self._internals.commits.flush()
             self._leave(names)
 
     def _lose(self, consumer: object, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names, commits = _names(partitions), self._internals.commits
-        if commits is not None:
-            commits.drop(names)
+        commits.drop(names)
         try:
             self._call(consumer, partitions, callback)
         finally:
-            if (
-                commits is not None
-            ):  # what the callback asked for would go out as a member of the next generation
-                commits.drop(names)
+            # What the callback asked for would go out as a member of the next generation.
+            commits.drop(names)
             self._leave(names)
 
     def _call(self, consumer: object, partitions: list[KafkaPartition], callback: Callback | None) -> None:
@@ -175,8 +171,7 @@ class Rebalances:
     def begin_anew(self, partition: TopicPartition) -> None:
         """Its log is another one, and it was moved there: what is of the old one counts no more."""
         internals, names = self._internals, [partition]
-        if internals.commits is not None:
-            internals.commits.drop(names)
+        internals.commits.drop(names)
         self._forget(names)
         internals.mirror.ended(names)
         internals.mirror.assigned(names)
@@ -201,13 +196,8 @@ class Rebalances:
         internals.stored.forget(names)
         if internals.marks is not None:
             internals.marks.ended(names)
-        if internals.commits is not None:
-            internals.commits.forget(names)
+        internals.commits.forget(names)
 
 
 def _names(partitions: Iterable[KafkaPartition]) -> list[TopicPartition]:
     return [TopicPartition(p.topic, p.partition) for p in partitions]
-
-
-def _unguarded(callback: Callback) -> Callback:
-    return callback

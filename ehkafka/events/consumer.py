@@ -19,10 +19,7 @@ class DropInDeviated(Event):
     text: str
 
     def sentence(self) -> str:
-        return (
-            f"This consumer differs from confluent-kafka's: {self.text}. "
-            f"To get confluent-kafka's behaviour, write Consumer(…, as_confluent={{{self.deviation!r}}})."
-        )
+        return f"This consumer differs from confluent-kafka's: {self.text}."
 
 
 class MarksMissing(Event, level=WARNING):

@@ -70,17 +70,6 @@ def test_auto_commit_follows_the_polls(open_consumer: Open, read: Read, committe
     wait_until(lambda: committed("t") == {0: 100}, meanwhile=lambda: poll_nothing(consumer))
 
 
-def test_auto_commit_is_confluents_own_on_request(
-    open_consumer: Open, read: Read, committed: Committed
-) -> None:
-    """`as_confluent={"auto_commit"}`: closing commits what was returned last, as confluent-kafka does."""
-    consumer = open_consumer({"as_confluent": {"auto_commit"}})
-    consumer.subscribe(["t"])
-    read(consumer, 10)
-    consumer.close()
-    assert committed("t") == {0: 10}
-
-
 def test_close_flushes_only_what_was_asked_for(open_consumer: Open, read: Read, committed: Committed) -> None:
     """An asynchronous commit right before the close is stored, and its answer heard; nothing else is."""
     noted: list[Any] = []

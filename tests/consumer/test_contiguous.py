@@ -154,12 +154,6 @@ def test_a_record_given_again_is_open_again(open_consumer: Open, read: Read) -> 
     assert consumer.commit(asynchronous=False)[0].offset == 5
 
 
-def test_it_needs_its_own_commits(open_consumer: Open) -> None:
-    """confluent-kafka's own commits would pass what is not marked."""
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="contiguous=True"):
-        open_consumer({**CONTIGUOUS, "as_confluent": {"coalescing"}})
-
-
 def test_adapt_hands_a_message_of_its_own(broker: EmbeddedBroker) -> None:
     """A handler written against `confluent_kafka.Message` gets one, and may set what it likes in it."""
     from confluent_kafka import Message  # noqa: PLC0415 - the type is the point

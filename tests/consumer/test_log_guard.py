@@ -40,7 +40,7 @@ class Program:
 
     patch: pytest.MonkeyPatch
 
-    def __init__(self, *, begins_anew: bool = True, is_on: bool = True, **config: Any) -> None:
+    def __init__(self, *, begins_anew: bool = True, **config: Any) -> None:
         self.now_s = 100.0
         self.questions: list[Question[Recognised]] = []
         self.readings: list[tuple[Collection[TopicPartition], Question[Commits]]] = []
@@ -50,7 +50,7 @@ class Program:
         self.patch.setattr(log_guard, "time", SimpleNamespace(monotonic=lambda: self.now_s))
         config = {name if name == "oauth_cb" else name.replace("_", "."): v for name, v in config.items()}
         emit: Any = self.reported.append
-        self.guard = LogGuard(config, Returned(), emit, is_on=is_on, begins_anew=begins_anew)
+        self.guard = LogGuard(config, Returned(), emit, begins_anew=begins_anew)
 
     def _ask(
         self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
@@ -249,7 +249,7 @@ def test_a_drop_ins_logs_are_guarded(scenario: Callable[[], None]) -> None:
 @pytest.mark.parametrize(
     ("method", "guard", "without"),
     [
-        (LogGuard.__init__, "is_on and (begins_anew or ", "is_on and (True or "),
+        (LogGuard.__init__, "begins_anew or ", "True or "),
         (LogGuard.placed, " and self.facts.epoch(partition) is not None", ""),
         (LogGuard.placed, "at.offset not in (OFFSET_STORED, OFFSET_INVALID) and ", ""),
         (LogGuard.placed, "if known != at.offset:", "if True:"),

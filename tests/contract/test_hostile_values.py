@@ -97,7 +97,6 @@ def test_a_refusal_repeats_no_long_value(ended: dict[str, list[str]]) -> None:
         ("embedded.prepare_topics([…]) none", "None is no topic name"),
         ("Consumer(endpoint=…) object", "endpoint=object is no Endpoint; make one with"),
         ("Consumer(mirror=…) object", "Consumer(mirror=…): object is not a mirror"),
-        ("Consumer(as_confluent=…) none", "as_confluent is of type NoneType; give a list of names"),
         ("FileStore(…) none", "FileStore: None is not the path of a folder"),
         ("app.handler(…) no utf-8", "is not the name of a topic: give each topic as text"),
         ("DeadLetter(to=…) no utf-8", "give the name of the dead-letter topic"),

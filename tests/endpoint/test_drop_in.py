@@ -66,21 +66,10 @@ def test_an_endpoint_brings_address_and_credentials() -> None:
         drop_in_properties(endpoint, {"group.id": "g", "sasl.username": "other"})
 
 
-@pytest.mark.parametrize(("as_confluent", "is_checked"), [((), True), ({"settings"}, False)])
-def test_checks_are_switched_off_by_their_name(as_confluent: Any, is_checked: bool) -> None:
-    """`as_confluent={"settings"}` passes on whatever the program says."""
-    config, own = HUBS | {"session.timeout.ms": 1_000}, {"as_confluent": as_confluent}
-    if is_checked:
-        with pytest.raises(ConfigurationError, match=r"session\.timeout\.ms"):
-            Internals(config, own)
-    else:
-        assert Internals(config, own).properties["session.timeout.ms"] == 1_000
-
-
-def test_an_unknown_deviation_is_refused() -> None:
-    """A misspelt name would leave the program with what it wanted to switch off."""
-    with pytest.raises(ConfigurationError, match="auto_comit"):
-        Internals(HUBS, {"as_confluent": {"auto_comit"}})
+def test_what_the_service_does_not_take_is_refused() -> None:
+    """Before the client is opened."""
+    with pytest.raises(ConfigurationError, match=r"session\.timeout\.ms"):
+        Internals(HUBS | {"session.timeout.ms": 1_000}, {})
 
 
 @pytest.mark.parametrize(

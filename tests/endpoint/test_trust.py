@@ -55,11 +55,9 @@ def of_app(endpoint: Endpoint, given: dict[str, Any]) -> object:
     return consumer_properties(endpoint, "g", given, assignor="default", instance_id=None)
 
 
-def drop_in(config: dict[str, Any], endpoint: Endpoint | None = None, as_confluent: Any = ()) -> None:
+def drop_in(config: dict[str, Any], endpoint: Endpoint | None = None) -> None:
     """Make what a consumer is made of: what is accepted would look for its broker."""
-    Internals(
-        flattened({"group.id": "g", **config}, {}), {"endpoint": endpoint, "as_confluent": as_confluent}
-    )
+    Internals(flattened({"group.id": "g", **config}, {}), {"endpoint": endpoint})
 
 
 WAYS: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -102,9 +100,6 @@ WAYS: dict[str, Callable[[dict[str, Any]], object]] = {
     ),
     "the emulator, elsewhere": lambda p: Endpoint.connection_string(
         f"{EMULATOR}", properties={"bootstrap.servers": ADDRESS, "security.protocol": "SASL_SSL", **p}
-    ),
-    "drop-in as confluent": lambda p: drop_in(
-        {"bootstrap.servers": ADDRESS, **BY_KEY, **p}, as_confluent=["settings"]
     ),
     "drop-in, endpoint": lambda p: drop_in(p, endpoint=Endpoint.connection_string(STRING)),
     "Spark": lambda p: options_from(

@@ -30,7 +30,7 @@ def program(config: dict[str, Any]) -> None:
         assert_type(consumer.commit(offsets=[], asynchronous=False), list[TopicPartition])
         assert_type(len(consumer.consume(100, timeout=1.0)), int)
         assert_type(consumer.position([]), list[TopicPartition])
-    ehkafka.Consumer(config, sync_commit="deferred", as_confluent={"auto_commit", "callbacks"})
+    ehkafka.Consumer(config, sync_commit="deferred")
     deserializing = ehkafka.DeserializingConsumer(config, endpoint=None)
     deserializing.close()
 

@@ -10,7 +10,6 @@ config: dict[str, Any] = {}
 consumer = ehkafka.Consumer(config, contigous=True)  # error
 ehkafka.Consumer(config, contiguous="yes")  # error
 ehkafka.Consumer(config, sync_commit="later")  # error
-ehkafka.Consumer(config, as_confluent={"autocommit"})  # error
 ehkafka.Consumer(config, endpoint="localhost:9092")  # error
 ehkafka.Consumer("localhost:9092")  # error
 ehkafka.Consumer(config, error_callback=print)  # error
