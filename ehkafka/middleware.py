@@ -1,9 +1,8 @@
-"""Ready-made middleware for `App.use`: a log line, a measurement, or a trace span for each attempt.
+"""Ready-made middleware for `App.use`: a log line for each attempt; and what `ehkafka.otel` goes around with.
 
-Each goes around plain and `async def` handlers alike, on the worker that calls them, and changes nothing: a
-handler's error, and its return, pass through, and what the user's own function raises here is logged, once
-for each kind of error, instead of failing the record. Never shows a value, a header or a key. A record that
-was deferred ends here when its handler returns, as *deferred*.
+Goes around plain and `async def` handlers alike, on the worker that calls them, and changes nothing: a
+handler's error, and its return, pass through. Never shows a value, a header or a key. A record that was
+deferred ends here when its handler returns, as *deferred*.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
@@ -23,21 +22,14 @@ from ehkafka.records import Record
 from ehkafka.records.batch import Batch
 from ehkafka.records.deferral import is_deferred
 from ehkafka.records.signals import RecordSignal
-from ehkafka.wording.calling import named
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
-    from types import TracebackType
-
-logger = logging.getLogger(__name__)
 
 # What W3C Trace Context allows: version, trace id, parent id, flags. Later versions may add fields.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _TRACEPARENT = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(-.*)?")
 TRACESTATE_CHARACTERS_MAX = 512
-
-Observe = Callable[[Any, float, bool], object]
-StartSpan = Callable[[Any, dict[str, str]], AbstractContextManager[Any]]
 
 
 def log_attempts(target: logging.Logger | str | None = None, level: int = logging.INFO) -> LogAttempts:
@@ -57,39 +49,6 @@ def log_attempts(target: logging.Logger | str | None = None, level: int = loggin
         raise ConfigurationError(f"log_attempts(level={level!r}): give a level of logging, as logging.DEBUG.")
     chosen = target if isinstance(target, logging.Logger) else logging.getLogger(target or "ehkafka.attempts")
     return LogAttempts(chosen, level)
-
-
-def time_attempts(observe: Observe) -> TimeAttempts:
-    """Call a function after each attempt with the time that it took.
-
-    - `observe` (required): takes `(record, seconds, ok)`; `ok` is False when the attempt raised, a
-      `RetryLater` or another signal too.
-
-    Raises `ConfigurationError`.
-    """
-    if not callable(observe):
-        raise ConfigurationError(
-            f"time_attempts({observe!r}): give a function of (record, seconds, ok), such as one that fills "
-            f"a histogram."
-        )
-    return TimeAttempts(observe)
-
-
-def trace_attempts(start_span: StartSpan) -> TraceAttempts:
-    """Run each attempt inside of a context manager, such as a span.
-
-    - `start_span` (required): takes `(record, carrier)` and returns the context manager. `carrier` has the
-      record's W3C `traceparent`, if there is a valid one (the older `Diagnostic-Id` of the Azure SDKs
-      counts), and its `tracestate`; that is what OpenTelemetry's `extract(carrier)` takes.
-
-    Raises `ConfigurationError`.
-    """
-    if not callable(start_span):
-        raise ConfigurationError(
-            f"trace_attempts({start_span!r}): give a function of (record, carrier) that returns a context "
-            f"manager."
-        )
-    return TraceAttempts(start_span)
 
 
 class Around(ABC):
@@ -161,77 +120,6 @@ def _outcome_of(error: BaseException) -> str:
     # The error's text may hold values of the record; the engine's own line has it, where that is wanted.
     kind = type(error).__name__
     return f"answered {kind}" if isinstance(error, RecordSignal) else f"failed with {kind}"
-
-
-@dataclass(frozen=True)
-class _Guarding(Around):
-    """Calls a function of the user's and logs what it raises, once for each kind of error."""
-
-    function: Callable[..., Any]
-    _reported: set[type] = field(default_factory=set, init=False, repr=False, compare=False)
-
-    def _report(self, error: Exception) -> None:
-        if type(error) not in self._reported:
-            self._reported.add(type(error))
-            name = named(self.function)
-            logger.error(
-                "%s failed in middleware; the record is handled all the same. Fix it.", name, exc_info=error
-            )
-
-
-class TimeAttempts(_Guarding):
-    """What `time_attempts` returns."""
-
-    @contextmanager
-    def around(self, record: Any) -> Iterator[None]:
-        """Measure the attempt."""
-        started_s = time.perf_counter()
-        ok = False
-        try:
-            yield
-            ok = True
-        finally:
-            took_s = time.perf_counter() - started_s
-            try:
-                self.function(record, took_s, ok)
-            except Exception as error:  # a broken measurement must not fail the record
-                self._report(error)
-
-
-class TraceAttempts(_Guarding):
-    """What `trace_attempts` returns."""
-
-    def around(self, record: Any) -> AbstractContextManager[None]:
-        """Surround the attempt with a span."""
-        return _Span(self, record)
-
-
-class _Span(AbstractContextManager[None]):
-    """The user's context manager, which can neither fail an attempt nor hide that it failed."""
-
-    def __init__(self, tracing: TraceAttempts, record: Any) -> None:
-        self._tracing = tracing
-        self._record = record
-        self._span: AbstractContextManager[Any] | None = None
-
-    def __enter__(self) -> None:
-        try:
-            span = self._tracing.function(self._record, trace_context(self._record))
-            span.__enter__()
-            self._span = span
-        except Exception as error:  # the record is handled without a span
-            self._tracing._report(error)  # noqa: SLF001 - of this module
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._span is None:
-            return
-        try:
-            self._span.__exit__(kind, error, trace)
-        except Exception as failed:
-            if failed is not error:
-                self._tracing._report(failed)  # noqa: SLF001 - of this module
 
 
 def trace_context(record: Any) -> dict[str, str]:

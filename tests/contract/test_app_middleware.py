@@ -1,22 +1,21 @@
-"""Ready-made middleware: a line, a measurement or a span for each attempt, which never touch the record."""
+"""Ready-made middleware: a line for each attempt, which never touches the record."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import pickle
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
-from ehkafka.middleware import log_attempts, time_attempts, trace_attempts, trace_context
+from ehkafka.middleware import log_attempts, trace_context
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -119,83 +118,6 @@ def test_raw_messages_get_a_line_too(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records[0].getMessage().startswith("t[0]@7: finished after")
 
 
-def test_durations_are_observed_with_how_it_ended() -> None:
-    """`ok` is False for whatever was raised."""
-    seen: list[tuple[int, bool]] = []
-    timing = time_attempts(lambda record, took_s, ok: seen.append((record.offset(), ok and took_s >= 0)))
-    assert handle(timing, record_with(), lambda _record: "result") == "result"
-    with suppress(ValueError):
-        handle(timing, record_with(), raises(ValueError()))
-    assert seen == [(7, True), (7, False)]
-
-
-def test_a_broken_measurement_does_not_fail_the_record(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged once for each kind of error."""
-
-    def broken(*_arguments: Any) -> None:
-        raise KeyError("no such metric")
-
-    timing = time_attempts(broken)
-    for _ in range(3):
-        assert handle(timing, record_with(), lambda _record: "result") == "result"
-    (line,) = caplog.records
-    assert "broken failed in middleware" in line.getMessage()
-
-
-class Spans:
-    """Stands for a tracer: keeps what each span was started with and how it ended."""
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-
-    @contextmanager
-    def __call__(self, record: Any, carrier: dict[str, str]) -> Iterator[None]:
-        """Start a span."""
-        self.seen.append((record.offset(), carrier))
-        try:
-            yield
-        except ValueError as error:
-            self.seen.append(error)
-            raise
-
-
-def test_spans_get_the_trace_context_and_see_errors() -> None:
-    """W3C traceparent and tracestate reach the tracer; the handler's error passes through it."""
-    spans, error = Spans(), ValueError("no luck")
-    tracing = trace_attempts(spans)
-    record = record_with(traceparent=TRACE.encode(), tracestate=b"a=1")
-    assert handle(tracing, record, lambda _record: "result") == "result"
-    with pytest.raises(ValueError, match="no luck") as caught:
-        handle(tracing, record_with(), raises(error))
-    assert caught.value is error
-    assert spans.seen == [(7, {"traceparent": TRACE, "tracestate": "a=1"}), (7, {}), error]
-
-
-def test_a_span_can_neither_fail_an_attempt_nor_hide_that_it_failed(caplog: pytest.LogCaptureFixture) -> None:
-    """A tracer that raises is logged; one that swallows errors would make a failed record count as done."""
-
-    @contextmanager
-    def swallows(_record: Any, _carrier: Any) -> Iterator[None]:
-        with suppress(ValueError):
-            yield
-
-    with pytest.raises(ValueError, match="no luck"):
-        handle(trace_attempts(swallows), record_with(), raises(ValueError("no luck")))
-
-    def broken(_record: Any, _carrier: Any) -> Any:
-        raise KeyError("no exporter")
-
-    assert handle(trace_attempts(broken), record_with(), lambda _record: "result") == "result"
-
-    @contextmanager
-    def broken_end(_record: Any, _carrier: Any) -> Iterator[None]:
-        yield
-        raise OSError("no exporter")
-
-    assert handle(trace_attempts(broken_end), record_with(), lambda _record: "result") == "result"
-    assert len(caplog.records) == 2
-
-
 @pytest.mark.parametrize(
     ("text", "valid"),
     [
@@ -225,10 +147,9 @@ def test_the_older_diagnostic_id_of_the_azure_sdks_counts() -> None:
     assert trace_context(SimulatedMessage("t", 0, 7, b"a")) == {}
 
 
-def test_it_goes_around_async_handlers_as_well(lab: Any) -> None:
+def test_it_goes_around_async_handlers_as_well(lab: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The same object is used for plain and for `async def` handlers."""
-    seen: list[Any] = []
-    spans = Spans()
+    caplog.set_level(logging.INFO, logger="ehkafka.attempts")
 
     async def handler(record: Any) -> None:
         await asyncio.sleep(0.01)
@@ -237,26 +158,19 @@ def test_it_goes_around_async_handlers_as_well(lab: Any) -> None:
 
     lab.produce("a bad")
     app = lab.app(handler, workers=4, on_failure=ehkafka.Skip())
-    app.use(time_attempts(lambda record, took_s, ok: seen.append((record.key(), took_s >= 0.01, ok))))
-    app.use(trace_attempts(spans))
+    app.use(log_attempts())
     app.start()
     wait_until(lambda: lab.committed() == 2)
     app.stop()
-    assert sorted(seen) == [(b"a", True, True), (b"bad", True, False)]
-    assert len(spans.seen) == 3
+    lines = [line for line in caplog.records if line.name == "ehkafka.attempts"]
+    ends = [(line.offset, line.outcome, line.took_s >= 0.01) for line in lines]  # type: ignore[attr-defined]
+    assert sorted(ends) == [(0, "finished", True), (1, "failed with ValueError", True)]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_it_goes_around_batches_as_well(lab: Any, caplog: pytest.LogCaptureFixture, is_async: bool) -> None:
-    """A line for each call with its first record and how many there are; the functions get the batch."""
+    """A line for each call with its first record and how many there are."""
     caplog.set_level(logging.INFO)
-    observed: list[Any] = []
-    spans: list[Any] = []
-
-    @contextmanager
-    def span(batch: Any, carrier: dict[str, str]) -> Iterator[None]:
-        spans.append((len(batch), carrier))
-        yield
 
     def store(_batch: ehkafka.Batch) -> None:
         """Store nothing."""
@@ -267,23 +181,19 @@ def test_it_goes_around_batches_as_well(lab: Any, caplog: pytest.LogCaptureFixtu
     lab.produce("a b c")
     app = lab.app()
     app.use(log_attempts())
-    app.use(time_attempts(lambda batch, _took_s, ok: observed.append((len(batch), ok))))
-    app.use(trace_attempts(span))
     app.batch_handler("t", batch_records_max=3, wait_s_max=30)(store_async if is_async else store)
     app.start()
     wait_until(lambda: lab.committed() == 3)
     app.stop()
-    assert (observed, spans) == ([(3, True)], [(3, {})])
     (line,) = [line for line in caplog.records if line.name == "ehkafka.attempts"]
     assert line.getMessage().startswith("3 records from t[0]@0, attempt 1: finished after ")
     assert line.records == 3  # type: ignore[attr-defined]
-    assert not [line for line in caplog.records if line.name == "ehkafka.middleware"]
 
 
 def test_it_can_be_sent_to_worker_processes() -> None:
-    """It pickles if what it was given does."""
-    for middleware in (log_attempts("mine"), time_attempts(print), trace_attempts(print)):
-        assert pickle.loads(pickle.dumps(middleware)) == middleware
+    """It pickles."""
+    middleware = log_attempts("mine")
+    assert pickle.loads(pickle.dumps(middleware)) == middleware
 
 
 @pytest.mark.parametrize(
@@ -291,8 +201,6 @@ def test_it_can_be_sent_to_worker_processes() -> None:
     [
         lambda: log_attempts(3),  # type: ignore[arg-type]
         lambda: log_attempts(level="INFO"),  # type: ignore[arg-type]
-        lambda: time_attempts(None),  # type: ignore[arg-type]
-        lambda: trace_attempts("tracer"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_work_is_refused_at_once(wrong: Callable[[], Any]) -> None:

@@ -10,7 +10,7 @@ import confluent_kafka
 
 import ehkafka
 import ehkafka.middleware
-from ehkafka.middleware import time_attempts
+from ehkafka.middleware import log_attempts
 
 app = ehkafka.App(group="doors", start="earliest")
 
@@ -108,8 +108,7 @@ async def log_async(record: Any, call_next: Callable[[Any], Any]) -> Any:
     return await call_next(record)
 
 
-app.use(ehkafka.middleware.log_attempts())
-app.use(time_attempts(lambda record, seconds, ok: None))
+app.use(log_attempts())
 
 
 @app.on_start
