@@ -9,7 +9,6 @@ from typing import Any, assert_type
 import confluent_kafka
 
 import ehkafka
-import ehkafka.middleware
 from ehkafka.middleware import log_attempts
 
 app = ehkafka.App(group="doors", start="earliest")
