@@ -11,7 +11,6 @@ import logging
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from ehkafka.records.deferral import is_deferred
 from ehkafka.records.signals import RecordSignal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Iterator
 
 # What W3C Trace Context allows: version, trace id, parent id, flags. Later versions may add fields.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
