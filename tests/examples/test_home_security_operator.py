@@ -89,6 +89,14 @@ def test_silent_sensors_are_listed_the_latest_first(town: Town) -> None:
     assert page.inner_text("#silent-note") == "in 2 homes, for 3 intervals or longer"
 
 
+def test_the_list_says_that_no_sensor_is_silent(town: Town) -> None:
+    """With the rule of silence."""
+    town.speaks(but={})
+    page = town.open("/")
+    page.wait_for_selector("#none-silent:has-text('Every sensor has spoken within 3 of its intervals.')")
+    assert home_screen.tile(page, "silent") == 0
+
+
 def test_the_share_of_spoilt_readings_is_on_a_tile(town: Town) -> None:
     """One of eight; they are no sensor and no kind."""
     for n in range(7):

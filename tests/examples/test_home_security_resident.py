@@ -56,6 +56,8 @@ def test_all_is_quiet_only_when_every_sensor_has_spoken_and_all_is_shut(
     assert (page.inner_text("#state") == "All quiet") == (state == "quiet")
     assert state in page.get_attribute("#state", "class").split()
     assert "All quiet" not in page.inner_text("#facts")
+    said = "Every sensor has spoken in the last 2 min; doors and windows are shut."
+    assert (said in home_screen.facts(page)) == (state == "quiet")
 
 
 def test_a_silent_sensor_says_since_when(town: Town) -> None:

@@ -153,7 +153,6 @@ class Table:
     def __init__(self, *, keep_s: int, silent_s: float = SILENT_S, folder: Path | None = None) -> None:
         """Make it; what was acknowledged is read from, and goes to, a file of the folder, if one is given."""
         self.keep_s = keep_s
-        self.silent_s = silent_s
         self._folder = tempfile.TemporaryDirectory(prefix="home-security-")
         own = Path(self._folder.name)
         people = (folder or own) / "acknowledged.db"

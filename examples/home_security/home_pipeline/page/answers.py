@@ -114,7 +114,6 @@ def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
             "latest": [
                 _named(home, kind) | {"last_at_s": at_us / 1e6} for home, kind, at_us in lately.latest
             ],
-            "silent_s": table.silent_s,
         },
         "homes": lately.homes,
         "alarms": _listed(table, NEWEST),
@@ -139,7 +138,6 @@ def home(table: Table, of: dict[str, Any], name: str, hours: float) -> dict[str,
     return of | {
         "home": name,
         "name": address(home_number(name)),
-        "silent_s": table.silent_s,
         "state": _state(sensors, is_alarmed=listed["open"] > 0, is_late=of["is_late"]),
         "minutes": minutes,
         "sensors": sensors,

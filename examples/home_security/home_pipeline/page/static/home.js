@@ -58,7 +58,7 @@ function headline(answer) {
   const words = facts[answer.state]?.[0] ?? "The state of this home is not known";
   state(at("state"), answer.state, words);
   const more = [...facts.alarm, ...facts.open, ...facts.silent].filter((one) => one !== words);
-  if (answer.state === "quiet") more.push(`Every sensor has spoken in the last ${lasting(answer.silent_s)}; doors and windows are shut.`);
+  if (answer.state === "quiet") more.push(`Every sensor has spoken in the last ${lasting(Math.max(...answer.sensors.map((one) => one.silent_s)))}; doors and windows are shut.`);
   keep(at("facts"), more, (one) => one, (one) => element("li", "", one));
   document.title = `${words} · ${answer.name}`;
 }

@@ -112,7 +112,7 @@ function silentList({ silent, as_of_s: asOf }) {
     return element("li", "", homeLink(one), element("span", "what", one.label), element("time", "", `since ${when(one.last_at_s)}`));
   });
   const more = silent.sensors - Math.min(SHOWN_SILENT, silent.latest.length);
-  set(at("none-silent"), !asOf ? "Waiting for the first blob …" : silent.sensors ? (more ? `and ${number(more)} more` : "") : `Every sensor has spoken in the last ${lasting(silent.silent_s)}.`);
+  set(at("none-silent"), !asOf ? "Waiting for the first blob …" : silent.sensors ? (more ? `and ${number(more)} more` : "") : "Every sensor has spoken within 3 of its intervals.");
 }
 
 const LOOKS = { running: ["quiet"], starting: ["open", "starting"], down: ["alarm"] };
