@@ -9,10 +9,11 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from home_pipeline import check
+from home_pipeline import check, show
 from home_pipeline.stage import HERE, Stage
 
 from tests.kit.azurite_install import azurite_main
@@ -119,6 +120,22 @@ def test_without_the_simulator_there_is_nothing_to_compare_with(azurite: Azurite
         finally:
             program.kill()
     assert "simulator ended with code -9" in seen
+
+
+def test_a_comparison_says_first_how_many_readings_the_engine_has_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page that stands still with less than was sent: the engine may be slow, and nothing lost."""
+    unequal = ["motion: 10 were sent, the page has 4"]
+    monkeypatch.setattr(show, "FIRST_PATIENCE_S", 0.5)
+    monkeypatch.setattr(show, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(check, "compare", lambda _sent, _address: check.Compared(0, 0, [*unequal]))
+    monkeypatch.setattr(check, "ask", lambda _address, _path: {"readings": 4})
+    keeper: Any = SimpleNamespace(check=lambda: None)
+    sent: Any = SimpleNamespace(sent=12, left_out={"half": 2})
+    [first, *others] = show.final(keeper, sent, "http://127.0.0.1:1").differences
+    assert first.startswith("6 readings are not on the page, which has not changed for 0 s: ")
+    assert others == unequal
 
 
 def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:

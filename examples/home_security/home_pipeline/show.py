@@ -47,7 +47,7 @@ HOST = "127.0.0.1"
 ALERT_PARTITIONS = 4
 LEDGER = "ledger.json"
 SWEEP_EVERY_S = 60.0
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """How long the page may show nothing new, when nothing more is sent, before its numbers count as final."""
 FIRST_PATIENCE_S = 600.0
 """The same of a page that has shown nothing yet: Spark may still be starting."""
@@ -261,6 +261,10 @@ def final(keeper: Keeper, sent: ledger.Ledger, address: str) -> check.Compared:
             compared, readings = check.compare(sent, address), check.ask(address, "/api/overview")["readings"]
         if readings != before:
             deadline_s, before = time.monotonic() + PATIENCE_S, readings
+    late = sent.sent - sum(sent.left_out.values()) - readings
+    if compared.differences and late > 0:
+        words = f"{late:,} readings are not on the page, which has not changed for {PATIENCE_S:.0f} s"
+        compared.differences.insert(0, f"{words}: the engine has stopped, or is too slow on this machine")
     return compared
 
 
