@@ -27,7 +27,6 @@ _WAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "connectionStringFile": ("container",),
 }
 PLACE_OPTIONS: Final = (*_WAYS, "container", "credential", "clientId", "credentialFactory")
-_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,6 @@ class Place:
 
     def _check(self) -> None:
         """Refuse what is wrong in itself, before any secret is read."""
-        if self.credential_factory and _FACTORY.fullmatch(self.credential_factory) is None:
-            raise ConfigurationError("Option credentialFactory is 'module:function', without arguments")
         if self.way == "containerUrl":
             if "?" in self.value:
                 raise ConfigurationError(

@@ -99,3 +99,6 @@ def test_a_factory_that_fails_is_named_without_what_it_said(factory: str) -> Non
     place = sink_options({**options, "credentialFactory": "not_there:make"}).place
     with pytest.raises(ConfigurationError, match=r"not_there cannot be imported.*--py-files"):
         place.open_client({})
+    place = sink_options({**options, "credentialFactory": "a.b"}).place
+    with pytest.raises(ConfigurationError, match=r"'a\.b' does not name a function: give package\.module"):
+        place.open_client({})

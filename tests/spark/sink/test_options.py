@@ -33,7 +33,6 @@ def test_options_in_any_case_become_values() -> None:
         ({"connectionStringEnv": "A", "containerUrl": None}, "needs the container's name"),
         ({"container": "homes"}, "container does not work with containerUrl"),
         ({"credentialFactory": "a:b", "credential": "cli"}, "leave credential and clientId out"),
-        ({"credentialFactory": "a.b"}, "module:function"),
         ({"credential": "robot"}, "use one of default"),
         ({"containerUrl": "http://shop.blob.core.windows.net/homes"}, "use https"),
         ({"containerUrl": "https://shop.blob.core.windows.net/"}, "not the name of one container"),
