@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.run.signals import stop_signals
 from ehkafka.run.spark_options import SparkOptions
-from ehkafka.spark import versions
 from ehkafka.spark.engine.group.reach import ADVICE_FOR_COMMAND
 from ehkafka.spark.engine.start import prepared
 from ehkafka.spark.java_home import find_java_home
@@ -77,9 +76,8 @@ def run_until_stopped(
 def session(master: str | None, conf: Mapping[str, str]) -> Iterator[SparkSession]:
     """Give a session of our own, ended afterwards.
 
-    Raises `ConfigurationError` where Spark does not start, `MissingExtraError` without PySpark or Java.
+    Raises `ConfigurationError` where Spark does not start, `MissingExtraError` without Java.
     """
-    versions.check_pyspark()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started the driver's Java
         os.environ["JAVA_HOME"] = str(find_java_home())
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra

@@ -52,7 +52,6 @@ class EhkafkaDataSource(DataSource):
     """Reads and writes Kafka and Event Hubs. Wrong options are refused before a query begins."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        versions.check_pyspark()
         self._refusal: str | None = None
         self._options: SourceOptions | None = None
         # Those of a writer are others. None where a secret is among them, which gets no further.
