@@ -27,13 +27,13 @@ _NUMBER = 1
 
 
 class PartitionWork:
-    """The records of one partition. `begin`, `receive` …, then `end` and `close`."""
+    """The records of one partition. `begin` first, `receive` …, then `end` and `close`."""
 
     def __init__(self, route: Route, partition: TopicPartition, ages: AgeLimits | None) -> None:
         self.partition = partition
         self._route = route
         self._ages = ages
-        self._epoch: Epoch | None = None
+        self._epoch: Epoch
         self._last: Message | None = None
 
     def begin(self) -> None:
@@ -51,7 +51,6 @@ class PartitionWork:
     def receive(self, messages: Sequence[Message]) -> None:
         """Queue records, ascending, each behind the others of its key."""
         epoch, route = self._epoch, self._route
-        assert epoch is not None
         self._last = messages[-1]
         sizes = sizes_of(messages)  # before any code of the user's sees them
         skipped = self._ages.too_old(self.partition, messages) if self._ages is not None else ()
@@ -63,40 +62,34 @@ class PartitionWork:
 
     def drain(self) -> None:
         """Start nothing more; what runs continues."""
-        if self._epoch is not None:
-            with self._route.hub.locked() as inboxes:
-                inboxes.drain([self._epoch], None)
+        with self._route.hub.locked() as inboxes:
+            inboxes.drain([self._epoch], None)
 
     def is_drained(self) -> bool:
         """Tell whether nothing runs any more."""
-        if self._epoch is None:
-            return True
         with self._route.hub.locked() as inboxes:
             return inboxes.is_drained([self._epoch])
 
-    def running(self) -> tuple[Route, Epoch] | None:
-        """Return what runs it, between `begin` and `close`."""
-        return None if self._epoch is None else (self._route, self._epoch)
+    def running(self) -> tuple[Route, Epoch]:
+        """Return what runs it."""
+        return self._route, self._epoch
 
     def end(self) -> None:
         """End the epoch: nothing that is sent for it, or answered, counts any more."""
-        if self._epoch is not None:
-            with self._route.hub.locked() as inboxes:
-                inboxes.end([self._epoch])
+        with self._route.hub.locked() as inboxes:
+            inboxes.end([self._epoch])
 
     def close(self) -> BaseException | None:
         """Close a class handler's instance, after `end`; return what that raised."""
-        epoch, self._epoch = self._epoch, None
-        if epoch is not None and self._route.close is not None:
+        if self._route.close is not None:
             try:
-                self._route.close(epoch, "stopped")
+                self._route.close(self._epoch, "stopped")
             except (Exception, SystemExit) as error:
                 return error
         return None
 
     def result(self) -> PartitionResult:
         """Return how its records ended. Before `end`."""
-        assert self._epoch is not None
         tally, last = self._epoch.tally, None
         if self._last is not None:
             kind, timestamp_ms = self._last.timestamp()

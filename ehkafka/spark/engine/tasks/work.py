@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.intake.route import Route
-    from ehkafka.lanes.epoch import Epoch
     from ehkafka.ranges.places import Piece
     from ehkafka.records import Message, TopicPartition
     from ehkafka.run.options import AppOptions
@@ -83,13 +81,13 @@ class TaskWork:
         self._work = {
             piece.where: PartitionWork(by_topic[piece.topic], piece.where, self._ages) for piece in pieces
         }
-        # Those whose on_assigned has run.
-        self._assigned: list[PartitionWork] = []
+        # Those that have begun, after their on_assigned.
+        self._begun: list[PartitionWork] = []
         self._watch = TaskWatch(
             assembly,
             self._routes,
             self._ages,
-            running=self._running,
+            running=lambda: [work.running() for work in self._begun],
             check_letters=self._letters.check,
             outputs_left=self._outputs.count,
         )
@@ -130,7 +128,7 @@ class TaskWork:
                 where = f"on_assigned failed for {work.partition}"
                 with naming(where, "Its records were not handled. Fix the hook."):
                     hook(work.partition)
-            self._assigned.append(work)
+            self._begun.append(work)
             work.begin()
 
     def _receive(self, partition: TopicPartition, messages: Sequence[Message]) -> None:
@@ -184,10 +182,10 @@ class TaskWork:
 
     def _cut_short(self) -> None:
         """Start nothing more and wait, bounded, for what runs: it is handled again with its whole batch."""
-        for work in self._work.values():
+        for work in self._begun:
             work.drain()
         self._ends_s = time.monotonic() + self._settings.stop_s
-        while not all(work.is_drained() for work in self._work.values()) and time.monotonic() < self._ends_s:
+        while not all(work.is_drained() for work in self._begun) and time.monotonic() < self._ends_s:
             for route in self._routes:
                 route.hub.settle()
             time.sleep(CHECK_S)
@@ -196,16 +194,16 @@ class TaskWork:
             route.workers.cancel_ended()
 
     def _close_partitions(self) -> None:
-        for work in self._work.values():
+        for work in self._begun:
             work.end()
         # Before anything else: of a task that failed, nothing may come behind what its next attempt sends.
         self._outputs.end()
-        for work in self._work.values():
+        for work in self._begun:
             if (error := work.close()) is not None:
                 self._bus.emit(UserCodeFailed.of(f"closing {work.partition}", error))
             if self._ages is not None:
                 self._ages.report(work.partition)
-            if self._hooks.on_revoked is not None and work in self._assigned:
+            if self._hooks.on_revoked is not None:
                 try:
                     self._hooks.on_revoked(work.partition, "stopped")
                 # Reported, as the local engine does: its records are done.
@@ -231,6 +229,3 @@ class TaskWork:
         if self.still_running:
             self._bus.emit(UserCodeLeft(self.still_running))
         self._bus.close(2.0)
-
-    def _running(self) -> list[tuple[Route, Epoch]]:
-        return [running for work in self._work.values() if (running := work.running()) is not None]
