@@ -229,18 +229,29 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
 def _start_from(options: Mapping[str, str], group: str | None) -> Start | None:
     """Return where the query begins, None when nothing is said."""
     name = _only_one(options, _STARTS)
-    additions = ((_STRATEGY, _STARTS[:2]), (_WITHOUT_COMMIT, _STARTS[2:]), (_UNNAMED, _STARTS[2:]))
-    for addition, belongs in additions:
-        if addition in options and name not in belongs:
-            raise ConfigurationError(
-                f"Option {addition} works only with {' and '.join(belongs)}: leave it out."
-            )
-    if name is None:
-        return None
-    if name == "startingOffsets":
-        return _offsets_start(options, group)
-    strategy = option_text.word(_STRATEGY, options.get(_STRATEGY, "error"), "error", "latest")
-    return _time(name, options[name], cast("Literal['error', 'latest']", strategy))
+    place = None if name is None else _start_of(name, options, group)
+    for addition, kind, belongs in (
+        (_STRATEGY, AtTime, "startingTimestamp and startingOffsetsByTimestamp"),
+        (_WITHOUT_COMMIT, AtGroup, "startingOffsets=group"),
+        (_UNNAMED, AtOffsets, f"offsets of single partitions, such as startingOffsets={_OFFSETS}"),
+    ):
+        if addition in options and not isinstance(place, kind):
+            raise ConfigurationError(f"Option {addition} works only with {belongs}: leave it out.")
+    return place
+
+
+def _start_of(name: str, options: Mapping[str, str], group: str | None) -> Start:
+    text = options[name]
+    if name != "startingOffsets":
+        strategy = option_text.word(_STRATEGY, options.get(_STRATEGY, "error"), "error", "latest")
+        return _time(name, text, cast("Literal['error', 'latest']", strategy))
+    if text.lower() == "group":
+        return _group_start(options, group)
+    place = _place(name, text)
+    if not isinstance(place, AtOffsets) or _UNNAMED not in options:
+        return place
+    word = option_text.word(_UNNAMED, options[_UNNAMED], "earliest", "latest")
+    return replace(place, otherwise=cast("Word", word))
 
 
 def _end_from(options: Mapping[str, str]) -> Place | None:
@@ -257,25 +268,6 @@ def _end_from(options: Mapping[str, str]) -> Place | None:
     ):
         raise ConfigurationError("Option endingOffsets: a query that ends at earliest reads nothing.")
     return place
-
-
-def _offsets_start(options: Mapping[str, str], group: str | None) -> Start:
-    text = options["startingOffsets"]
-    is_group = text.lower() == "group"
-    if _WITHOUT_COMMIT in options and not is_group:
-        raise ConfigurationError(
-            f"Option {_WITHOUT_COMMIT} works only with startingOffsets=group: leave it out."
-        )
-    place = _group_start(options, group) if is_group else _place("startingOffsets", text)
-    if _UNNAMED not in options:
-        return place
-    if not isinstance(place, AtOffsets):
-        raise ConfigurationError(
-            f"Option {_UNNAMED} works only with offsets of single partitions, such as "
-            f"startingOffsets={_OFFSETS}: leave it out."
-        )
-    word = option_text.word(_UNNAMED, options[_UNNAMED], "earliest", "latest")
-    return replace(place, otherwise=cast("Word", word))
 
 
 def _group_start(options: Mapping[str, str], group: str | None) -> AtGroup:

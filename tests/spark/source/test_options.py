@@ -124,9 +124,9 @@ def test_options_are_pickled_and_compared() -> None:
         ({"startingTimestamp": "2026-01-01T00:00:00"}, "a time with its zone"),
         ({"startingTimestamp": "2026-13-01T00:00:00Z"}, "a time with its zone"),
         ({"endingTimestamp": "1969-12-31T23:59:59.999Z"}, "a time with its zone"),
-        ({"startingOffsetsUnnamed": "latest"}, "works only with startingOffsets:"),
+        ({"startingOffsetsUnnamed": "latest"}, "works only with offsets of single partitions, such as"),
         ({"startingOffsets": "latest", "startingOffsetsUnnamed": "latest"}, "of single partitions"),
-        ({"startingTimestamp": "1", "startingOffsetsUnnamed": "latest"}, "works only with startingOffsets:"),
+        ({"startingTimestamp": "1", "startingOffsetsUnnamed": "latest"}, "of single partitions"),
         (
             {"startingOffsets": '{"readings": {"0": 1}}', "startingOffsetsUnnamed": "group"},
             "give earliest or latest",
@@ -137,7 +137,7 @@ def test_options_are_pickled_and_compared() -> None:
         ({"startingTimestamp": "-5"}, "Option startingTimestamp.*milliseconds"),
         ({"startingTimestamp": "\u0661\u0662"}, "Option startingTimestamp.*milliseconds"),
         ({"subscribe": "^readings"}, "Option subscribe.*not a topic's name"),
-        ({"startingOffsetsWithoutCommit": "latest"}, "works only with startingOffsets"),
+        ({"startingOffsetsWithoutCommit": "latest"}, "works only with startingOffsets=group: leave it out"),
         (
             {"startingOffsets": "latest", "startingOffsetsWithoutCommit": "latest"},
             "works only with startingOffsets=group",
