@@ -176,7 +176,7 @@ class Membership:
         finishes = True
         for route, epochs in self.owned.by_route(partitions).values():
             with route.hub.locked() as inboxes:
-                finishes &= inboxes.drain(epochs, self._fits_until(route, ends_s))
+                finishes &= inboxes.ending.drain(epochs, self._fits_until(route, ends_s))
         ended_s = self._context.clock()
         self.cut_again_s = ended_s + max(CUT_AGAIN_S, (ended_s - began_s) / CUT_SHARE)
         return finishes
@@ -211,7 +211,7 @@ class Membership:
         left: set[Epoch] = set()
         for route, epochs in self.owned.by_route(partitions).values():
             with route.hub.locked() as inboxes:
-                undrained = inboxes.undrained(epochs)
+                undrained = inboxes.ending.undrained(epochs)
             waiting += [epoch.partition for epoch in epochs if epoch in undrained]
             left.update(epoch for epoch in epochs if epoch not in undrained)
         # Second: what has ended by now has put its outputs.
@@ -230,7 +230,7 @@ class Membership:
                 samples += [self.owned.saver.last_sample(epoch) for epoch in epochs]
                 # Together: between two ends a shared key could continue with the next partition's record and
                 # pass one of ours that failed.
-                left = inboxes.end(epochs)
+                left = inboxes.ending.end(epochs)
             returned |= {one.partition: records for one, records in zip(epochs, left, strict=True)}
             route.workers.cancel_ended()
         positions = {

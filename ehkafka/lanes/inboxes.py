@@ -25,7 +25,6 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Sequence
 
-    from ehkafka.lanes.ending import Work
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.inbox import Entry
@@ -94,22 +93,6 @@ class Inboxes:
     def open(self, epoch: Epoch) -> None:
         """Let the records of an epoch start, now that the user's code is ready for them."""
         self.router.piles.let_in(epoch)
-
-    def drain(self, epochs: Sequence[Epoch], fits: Callable[[Work], bool] | None) -> bool:
-        """Cut epochs short before they end. See `Ending.drain`."""
-        return self.ending.drain(epochs, fits)
-
-    def is_drained(self, epochs: Sequence[Epoch]) -> bool:
-        """Tell whether nothing of these epochs runs or may still start."""
-        return self.ending.is_drained(epochs)
-
-    def undrained(self, epochs: Sequence[Epoch]) -> set[Epoch]:
-        """Return those of which something runs or may still start."""
-        return self.ending.undrained(epochs)
-
-    def end(self, epochs: Sequence[Epoch]) -> list[int]:
-        """End epochs that end together; return how many records each left. See `Ending.end`."""
-        return self.ending.end(epochs)
 
     # -- questions -------------------------------------------------------------------------------------
 

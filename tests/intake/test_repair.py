@@ -125,7 +125,7 @@ class Stage:
 
     def _begin_anew(self, begin: Begin) -> None:
         self.begun.append(begin.offset)
-        self.bench.inboxes.end([self[begin.partition]])
+        self.bench.inboxes.ending.end([self[begin.partition]])
         fresh = self.bench.assign(begin.partition.partition)
         fresh.received.next_offset = begin.offset
         self.own(fresh)
@@ -363,7 +363,7 @@ def test_an_answer_that_an_earlier_epoch_asked_for_decides_nothing(*, is_at_once
     with patch.object(stage.consumer, "read_logs", lambda _groups: late):
         stage[P0].received.next_offset = 20
         stage.report(offset=20)
-    stage.bench.inboxes.end([stage[P0]])
+    stage.bench.inboxes.ending.end([stage[P0]])
     stage.own(stage.bench.assign(0))
     stage.bench.receive(stage[P0], "a59")
     stage.consumer.logs[P0] = (10, 70)

@@ -39,7 +39,7 @@ def test_a_call_that_outlives_its_assignment_is_named_with_its_epoch() -> None:
     first = bench.assign()
     bench.receive(first, "a0 b1")
     bench.call("a")
-    bench.inboxes.end([first])
+    bench.inboxes.ending.end([first])
     second = bench.assign()
     bench.receive(second, "a0")
     route, reported = _route(bench), list[Any]()

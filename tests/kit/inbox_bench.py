@@ -111,7 +111,7 @@ class InboxBench:
 
     def drain(self, *epochs: Epoch, below_started: bool = True) -> bool:
         """Cut epochs short; with `below_started` there is time for what lies below the highest started."""
-        return self.inboxes.drain(epochs, (lambda _work: True) if below_started else None)
+        return self.inboxes.ending.drain(epochs, (lambda _work: True) if below_started else None)
 
     def answer(self, answer: Answer) -> None:
         """Answer the ticket that was asked for first."""

@@ -18,10 +18,10 @@ def test_a_drain_finishes_what_lies_below_the_highest_started_offset() -> None:
     running = bench.call("d")
     assert bench.drain(epoch)
     assert epoch.tally.returned_records == 1
-    assert not bench.inboxes.is_drained([epoch])
+    assert not bench.inboxes.ending.is_drained([epoch])
     bench.finish(running)
     bench.work()
-    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.ending.is_drained([epoch])
     assert sorted(bench.started) == ["a0", "a2", "b1", "d3"]
     assert epoch.watermark() == 4
 
@@ -32,7 +32,7 @@ def test_a_drain_with_nothing_started_leaves_everything() -> None:
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1")
     bench.drain(epoch)
-    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.ending.is_drained([epoch])
     assert (epoch.tally.returned_records, epoch.watermark()) == (2, 0)
 
 
@@ -50,7 +50,7 @@ def test_what_is_asked_for_is_the_work_below_the_highest_started_offsets() -> No
         asked.append(work)
         return True
 
-    bench.inboxes.drain([one, two], fits)
+    bench.inboxes.ending.drain([one, two], fits)
     assert asked == [Work(5, 3)]
 
 
@@ -60,8 +60,8 @@ def test_a_drain_that_turns_out_too_long_is_cut_short_later() -> None:
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
     running, _ = bench.call("a"), bench.call("b")
-    assert bench.inboxes.drain([epoch], lambda _work: True)
-    assert not bench.inboxes.drain([epoch], lambda _work: False)
+    assert bench.inboxes.ending.drain([epoch], lambda _work: True)
+    assert not bench.inboxes.ending.drain([epoch], lambda _work: False)
     bench.finish(running)
     assert bench.begin() is None
     assert epoch.watermark() == 1
@@ -80,7 +80,7 @@ def test_a_record_that_fails_during_a_drain_holds_the_position(after_s: float, w
     bench.finish(running)
     bench.check(1.0)
     bench.work()
-    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.ending.is_drained([epoch])
     assert bench.started == ["a0", "c3", "a0"][: 2 + watermark]
     assert epoch.watermark() == watermark
 
@@ -100,7 +100,7 @@ def test_a_failed_record_keeps_its_key_where_partitions_leave_together(
     appended: list[object] = []
     for way in ("put", "put_all"):
         monkeypatch.setattr(Router, way, lambda _router, _inbox, what: appended.append(what))
-    bench.inboxes.end(both)
+    bench.inboxes.ending.end(both)
     assert not appended
     bench.finish(running)
     assert bench.begin() is None
@@ -121,4 +121,4 @@ def test_a_drain_does_not_wait_for_what_cannot_run(waits: str) -> None:
     else:
         bench.inboxes.router.piles.stop()
     bench.drain(epoch)
-    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.ending.is_drained([epoch])

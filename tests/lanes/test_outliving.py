@@ -20,7 +20,7 @@ def left_over(scope: Any = "partition", workers: int = 4) -> tuple[InboxBench, C
     first = bench.assign()
     bench.receive(first, "a0 a1 b2")
     hanging = bench.call("a")
-    bench.inboxes.end([first])
+    bench.inboxes.ending.end([first])
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
     return bench, hanging, epoch
@@ -54,7 +54,7 @@ def test_what_is_freed_does_not_wait_behind_that_call_again() -> None:
     bench.work()
     assert bench.started[-2:] == ["a0", "a1"]
     epoch.owners.clear()  # all are done; so do purges
-    bench.inboxes.end([epoch])
+    bench.inboxes.ending.end([epoch])
     again = bench.assign()
     bench.receive(again, "a3")
     bench.work()

@@ -32,9 +32,9 @@ def test_a_drain_waits_for_a_letter_on_its_way_and_begins_none_above_its_limit()
     bench.fail(bench.call(), RetryHead(60.0, "later"))
     bench.waiting.divert_key(bench.held("a", epoch), "no room")
     bench.drain(epoch)
-    assert not bench.inboxes.is_drained([epoch])
+    assert not bench.inboxes.ending.is_drained([epoch])
     bench.answer(Outcome.DEAD_LETTERED)
-    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.ending.is_drained([epoch])
     assert not bench.waiting.outbox
 
 
@@ -54,7 +54,7 @@ def test_a_drain_does_not_wait_for_records_above_its_limit_whose_batch_raised() 
     bench.drain(epoch)
     bench.answer(Outcome.DEAD_LETTERED)
     assert bench.begin() is None
-    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.ending.is_drained([epoch])
 
 
 def test_what_is_skipped_for_its_age_is_counted() -> None:
@@ -73,7 +73,7 @@ def test_letters_by_hand_are_of_the_records_that_were_named() -> None:
     bench.fail(bench.call(), HoldHead("poison"))
     bench.waiting.divert = lambda *_: AwaitHead("a letter", lambda _ticket: None, "continue")
     bench.waiting.send_by_hand(bench.held("a", epochs[0]), "by hand", 3)
-    bench.inboxes.end([epochs[1]])
+    bench.inboxes.ending.end([epochs[1]])
     bench.receive(epochs[0], "a2")
     sent = 0
     while bench.waiting.outbox:
@@ -90,7 +90,7 @@ def test_a_batch_keeps_its_records_of_other_partitions() -> None:
         bench.receive(epoch, "a0")
     [inbox] = bench.inboxes.inboxes
     first, second = bench.inboxes.take(inbox, 2)
-    bench.inboxes.end(epochs[:1])
+    bench.inboxes.ending.end(epochs[:1])
     bench.waiting.fail(inbox, ((first, RetryHead(0.0, "failed"), [second]),), 0.0)
     assert [entry[MESSAGE] for entry in inbox.q] == [second[MESSAGE]]
 
@@ -106,7 +106,7 @@ def test_what_has_ended_does_not_keep_its_key_where_the_next_record_is_shown() -
     bench.call()
     route(bench, epoch, other, "b2")
     other.head = other.q[0]  # and is preempted before it removes it
-    bench.inboxes.end([epoch])
+    bench.inboxes.ending.end([epoch])
     route(bench, bench.assign(), other, "a1")
     assert not other.q
 

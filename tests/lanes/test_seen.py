@@ -99,7 +99,7 @@ def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -
     worker = bench.call("a")
     if deferred:
         bench.fail(worker, AwaitHead("asked", lambda _ticket: None))
-    bench.inboxes.end([first])
+    bench.inboxes.ending.end([first])
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1")
     inspection = looked(bench)
@@ -130,7 +130,7 @@ def test_what_a_drain_leaves_is_not_shown() -> None:
     bench.receive(epoch, "a0 b1 c2 b3")
     bench.finish(bench.call("a"))
     bench.call("c")
-    bench.inboxes.drain([epoch], None)
+    bench.inboxes.ending.drain([epoch], None)
     seen = looked(bench).see(epoch)
     assert oldest(seen) == (2, "running", 0, "")
     assert (seen.keys.count(epoch), seen.watermark) == (1, 1)

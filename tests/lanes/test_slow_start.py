@@ -58,10 +58,10 @@ def test_a_drain_leaves_what_has_not_gone_to_a_consumer() -> None:
     call = bench.call("a")
     assert bench.drain(epoch)
     bench.finish(call)
-    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.ending.is_drained([epoch])
     bench.work()
     assert bench.started == ["a0", "a0"]
-    assert bench.inboxes.end([epoch]) == [9]
+    assert bench.inboxes.ending.end([epoch]) == [9]
 
 
 def test_no_key_starts_slowly_while_its_partition_drains() -> None:

@@ -58,7 +58,7 @@ def test_what_ends_after_its_epoch_counts_for_nothing() -> None:
     """The last commit does not pass it, so the next owner handles it again."""
     inboxes, epoch = unread_inboxes("abc")
     run(inboxes.inboxes[0], 3)
-    assert inboxes.end([epoch]) == [3]
+    assert inboxes.ending.end([epoch]) == [3]
     assert inboxes.tally.stale_records == 2
     assert (epoch.tally.finished_records, list(inboxes.router.ignored)) == (0, [epoch, epoch])
 
@@ -151,7 +151,7 @@ def test_a_drain_finishes_a_record_that_goes_again_below_what_finished_unread() 
     assert work(inboxes, 2) == [1, 2]
     inboxes.inboxes[0].head = None
     inboxes.waiting.retry_due(1.0)
-    assert inboxes.drain([epoch], lambda _work: True)
+    assert inboxes.ending.drain([epoch], lambda _work: True)
     assert (epoch.drain_limit, epoch.tally.returned_records) == (2, 2)
     assert work(inboxes) == [0]
 

@@ -118,7 +118,7 @@ def test_no_code_of_a_key_runs_where_records_are_kept(scope: Scope, *, tupled: b
     assert [text for text in bench.started if text[0] == "a"] == ["a0", "a2", "a4", "a5"]
     bench.receive(epoch, "a7 b8")
     bench.drain(epoch, below_started=False)
-    bench.inboxes.end([epoch])
+    bench.inboxes.ending.end([epoch])
     _close(bench)
 
 

@@ -189,7 +189,7 @@ def test_an_epoch_in_which_nothing_happens_is_not_looked_at_again() -> None:
     assert (saver.is_at_rest, next_offset(epoch), len(looks)) == (False, 3, 5)
     saver.begin(epoch, None)
     assert not saver.is_at_rest
-    bench.inboxes.end([epoch])
+    bench.inboxes.ending.end([epoch])
     anew = bench.assign()
     anew.received.next_offset = 3
     assert (next_offset(anew), len(looks)) == (3, 6)

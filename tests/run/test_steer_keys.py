@@ -42,7 +42,7 @@ class World:
     def begin(self) -> None:
         """End the epoch, if there is one, and begin the next."""
         if (owned := self.context.owned.pop(P0, None)) is not None:
-            self.bench.inboxes.end([owned.epoch])
+            self.bench.inboxes.ending.end([owned.epoch])
         self.epoch = self.bench.assign(0)
         self.context.owned[P0] = OwnedPartition(self.route, self.epoch)
 

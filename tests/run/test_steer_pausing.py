@@ -36,7 +36,7 @@ class World:
     def begin(self) -> None:
         """End the epoch, if there is one, and begin the next before anything looks."""
         if (owned := self.context.owned.pop(P0, None)) is not None:
-            self.bench.inboxes.end([owned.epoch])
+            self.bench.inboxes.ending.end([owned.epoch])
             self.flow.forget(P0)
         self.context.owned[P0] = OwnedPartition(self.route, self.bench.assign(0))
 

@@ -201,7 +201,7 @@ class History:
         fits: Any = self.random.choice((None, lambda _work: True))
         for _ in range(self.random.choice((0, 1, 5))):
             with self.hub.locked() as inboxes:
-                inboxes.drain(epochs, fits)
+                inboxes.ending.drain(epochs, fits)
             self._check()
         self._check_commit()
         with self.hub.locked() as inboxes:
@@ -209,7 +209,7 @@ class History:
                 next_offset = self.epochs.pop(partition).watermark()
                 if next_offset is not None:
                     self.committed[partition] = next_offset
-            inboxes.end(epochs)
+            inboxes.ending.end(epochs)
 
     def _resize(self, size: int) -> None:
         before = set(self.pool.workers._workers)

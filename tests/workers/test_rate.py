@@ -136,7 +136,7 @@ def test_the_burst_is_a_tenth_of_a_second(pool: Callable[..., Any], clock: Virtu
         made = paced(pool, clock, rate_per_s, 50)
         rests(made, burst)
         with made.hub.locked() as inboxes:
-            inboxes.end(list(inboxes.router.epochs.values()))
+            inboxes.ending.end(list(inboxes.router.epochs.values()))
 
 
 class Sleeping:

@@ -44,7 +44,7 @@ def test_a_record_that_finds_threads_falling_asleep_is_handled_without_a_watch(
 def give_up(made: Any, epochs: dict[int, Any], gone: list[int], committed: list[int]) -> None:
     """Drain and end the epochs of some partitions, and note what is committed."""
     with made.hub.locked() as inboxes:
-        inboxes.drain([epochs[partition] for partition in gone], lambda _work: True)
+        inboxes.ending.drain([epochs[partition] for partition in gone], lambda _work: True)
     made.hub.watch()
     with made.hub.locked() as inboxes:
         ending = {partition: epochs.pop(partition) for partition in gone}
@@ -53,7 +53,7 @@ def give_up(made: Any, epochs: dict[int, Any], gone: list[int], committed: list[
             if at is not None:
                 assert all(offset in made.judge.done[epoch] for offset in range(committed[partition], at))
                 committed[partition] = at
-        inboxes.end(list(ending.values()))
+        inboxes.ending.end(list(ending.values()))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -136,7 +136,7 @@ class Handover:
 
     def _drain(self, fits: Callable[[Work], bool] | None) -> None:
         with self._member.hub.locked() as inboxes:
-            inboxes.drain(list(self.leaving.values()), fits)
+            inboxes.ending.drain(list(self.leaving.values()), fits)
 
     def _fits(self, work: Work) -> bool:
         return not work.records or self._world.finds_time()
@@ -146,7 +146,7 @@ class Handover:
         if self._commit_sent:
             return
         with member.hub.locked() as inboxes:
-            drained = inboxes.is_drained(list(self.leaving.values()))
+            drained = inboxes.ending.is_drained(list(self.leaving.values()))
         if not drained and world.clock.now_s() < self._deadline_s:
             if world.plan.fits_share < 1.0 and world.plan.drain_s > 0:
                 self._drain(self._fits)
@@ -155,7 +155,7 @@ class Handover:
             return
         with member.hub.locked() as inboxes:
             positions = member.positions_of(self.leaving)
-            inboxes.end(list(self.leaving.values()))
+            inboxes.ending.end(list(self.leaving.values()))
         self._commit_sent = True
         self._send_last(self.leaving, positions)
 
@@ -201,7 +201,7 @@ class Handover:
         self._world.note(member.name, "lost", sorted(member.owned))
         self.leaving = dict(member.owned)
         with member.hub.locked() as inboxes:
-            inboxes.end([one for one in member.owned.values() if not one.ended])
+            inboxes.ending.end([one for one in member.owned.values() if not one.ended])
         for partition in list(member.owned):
             member.forget(partition, "lost")
         self.leaving = {}

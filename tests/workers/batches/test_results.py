@@ -116,7 +116,7 @@ def test_nothing_is_known_of_narrowed_records_that_are_gone() -> None:
         bench.receive(epoch, "a0 b1 c2")
         bench.run()
         assert len(bench.inboxes.router.attempts) == 3
-        bench.inboxes.end([epoch])
+        bench.inboxes.ending.end([epoch])
         assert not bench.inboxes.router.attempts
 
 
@@ -132,8 +132,8 @@ def test_what_raised_does_not_start_again_above_a_drains_limit() -> None:
     bench.meanwhile = lambda: bench.drain(epoch, below_started=False)
     bench.run()
     assert bench.run() is None
-    assert bench.inboxes.is_drained([epoch])
-    assert (epoch.watermark(), bench.inboxes.end([epoch])) == (0, [3])
+    assert bench.inboxes.ending.is_drained([epoch])
+    assert (epoch.watermark(), bench.inboxes.ending.end([epoch])) == (0, [3])
 
 
 def test_what_raised_starts_again_below_a_drains_limit() -> None:
@@ -146,7 +146,7 @@ def test_what_raised_starts_again_below_a_drains_limit() -> None:
     bench.run()
     bench.handle = raising()
     assert bench.run_all() == [["a0", "b1", "c2", "d3"], ["e4", "f5", "g6", "h7"]]
-    assert (epoch.watermark(), bench.inboxes.end([epoch])) == (8, [0])
+    assert (epoch.watermark(), bench.inboxes.ending.end([epoch])) == (8, [0])
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
@@ -158,7 +158,7 @@ def test_what_a_batch_did_for_an_ended_epoch_counts_for_nothing(scope: str) -> N
     bench.receive(kept, "c0 c1")
     bench.handle = lambda _batch: {2: Skipped("no"), 3: Failed(ERROR)}
     bench.decide = lambda _record: RetryHead(0.0, "again")
-    bench.meanwhile = lambda: bench.inboxes.end([lost])
+    bench.meanwhile = lambda: bench.inboxes.ending.end([lost])
     bench.run()
     assert (lost.tally.finished_records, lost.tally.skipped_records, lost.tally.returned_records) == (0, 0, 3)
     bench.meanwhile, bench.handle = lambda: None, failing()
@@ -178,7 +178,7 @@ def test_a_batch_of_an_ended_epoch_keeps_its_keys() -> None:
     busy = next(inbox.number for inbox in bench.inboxes.inboxes if inbox.q)
     inbox = bench.inboxes.inboxes[busy]
     bench.inboxes.take(inbox, 2)
-    bench.inboxes.end([epoch])
+    bench.inboxes.ending.end([epoch])
     again = bench.assign()
     bench.receive(again, "a0 b1 c2")
     for now_s in (0.0, 0.006):

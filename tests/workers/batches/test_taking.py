@@ -34,7 +34,7 @@ def test_a_drain_and_a_hurry_do_not_wait_for_more() -> None:
     assert bench.run() == ["a0", "b1"]
     assert draining.drain_limit == 1
     bench.meanwhile = lambda: None
-    bench.inboxes.end([draining])
+    bench.inboxes.ending.end([draining])
     bench.receive(other, "a0")
     assert bench.run() is None
     bench.hub.hurry()
@@ -63,8 +63,8 @@ def test_a_batch_that_is_not_full_is_not_started() -> None:
     bench.receive(epoch, "a0 b1 a2")
     assert bench.run() is None
     bench.drain(epoch)
-    assert bench.inboxes.is_drained([epoch])
-    assert bench.inboxes.end([epoch]) == [3]
+    assert bench.inboxes.ending.is_drained([epoch])
+    assert bench.inboxes.ending.end([epoch]) == [3]
 
 
 def test_records_fill_one_inbox_before_the_next() -> None:

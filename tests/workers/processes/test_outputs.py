@@ -152,7 +152,7 @@ def test_an_epoch_that_ends_lets_go_who_waits_for_room(senders: Any) -> None:
     one.receive("bytes 100000", "bytes 100000", keys="ab")
     one.wait(lambda: len(one.outputs()) == 1 and len(one.lines("end")) == 2)
     with one.hub.locked() as inboxes:
-        inboxes.end([one.epoch])
+        inboxes.ending.end([one.epoch])
     one.outlet.outputs.end()
     one.wait(lambda: one.failures)
     assert "NotSentError" in type(one.failures[0][1]).__name__

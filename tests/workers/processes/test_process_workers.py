@@ -64,7 +64,7 @@ def test_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(cr
     one.receive("x", "x", "wait", *["sleep 5"] * 3, keys="a" * 6)
     one.wait(lambda: one.lines("start")[-1][0] == str(first + 2))
     with one.hub.locked() as inboxes:
-        inboxes.drain([one.epoch], None)
+        inboxes.ending.drain([one.epoch], None)
     began_s = unstolen_s()
     # Known while the record still runs: a stop whose time is over then commits these.
     one.wait(lambda: one.watermark() == first + 2)
@@ -72,7 +72,7 @@ def test_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(cr
     (one.directory / "gate").touch()
     one.wait(lambda: one.watermark() == first + 3)
     with one.hub.locked() as inboxes:
-        assert inboxes.is_drained([one.epoch])
+        assert inboxes.ending.is_drained([one.epoch])
     assert one.lines("start")[-1][0] == str(first + 2)
 
 

@@ -160,7 +160,7 @@ def test_what_was_taken_back_comes_again_in_order() -> None:
     def receive(wait_s: float) -> list[wire.Word]:
         if len(child.says) == 1:
             with one.hub.locked() as inboxes:
-                inboxes.drain([one.epoch], lambda _work: True)
+                inboxes.ending.drain([one.epoch], lambda _work: True)
         return before(wait_s)
 
     child.receive = receive  # type: ignore[method-assign]

@@ -50,7 +50,7 @@ class Stress:
     def __init__(self, crew: Any, handlers: Any, seed: int) -> None:
         self.random = random.Random(seed)
         self.one = crew(3, function=handlers.under_stress)
-        self.one.hub.inboxes.end([self.one.epoch])
+        self.one.hub.inboxes.ending.end([self.one.epoch])
         keys = self.random.choice((4, 40, 400))
         self.log = {
             place: [(b"k%d" % self.random.randrange(keys), self._value()) for _ in range(RECORDS)]
@@ -129,8 +129,8 @@ class Stress:
 
         def is_drained() -> bool:
             with self.one.hub.locked() as inboxes:
-                inboxes.drain(epochs, lambda work: work.records < 20)
-                return inboxes.is_drained(epochs) or next(rounds, None) is None
+                inboxes.ending.drain(epochs, lambda work: work.records < 20)
+                return inboxes.ending.is_drained(epochs) or next(rounds, None) is None
 
         self.one.wait(is_drained)
 
@@ -142,7 +142,7 @@ class Stress:
                 if extent is not None:
                     assert extent.next_offset >= self.committed[place]
                     self.committed[place], self.ranges[place] = extent.next_offset, extent.finished()
-            inboxes.end([self.epochs[place] for place in places])
+            inboxes.ending.end([self.epochs[place] for place in places])
         for place in places:
             self.ends[place].append(time.monotonic_ns())
 

@@ -100,7 +100,7 @@ class Pool:
     def end(self, epoch: Epoch) -> None:
         """End an epoch as a loss does."""
         with self.hub.locked() as inboxes:
-            inboxes.end([epoch])
+            inboxes.ending.end([epoch])
         self.workers.cancel_ended()
 
     def finished(self, epoch: Epoch) -> int:

@@ -75,7 +75,7 @@ class Member:
             self.drain(epoch)
         with pool.hub.locked() as inboxes:
             next_offset = epoch.watermark()
-            inboxes.end([epoch])
+            inboxes.ending.end([epoch])
         if rng.random() < 0.5:
             pool.workers.cancel_ended()
         assert next_offset is not None
@@ -85,7 +85,7 @@ class Member:
     def drain(self, epoch: Epoch) -> None:
         """Drain for a moment."""
         with self.pool.hub.locked() as inboxes:
-            inboxes.drain([epoch], lambda _work: True)
+            inboxes.ending.drain([epoch], lambda _work: True)
         ends_s = time.monotonic() + 0.05
         while time.monotonic() < ends_s:
             self.pool.hub.watch()

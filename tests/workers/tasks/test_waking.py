@@ -145,5 +145,5 @@ def test_the_rate_limit_holds_and_wakes_no_task_for_nothing(pool: Callable[..., 
     made.receive(epoch, 120, [b"k%d" % n for n in range(50)])
     made.wait(lambda: len(made.ended) > 130)
     with made.hub.locked() as inboxes:
-        inboxes.drain([epoch], None)
-        assert inboxes.is_drained([epoch])
+        inboxes.ending.drain([epoch], None)
+        assert inboxes.ending.is_drained([epoch])

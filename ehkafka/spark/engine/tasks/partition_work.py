@@ -63,12 +63,12 @@ class PartitionWork:
     def drain(self) -> None:
         """Start nothing more; what runs continues."""
         with self._route.hub.locked() as inboxes:
-            inboxes.drain([self._epoch], None)
+            inboxes.ending.drain([self._epoch], None)
 
     def is_drained(self) -> bool:
         """Tell whether nothing runs any more."""
         with self._route.hub.locked() as inboxes:
-            return inboxes.is_drained([self._epoch])
+            return inboxes.ending.is_drained([self._epoch])
 
     def running(self) -> tuple[Route, Epoch]:
         """Return what runs it."""
@@ -77,7 +77,7 @@ class PartitionWork:
     def end(self) -> None:
         """End the epoch: nothing that is sent for it, or answered, counts any more."""
         with self._route.hub.locked() as inboxes:
-            inboxes.end([self._epoch])
+            inboxes.ending.end([self._epoch])
 
     def close(self) -> BaseException | None:
         """Close a class handler's instance, after `end`; return what that raised."""
