@@ -39,23 +39,6 @@ class OutputRefused(Event, level=ERROR):
         return (self.to, self.retry_s is None)
 
 
-class OutputKindsDiffer(Event, level=ERROR, subject="to"):
-    """Two handlers send values of different kinds to one topic. Reported once per topic."""
-
-    to: str
-    handler: str
-    kind: str
-    other_handler: str
-    other_kind: str
-
-    def sentence(self) -> str:
-        return (
-            f"Handler {plain(self.handler)} sends {self.kind} to topic {plain(self.to)}, and handler "
-            f"{plain(self.other_handler)} sends {self.other_kind}: a reader may be able to decode only one "
-            "of them. Give each handler its own topic, or make both send the same type."
-        )
-
-
 class OutputThrottled(Event, level=WARNING, subject="to"):
     """The broker throttles, and has not accepted an output. It is sent again after `retry_s`."""
 

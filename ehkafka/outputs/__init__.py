@@ -5,8 +5,7 @@ record and its outputs.
 
 From a handler: `send` defines `Send`, and `encoding` turns results into messages, in worker processes, too. A
 `call` keeps the messages of one call until it ends. An `outlet` then puts them: it belongs to one handler. An
-`output` names the record that it belongs to. `kinds` compares the values that several handlers send to a
-topic.
+`output` names the record that it belongs to.
 
 To the broker: `unacknowledged` keeps all outputs that are put and not acknowledged, in order, and the
 `delivery` of a run limits its commits by them. `sender` hands them to a client in the thread

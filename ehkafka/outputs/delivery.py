@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.outputs.kinds import TopicKinds
     from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.records import TopicPartition
 
@@ -26,9 +25,8 @@ class Delivery(ABC):
     # Called with topic, record and error if a dead letter is refused permanently; None: its record is held.
     refuse_letter: Callable[[str, str, str], None] | None = None
 
-    def __init__(self, outputs: Unacknowledged, kinds: TopicKinds) -> None:
+    def __init__(self, outputs: Unacknowledged) -> None:
         self.outputs = outputs
-        self.kinds = kinds
         # The app stops because of an output or the sender: nothing waits for acknowledgements any more. Set
         # once, by the thread that decides it.
         self.has_failed = False

@@ -18,9 +18,9 @@ from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 
 if TYPE_CHECKING:
     MadeHeaders: TypeAlias = "list[tuple[str, bytes | None]]"
-    # topic, value, key, headers, partition (-1: the key decides), size in bytes, content type of the codec: a
-    # tuple of plain values, because a worker process sends it to the app.
-    Made: TypeAlias = "tuple[str, bytes | None, bytes | None, MadeHeaders | None, int, int, str | None]"
+    # topic, value, key, headers, partition (-1: the key decides), size in bytes: a tuple of plain values,
+    # because a worker process sends it to the app.
+    Made: TypeAlias = "tuple[str, bytes | None, bytes | None, MadeHeaders | None, int, int]"
 
 CONTENT_TYPE = "content-type"
 # The most bytes that a record needs in addition to its value, key and headers.
@@ -57,7 +57,7 @@ class OutputMaker:
         value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
         key, headers = self._own_key(message), encoded_headers(None, content_type)
         size = checked_size("an output", topic, value, key, headers, self.bytes_max)
-        return _text(topic), value, key, headers, ANY_PARTITION, size, content_type
+        return _text(topic), value, key, headers, ANY_PARTITION, size
 
     def no_record(self) -> RuntimeError:
         """Return the error for a handler that was called with another record."""
@@ -80,7 +80,7 @@ class OutputMaker:
         size = checked_size("an output", topic, value, key, headers, self.bytes_max)
         if headers is not None:
             headers = [(_text(name), one) for name, one in headers]
-        return _text(topic), value, key, headers, checked_partition(given.partition), size, content_type
+        return _text(topic), value, key, headers, checked_partition(given.partition), size
 
     def _own_key(self, message: Any) -> bytes | None:
         try:

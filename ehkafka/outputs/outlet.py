@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.encoding import Made
-    from ehkafka.outputs.kinds import TopicKinds
     from ehkafka.outputs.output import Answer, Output
     from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.records.deferral import Deferred
@@ -49,7 +48,6 @@ class Outlet:
         judge: Judge,
         before_next: bool = False,
         is_async: bool = False,
-        kinds: TopicKinds | None = None,
         refuses_whole_batches: bool = False,
     ) -> None:
         """`judge` decides what happens to an output that the broker refuses."""
@@ -60,11 +58,9 @@ class Outlet:
         self.topic = str.__str__(topics[0])
         self.before_next = before_next
         self._waits = not is_async
-        # None if no other handler sends to our topics.
-        self.kinds = kinds if kinds and not kinds.shared.isdisjoint(topics) else None
         self._refuses_whole_batches = refuses_whole_batches
-        # `quick_put` puts values with keys of up to so many bytes itself; -1: none, `kinds` must note each.
-        self._own_bytes_max = -1 if self.kinds else min(bytes_max - FRAME_BYTES, SMALL_BYTES_MAX)
+        # `quick_put` puts values with keys of up to so many bytes itself.
+        self._own_bytes_max = min(bytes_max - FRAME_BYTES, SMALL_BYTES_MAX)
         # By the `id` of the message: the call keeps the message alive, so no other object has that id. The
         # call's worker adds and removes.
         self.calls: dict[int, Call] = {}
@@ -174,8 +170,7 @@ class Outlet:
                 if outputs.sleeps:
                     outputs.wake()
             elif is_alone and type(value) in PLAIN:
-                # All other cases: other types, no key, a shared topic, too many bytes, no room, the end of an
-                # epoch.
+                # All other cases: other types, no key, too many bytes, no room, the end of an epoch.
                 made = self.maker.plain(message, value)
                 outputs.put(entry, self.flat(entry, made), made[5], waits=waits)
             else:
@@ -185,8 +180,6 @@ class Outlet:
 
     def flat(self, source: Entry | Source, made: Made) -> tuple[Any, ...]:
         """Return the parts of one output."""
-        if self.kinds is not None:
-            self.kinds.note(self.maker.handler, made)
         return self, source, *made[:5]
 
     def take(self, record: object, result: object) -> None:

@@ -12,7 +12,6 @@ from ehkafka.endpoint.properties.setting_checks import whole_number
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import BATCH_BYTES
 from ehkafka.outputs.delivery import Delivery
-from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.one_producer import ALONE, producer_of
 from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
@@ -41,7 +40,7 @@ class AtLeastOnce(Delivery):
         app, emit = run.app, run.bus.emit
         self._on_death = run.worker_died
         self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
-        super().__init__(self._sender.outputs, TopicKinds((spec.to for spec in app.specs), emit))
+        super().__init__(self._sender.outputs)
 
     def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> CommitTransport:
         """Return what commits: the consumer."""

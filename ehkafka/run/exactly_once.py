@@ -16,7 +16,6 @@ from ehkafka.errors import ConfigurationError, HandlerFailedError
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import with_limit
 from ehkafka.outputs.delivery import Delivery
-from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.recovery.policy import DeadLetter
@@ -60,7 +59,7 @@ class ExactlyOnce(Delivery):
         self._app = app
         self._fatal = run.fail
         # No worker waits for room: its record could be the one that holds all the others back.
-        super().__init__(Unacknowledged(waits=False), TopicKinds((spec.to for spec in app.specs), emit))
+        super().__init__(Unacknowledged(waits=False))
         self._id = transactional_id(app)
         properties = transactional_properties(app.endpoint, app.settings, self._id)
         is_compressed = str(properties.get("compression.type", "none")).lower() != "none"

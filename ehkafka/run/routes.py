@@ -251,7 +251,6 @@ def _make_outlet(run: Assembly, delivery: Delivery, spec: HandlerSpec, rules: Re
         judge=rules,
         before_next=spec.acknowledged == "before_next",
         is_async=spec.is_async and not is_batch(spec),
-        kinds=delivery.kinds,
         refuses_whole_batches=delivery.is_exactly_once,
     )
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka import Send
 from ehkafka.errors import EndpointError, HandlerFailedError
-from ehkafka.events import HandlerFailed, OutputKindsDiffer, PartitionAssigned, PartitionLost
+from ehkafka.events import HandlerFailed, PartitionAssigned, PartitionLost
 from ehkafka.testing import ApiKey, make_record, run
 from tests.contract.contract_handlers import SENT_S
 from tests.contract.letters import TO_DEAD
@@ -370,27 +370,3 @@ def test_a_broker_without_producer_ids_ends_the_start(out: Any) -> None:
     out.broker.disable(ApiKey.INIT_PRODUCER_ID)
     with pytest.raises(EndpointError, match="does not support producer IDs"):
         out.start(lambda record: record.value(), to="out")
-
-
-def bytes_by_send(_record: Any) -> Send:
-    """Send what may be JSON, to another topic than the first one."""
-    return Send(b"{}", topic="out")
-
-
-def json_of_any(_record: Any) -> Any:
-    """Send what no annotation tells."""
-    return {}
-
-
-@pytest.mark.parametrize("workers", [4, ehkafka.Processes(2)], ids=["threads", "processes"])
-def test_two_kinds_that_only_sending_shows_are_reported_once(out: Any, events: Any, workers: Any) -> None:
-    """Also of a topic that is not the first of a handler's; bytes may be JSON, so nothing is refused."""
-    app = out.app(bytes_by_send, to=["own", "out"], workers=workers)
-    app.handler("u", to="out", workers=workers)(json_of_any)
-    app.start()
-    out.produce("a b")
-    out.produce("a b", topic="u")
-    wait_until(lambda: app.snapshot().finished_records == 4 and not app.snapshot().unacknowledged_outputs)
-    (found,) = wait_until(lambda: events.of(OutputKindsDiffer))
-    kinds = {(found.handler, found.kind), (found.other_handler, found.other_kind)}
-    assert (found.to, kinds) == ("out", {("bytes_by_send", "bytes"), ("json_of_any", "JSON")})

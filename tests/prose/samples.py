@@ -40,8 +40,6 @@ NAMED: dict[str, Any] = {
     "number": 2,
     "offset": 1_207,
     "option": "on_out_of_range",
-    "other_handler": "count",
-    "other_kind": "bytes",
     "owner": "pod-1",
     "partition": TopicPartition("orders", 2),
     "partitions": (TopicPartition("orders", 2), TopicPartition("orders", 3)),
