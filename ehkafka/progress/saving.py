@@ -6,7 +6,6 @@ committer tells it of a refusal.
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.endpoint.properties.limits import COMMIT_METADATA_BYTES_MAX
@@ -33,21 +32,10 @@ KAFKA_METADATA_BYTES_MAX = 4095
 EVENT_HUBS_METADATA_BYTES_MAX = COMMIT_METADATA_BYTES_MAX - 1
 # What is not even taken in so few bytes is not worth another try.
 METADATA_BYTES_MIN = 64
-# Looking through so many unfinished records takes a few milliseconds (50 000 take up to 60).
-CHEAP_RECORDS = 5_000
-# What working it out may take of the time from one look to the next; and what commits without a look, which
-# follow the results, may take of theirs.
+# What looking through the unfinished records (50 000 take up to 60 ms) may take of the time from one look to
+# the next; and what commits without a look, which follow the results, may take of theirs.
 SAMPLE_SHARE = 0.02
 COMMIT_SHARE = 0.05
-
-
-class Detail(enum.Enum):
-    """The partitions whose finished records are to be computed."""
-
-    ALL = "all"
-    # Where all goes fast, the next commit comes before any detail helps.
-    LAGGING = "those that hold records from before the last commit"
-    KEPT = "none; what the last look found is said again, with what has ended since"
 
 
 def metadata_bytes_max(*, is_event_hubs: bool) -> int:
@@ -114,8 +102,7 @@ class ProgressSaver:
         self.is_mirrored = False
         # The lowest offset of each epoch that waits for its outputs; set once, where handlers have any.
         self.lowest: Callable[[], Mapping[Epoch, int]] = dict
-        # Up to where each epoch had received at the last look; whether detail was dropped then.
-        self._seen: dict[tuple[TopicPartition, int], int] = {}
+        # Epochs whose detail was dropped at the last look.
         self._truncated: set[tuple[TopicPartition, int]] = set()
         # What each commit of a partition carries on, in addition to its own witness.
         self._facts: dict[TopicPartition, LogFacts] = {}
@@ -161,10 +148,7 @@ class ProgressSaver:
         Unless `in_full`, finished ranges may be left out where it takes too long to find them, and so may
         offsets without a record, as the marker of a transaction has: no result names them.
         """
-        unfinished = (one.tally.unfinished_records for _, epochs in groups for one in epochs)
-        detail = self.begin_tick(sum(unfinished))
-        if in_full:
-            detail = Detail.ALL
+        looks = self.begin_tick() or in_full
         # Outputs may wait though nothing of their epoch moves.
         quiet = {} if in_full or self.lowest is not dict else self._unchanged(groups)
         all_found: list[list[RawSample]] = []
@@ -172,7 +156,7 @@ class ProgressSaver:
             with lock():
                 for one in epochs:
                     one.is_extent_due |= in_full
-                inspected = [self.inspect(one, detail) for one in epochs if one.partition not in quiet]
+                inspected = [self.inspect(one, looks=looks) for one in epochs if one.partition not in quiet]
             all_found.append([found for found in inspected if found is not None])
         # In this order: an output is put before its record ends, so of what has ended by now, all that does
         # not wait here is acknowledged.
@@ -182,7 +166,7 @@ class ProgressSaver:
             with lock():
                 samples += [self.bounded(found, lowest.get(found.epoch)) for found in its]
         positions = {sample.epoch.partition: self.position(sample) for sample in samples}
-        self.end_tick(detail)
+        self.end_tick(looked=looks)
         still = {partition: self._quiet[partition] for partition in quiet}
         for epoch, *_ in samples:
             position = positions[epoch.partition]
@@ -201,31 +185,32 @@ class ProgressSaver:
             if seen is not None and seen[0] is one and seen[1].next_offset == one.received.next_offset
         }
 
-    def begin_tick(self, unfinished_records: int) -> Detail:
-        """Return how much detail the commit of all partitions may have now; of so many in all of them."""
-        self._began_s = self._clock()
-        if self._began_s < self._not_before_s:
-            return Detail.KEPT
-        return Detail.ALL if unfinished_records <= CHEAP_RECORDS else Detail.LAGGING
+    def begin_tick(self) -> bool:
+        """Return whether there is time to look what is finished.
 
-    def end_tick(self, detail: Detail) -> None:
+        Else what the last look has found is said again, with what has ended since.
+        """
+        self._began_s = self._clock()
+        return self._began_s >= self._not_before_s
+
+    def end_tick(self, *, looked: bool) -> None:
         """Note what it took."""
         now_s = self._clock()
         took_s = now_s - self._began_s
-        if detail is Detail.KEPT:
-            self.detail_at_s = self._not_before_s
-            self.early_at_s = now_s + took_s / COMMIT_SHARE
-        else:
+        if looked:
             self.detail_at_s = float("inf")
             self._not_before_s = now_s + took_s / SAMPLE_SHARE
+        else:
+            self.detail_at_s = self._not_before_s
+            self.early_at_s = now_s + took_s / COMMIT_SHARE
 
     def times(self) -> dict[str, float]:
         """Return when there may be detail again, as the ledger's `plan` takes it."""
         return {"detail_at_s": self.detail_at_s, "early_at_s": self.early_at_s}
 
-    def sample(self, epoch: Epoch, detail: Detail = Detail.ALL) -> Sample | None:
+    def sample(self, epoch: Epoch, *, looks: bool = True) -> Sample | None:
         """Look at how far one epoch has come; None while it has no position. Caller has the lock."""
-        found = self.inspect(epoch, detail)
+        found = self.inspect(epoch, looks=looks)
         return None if found is None else self.bounded(found, self.lowest().get(epoch))
 
     def last_sample(self, epoch: Epoch) -> Sample | None:
@@ -233,11 +218,13 @@ class ProgressSaver:
         epoch.is_extent_due = True
         return self.sample(epoch)
 
-    def inspect(self, epoch: Epoch, detail: Detail) -> RawSample | None:
+    def inspect(self, epoch: Epoch, *, looks: bool) -> RawSample | None:
         """Look at what has ended. Caller has the lock."""
         # First: what ends from here on comes with the next look.
         ended = epoch.take_ended()
-        extent = epoch.extent() if self._wants_detail(epoch, detail) else None
+        # All that has finished may be known: then `ended` has the rest.
+        wants_extent = looks and bool(self.bytes_max or self.is_mirrored) and self._has_unnoted(epoch)
+        extent = epoch.extent() if wants_extent else None
         next_offset = epoch.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
@@ -313,7 +300,6 @@ class ProgressSaver:
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop what is kept of an epoch that has ended."""
-        self._seen.pop((partition, epoch), None)
         self._last.pop((partition, epoch), None)
         self._known.pop((partition, epoch), None)
         self._truncated.discard((partition, epoch))
@@ -327,18 +313,6 @@ class ProgressSaver:
         # A text of another length is due, though nothing has finished.
         self._last.clear()
         self._quiet.clear()
-
-    def _wants_detail(self, epoch: Epoch, detail: Detail) -> bool:
-        if not (self.bytes_max or self.is_mirrored):
-            return False
-        place = epoch.partition, epoch.number
-        seen, self._seen[place] = self._seen.get(place, -1), epoch.received.next_offset or 0
-        if not self._has_unnoted(epoch):
-            return False  # all that has finished is known: `ended` has the rest
-        if detail is not Detail.LAGGING:
-            return detail is Detail.ALL
-        watermark = epoch.watermark()
-        return watermark is not None and watermark < seen
 
     def _has_unnoted(self, epoch: Epoch) -> bool:
         return epoch.ends_unnoted or (epoch.partition, epoch.number) not in self._known

@@ -12,10 +12,8 @@ from ehkafka.lanes.epoch import ENDED_LATELY_MAX
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
 from ehkafka.progress.ranges import Known
-from ehkafka.progress.saving import CHEAP_RECORDS, Detail, ProgressSaver
+from ehkafka.progress.saving import ProgressSaver
 from tests.kit.inbox_bench import InboxBench
-
-MANY = CHEAP_RECORDS + 1
 
 
 class Clock:
@@ -29,14 +27,15 @@ class Clock:
         return self.now_s
 
 
-def tick(saver: ProgressSaver, epoch: Any, detail: Detail | None = None, *, took_s: float = 0.0) -> Any:
-    """Return what would be committed at a tick with many unfinished records; `detail` overrides."""
-    found = saver.begin_tick(MANY)
-    sample = saver.sample(epoch, detail or found)
+def tick(saver: ProgressSaver, epoch: Any, *, looks: bool | None = None, took_s: float = 0.0) -> Any:
+    """Return what would be committed at a tick; `looks` overrides whether there is time to look."""
+    has_time = saver.begin_tick()
+    looked = has_time if looks is None else looks
+    sample = saver.sample(epoch, looks=looked)
     assert sample is not None
     position = saver.position(sample)
     saver._clock.now_s += took_s  # type: ignore[attr-defined]
-    saver.end_tick(detail or found)
+    saver.end_tick(looked=looked)
     return position
 
 
@@ -61,22 +60,21 @@ def begun(epoch: Any, bytes_max: int = 4000) -> ProgressSaver:
     return saver
 
 
-@pytest.mark.parametrize("detail", [Detail.LAGGING, Detail.KEPT])
-def test_the_first_commit_of_an_assignment_says_what_was_restored(detail: Detail) -> None:
-    """Without a look, however much is unfinished: it is said until it is received, and then by looks."""
+def test_the_first_commit_of_an_assignment_says_what_was_restored() -> None:
+    """Without a look: it is said until it is received, and then by looks."""
     bench, epoch = restored(2, 3, 6)
     saver = begun(epoch)
     bench.receive(epoch, "a0 b1")
-    assert ranges_in(tick(saver, epoch, detail)) == ((2, 4), (6, 7))
+    assert ranges_in(tick(saver, epoch, looks=False)) == ((2, 4), (6, 7))
     bench.receive(epoch, "a2 b3 c4")
     for _ in range(3):
-        assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4), (6, 7))
+        assert ranges_in(tick(saver, epoch, looks=False)) == ((2, 4), (6, 7))
     for key in "ab":
         bench.finish(bench.call(key))
     # All below 4 is done: the position has moved, and what lies above it is said again.
-    found = tick(saver, epoch, Detail.KEPT)
+    found = tick(saver, epoch, looks=False)
     assert (found.next_offset, ranges_in(found)) == (4, ((6, 7),))
-    assert ranges_in(tick(saver, epoch, Detail.ALL)) == ((6, 7),)
+    assert ranges_in(tick(saver, epoch, looks=True)) == ((6, 7),)
 
 
 def test_a_restored_commit_is_not_sent_back_before_anything_has_changed() -> None:
@@ -85,9 +83,9 @@ def test_a_restored_commit_is_not_sent_back_before_anything_has_changed() -> Non
     saver = ProgressSaver(4000, clock=Clock())
     stored = Position(1, 0, None, "text", ((2, 4),), None)
     saver.begin(epoch, stored)
-    assert tick(saver, epoch, Detail.KEPT) is stored
+    assert tick(saver, epoch, looks=False) is stored
     saver.carry(epoch.partition, LogFacts(first_partitions=4))
-    assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4),)
+    assert ranges_in(tick(saver, epoch, looks=False)) == ((2, 4),)
 
 
 def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above() -> None:
@@ -100,7 +98,7 @@ def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above()
     tick(saver, epoch)
     assert ranges_in(tick(saver, epoch, took_s=0.5)) == ((2, 4), (5, 6), (7, 8))
     bench.finish(bench.call("a"))
-    assert saver.begin_tick(MANY) is Detail.KEPT
+    assert not saver.begin_tick()
     assert ranges_in(tick(saver, epoch)) == ((2, 4), (5, 6), (7, 8))
     bench.finish(bench.call("b"))
     bench.finish(bench.call("e"))
@@ -126,7 +124,7 @@ def test_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
             offset += count
         if any(inbox.q for inbox in bench.inboxes.inboxes) and chance.random() < 0.7:
             bench.finish(bench.call(), chance.randrange(1, 3))
-        position = tick(saver, epoch, chance.choice(list(Detail)))
+        position = tick(saver, epoch, looks=chance.random() < 0.5)
         now = {one for start, end in position.finished for one in range(start, end)}
         assert {one for one in decoded if one >= position.next_offset} <= now
         unfinished = {entry[0].offset() for entry in epoch.unfinished()}
@@ -154,12 +152,12 @@ def test_what_was_restored_is_dropped_when_the_log_has_other_records_there() -> 
     epoch.received.finished_before.leader_epoch = 1
     saver = begun(epoch)
     bench.receive(epoch, "a0 b1", leader_epoch=1)
-    assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4), (6, 7))
+    assert ranges_in(tick(saver, epoch, looks=False)) == ((2, 4), (6, 7))
     bench.receive(epoch, "c2 d3 e4", leader_epoch=2)
     bench.finish(bench.call("e"))
-    assert tick(saver, epoch, Detail.KEPT).finished == ()
-    for detail in (Detail.ALL, Detail.KEPT):
-        assert ranges_in(tick(saver, epoch, detail)) == ((4, 5),)
+    assert tick(saver, epoch, looks=False).finished == ()
+    for looks in (True, False):
+        assert ranges_in(tick(saver, epoch, looks=looks)) == ((4, 5),)
 
 
 def test_a_backlog_is_looked_through_once() -> None:
@@ -170,14 +168,14 @@ def test_a_backlog_is_looked_through_once() -> None:
     tick(saver, epoch)
     for key, decoded in (("b", ((1, 2),)), ("d", ((1, 2), (3, 4)))):
         bench.finish(bench.call(key))
-        sample = saver.sample(epoch, Detail.LAGGING)
+        sample = saver.sample(epoch)
         assert sample is not None
         assert sample.extent is None or key == "b"
         assert saver.position(sample).finished == decoded
     many = 4 + ENDED_LATELY_MAX
     bench.receive(epoch, " ".join(f"e{offset}" for offset in range(4, many)))
     bench.finish(bench.call("e"), many)
-    sample = saver.sample(epoch, Detail.LAGGING)
+    sample = saver.sample(epoch)
     assert sample is not None
     assert sample.extent is not None
 
@@ -188,10 +186,10 @@ def test_the_last_look_finds_offsets_without_a_record_between_results() -> None:
     saver = begun(epoch)
     bench.receive(epoch, "a0 b1")
     bench.finish(bench.call("b"))
-    assert ranges_in(tick(saver, epoch, Detail.ALL)) == ((1, 2),)
+    assert ranges_in(tick(saver, epoch, looks=True)) == ((1, 2),)
     bench.receive(epoch, "b3 b5")
     bench.finish(bench.call("b"), 2)
-    assert ranges_in(tick(saver, epoch, Detail.ALL)) == ((1, 2), (3, 4), (5, 6))
+    assert ranges_in(tick(saver, epoch, looks=True)) == ((1, 2), (3, 4), (5, 6))
     epoch.received.skip_to(7, 0.0)
     sample = saver.last_sample(epoch)
     assert sample is not None

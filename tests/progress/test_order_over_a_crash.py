@@ -9,7 +9,7 @@ import pytest
 
 from ehkafka.lanes.epoch import ENDED_LATELY_MAX
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
-from ehkafka.progress.saving import Detail, ProgressSaver
+from ehkafka.progress.saving import ProgressSaver
 from tests.kit.inbox_bench import Call, InboxBench, at_once
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class Run:
         self.bench.receive(self.epoch, " ".join(f"{key}{first + n}" for n, key in enumerate(keys)))
         self.keys += [key.encode() for key in keys]
 
-    def commit(self, detail: Detail = Detail.ALL) -> set[int]:
+    def commit(self, *, looks: bool = True) -> set[int]:
         """Commit; return what is not handled again after a crash at this moment."""
-        self.saver.begin_tick(1)
-        sample = self.saver.sample(self.epoch, detail)
+        self.saver.begin_tick()
+        sample = self.saver.sample(self.epoch, looks=looks)
         assert sample is not None
         position = self.saver.position(sample)
-        self.saver.end_tick(detail)
+        self.saver.end_tick(looked=looks)
         decoded = decode(position.metadata or "", position.next_offset)
         above = decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ()
         return {*range(position.next_offset), *(one for start, end in above for one in range(start, end))}
@@ -95,7 +95,7 @@ def test_an_upsert_does_not_end_with_its_old_value_because_many_ended_between_tw
     run.commit()
     _, worker = at_once(run.bench, 2)
     run.bench.finish(worker, ENDED_LATELY_MAX + 5)
-    saved = run.commit(Detail.KEPT)
+    saved = run.commit(looks=False)
     assert run.after_a_crash(saved) == run.latest()
     assert run.commit() == {*range(1, ENDED_LATELY_MAX + 6)}
 
@@ -121,7 +121,7 @@ def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int) -> None:
             _end_one(run, busy, chance, waiting)
         elif what < 0.85 and waiting:
             waiting.remove(chance.choice(sorted(waiting)))
-        saved = run.commit(chance.choice(list(Detail)))
+        saved = run.commit(looks=chance.random() < 0.5)
         assert run.gaps(saved) == []
         assert before <= saved or run.saver.bytes_max < 4000, "what was saved is taken back"
         before = saved

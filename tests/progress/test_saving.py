@@ -10,7 +10,7 @@ import pytest
 
 from ehkafka.events import ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, facts_of
-from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
+from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from tests.kit.inbox_bench import InboxBench, at_once
 
 
@@ -24,13 +24,13 @@ def half_finished(count: int) -> tuple[InboxBench, Any]:
     return bench, epoch
 
 
-def position(saver: ProgressSaver, epoch: Any, unfinished_records: int = 0) -> Any:
+def position(saver: ProgressSaver, epoch: Any) -> Any:
     """Return what would be committed at a tick."""
-    detail = saver.begin_tick(unfinished_records)
-    sample = saver.sample(epoch, detail)
+    looks = saver.begin_tick()
+    sample = saver.sample(epoch, looks=looks)
     assert sample is not None
     found = saver.position(sample)
-    saver.end_tick(detail)
+    saver.end_tick(looked=looks)
     return found
 
 
@@ -74,18 +74,6 @@ def test_with_zero_nothing_is_looked_for_unless_a_mirror_does() -> None:
     assert found.metadata is None
 
 
-def test_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
-    """With more unfinished than is cheap, detail comes once records are left from before a commit."""
-    saver = ProgressSaver(4000)
-    _, epoch = half_finished(20)
-    epoch.take_ended()
-    assert position(saver, epoch, CHEAP_RECORDS + 1).finished == ()
-    assert position(saver, epoch, CHEAP_RECORDS + 1).finished
-    saver.forget(epoch.partition, epoch.number)
-    assert position(saver, epoch, CHEAP_RECORDS + 1).finished == ()
-    assert position(saver, epoch, CHEAP_RECORDS).finished
-
-
 def test_looking_takes_a_fiftieth_of_the_time() -> None:
     """Between two looks it is said what has ended since; where nothing has, no commit is made of it."""
     now_s = 0.0
@@ -97,23 +85,20 @@ def test_looking_takes_a_fiftieth_of_the_time() -> None:
 
     saver = ProgressSaver(4000, clock=clock)
     bench, epoch = half_finished(20)
-    many = CHEAP_RECORDS + 1
-    position(saver, epoch, many)
-    now_s += 50.0
-    detailed = position(saver, epoch, many)
+    detailed = position(saver, epoch)
     assert detailed.finished
     bench.receive(epoch, "c20 d21")
     bench.finish(bench.call("d"))
     assert saver.detail_at_s == float("inf")
-    kept = position(saver, epoch, many)
+    kept = position(saver, epoch)
     assert kept.finished == (*detailed.finished, (21, 22))
-    assert position(saver, epoch, many) is kept
+    assert position(saver, epoch) is kept
     assert now_s < saver.detail_at_s <= now_s + 25.0
     assert saver.early_at_s > now_s
     now_s = saver.detail_at_s
-    assert position(saver, epoch, many).finished[-1] == (21, 22)
+    assert position(saver, epoch).finished[-1] == (21, 22)
     bench.finish(bench.call("a"), 20)
-    last = position(saver, epoch, many)
+    last = position(saver, epoch)
     assert (last.finished, facts_of(20, last.metadata)) == (((21, 22),), LogFacts(witness=(19, 1019)))
 
 
@@ -175,7 +160,7 @@ def test_an_epoch_in_which_nothing_happens_is_not_looked_at_again() -> None:
     bench.work()
     place, looks = epoch.partition, list[Any]()
     inspect = saver.inspect
-    saver.inspect = lambda epoch, detail: looks.append(epoch) or inspect(epoch, detail)  # type: ignore[method-assign,func-returns-value]
+    saver.inspect = lambda epoch, **how: looks.append(epoch) or inspect(epoch, **how)  # type: ignore[method-assign,func-returns-value]
 
     def next_offset(one: Any) -> int:
         return saver.positions([(nullcontext, [one])])[place].next_offset

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, Unusable, decode, facts_of
-from ehkafka.progress.saving import Detail, ProgressSaver
+from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,8 +66,7 @@ class FinishedOffsets:
 
         For the last one of an epoch there is always time to see all that is finished.
         """
-        detail = Detail.ALL if is_last else self._chance.choice(list(Detail))
-        sample = self._saver.sample(epoch, detail)
+        sample = self._saver.sample(epoch, looks=is_last or self._chance.random() < 0.5)
         if sample is None:
             return None
         position = self._saver.position(sample)
