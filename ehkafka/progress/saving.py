@@ -156,7 +156,7 @@ class ProgressSaver:
             with lock():
                 for one in epochs:
                     one.is_extent_due |= in_full
-                inspected = [self.inspect(one, looks=looks) for one in epochs if one.partition not in quiet]
+                inspected = [self.inspect(one, fully=looks) for one in epochs if one.partition not in quiet]
             all_found.append([found for found in inspected if found is not None])
         # In this order: an output is put before its record ends, so of what has ended by now, all that does
         # not wait here is acknowledged.
@@ -208,9 +208,9 @@ class ProgressSaver:
         """Return when there may be detail again, as the ledger's `plan` takes it."""
         return {"detail_at_s": self.detail_at_s, "early_at_s": self.early_at_s}
 
-    def sample(self, epoch: Epoch, *, looks: bool = True) -> Sample | None:
+    def sample(self, epoch: Epoch, *, fully: bool = True) -> Sample | None:
         """Look at how far one epoch has come; None while it has no position. Caller has the lock."""
-        found = self.inspect(epoch, looks=looks)
+        found = self.inspect(epoch, fully=fully)
         return None if found is None else self.bounded(found, self.lowest().get(epoch))
 
     def last_sample(self, epoch: Epoch) -> Sample | None:
@@ -218,12 +218,12 @@ class ProgressSaver:
         epoch.is_extent_due = True
         return self.sample(epoch)
 
-    def inspect(self, epoch: Epoch, *, looks: bool) -> RawSample | None:
+    def inspect(self, epoch: Epoch, *, fully: bool) -> RawSample | None:
         """Look at what has ended. Caller has the lock."""
         # First: what ends from here on comes with the next look.
         ended = epoch.take_ended()
         # All that has finished may be known: then `ended` has the rest.
-        wants_extent = looks and bool(self.bytes_max or self.is_mirrored) and self._has_unnoted(epoch)
+        wants_extent = fully and bool(self.bytes_max or self.is_mirrored) and self._has_unnoted(epoch)
         extent = epoch.extent() if wants_extent else None
         next_offset = epoch.watermark() if extent is None else extent.next_offset
         if next_offset is None:

@@ -31,7 +31,7 @@ def tick(saver: ProgressSaver, epoch: Any, *, looks: bool | None = None, took_s:
     """Return what would be committed at a tick; `looks` overrides whether there is time to look."""
     has_time = saver.begin_tick()
     looked = has_time if looks is None else looks
-    sample = saver.sample(epoch, looks=looked)
+    sample = saver.sample(epoch, fully=looked)
     assert sample is not None
     position = saver.position(sample)
     saver._clock.now_s += took_s  # type: ignore[attr-defined]

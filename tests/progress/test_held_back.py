@@ -42,9 +42,9 @@ def test_mutant_what_waits_is_taken_first() -> None:
     """The record ends in between, with an output that is not acknowledged."""
 
     class OutputsFirst(ProgressSaver):
-        def inspect(self, epoch: Any, detail: Any) -> Any:
+        def inspect(self, epoch: Any, *, fully: bool) -> Any:
             lowest = self.lowest()
             self.lowest = lambda: lowest
-            return super().inspect(epoch, detail)
+            return super().inspect(epoch, fully=fully)
 
     assert commit_while_a_record_ends(OutputsFirst) == 1

@@ -38,7 +38,7 @@ class Run:
     def commit(self, *, looks: bool = True) -> set[int]:
         """Commit; return what is not handled again after a crash at this moment."""
         self.saver.begin_tick()
-        sample = self.saver.sample(self.epoch, looks=looks)
+        sample = self.saver.sample(self.epoch, fully=looks)
         assert sample is not None
         position = self.saver.position(sample)
         self.saver.end_tick(looked=looks)

@@ -27,7 +27,7 @@ def half_finished(count: int) -> tuple[InboxBench, Any]:
 def position(saver: ProgressSaver, epoch: Any) -> Any:
     """Return what would be committed at a tick."""
     looks = saver.begin_tick()
-    sample = saver.sample(epoch, looks=looks)
+    sample = saver.sample(epoch, fully=looks)
     assert sample is not None
     found = saver.position(sample)
     saver.end_tick(looked=looks)

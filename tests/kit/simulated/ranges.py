@@ -66,7 +66,7 @@ class FinishedOffsets:
 
         For the last one of an epoch there is always time to see all that is finished.
         """
-        sample = self._saver.sample(epoch, looks=is_last or self._chance.random() < 0.5)
+        sample = self._saver.sample(epoch, fully=is_last or self._chance.random() < 0.5)
         if sample is None:
             return None
         position = self._saver.position(sample)
