@@ -116,6 +116,21 @@ def test_an_asynchronous_one_is_due_again_at_once(bench: Bench) -> None:
     assert broker.requests[1] == [(0, 10, None)]
 
 
+def test_a_failure_ends_though_the_broker_has_stored_the_commit_whose_answer_was_lost(bench: Bench) -> None:
+    """The partition comes back with that commit, and nothing changes: an unchanged position is the proof."""
+    broker: Any = Broker(4095)
+    bench.committer.send(broker, {P0: Position(1, 10)}, 10)
+    bench.committer.on_commit(KafkaError(KafkaError._TIMED_OUT), [KafkaPartition("t", 0, 10)])
+    assert bench.committer.problem is not None
+    bench.ledger.ended(P0)
+    bench.ledger.assigned(P0, 2, Position(2, 10))
+    bench.now_s = 61.0
+    assert bench.ledger.due(bench.now_s, 10, is_at_rest=True)
+    bench.committer.send(broker, {P0: Position(2, 10)}, 10)
+    bench.committer.on_commit(None, [KafkaPartition("t", 0, 10)])
+    assert (len(broker.requests), bench.committer.problem) == (2, None)
+
+
 def test_a_listener_hears_of_what_was_stored_alone(bench: Bench) -> None:
     """By partition: the epoch and the progress, ranges and witness included; not what was refused."""
     noted: list[Any] = []
