@@ -66,10 +66,10 @@ class Town:
         self.says_all([reading])
         return reading
 
-    def says_all(self, readings: list[Reading], *, are_whole: bool = False) -> None:
+    def says_all(self, readings: list[Reading], partition: str | None = "") -> None:
         """Add readings as one blob."""
         self.readings += readings
-        self.table.add(layout.rows_of(readings, rules.Windows()), are_whole=are_whole)
+        self.table.add(layout.rows_of(readings, rules.Windows()), partition)
 
     def speaks(self, for_s: float = 1_200, *, but: dict[str, Callable[[float], float | None]]) -> None:
         """Let all sensors of the home speak twice a minute; `but` says what some of them say so long ago."""

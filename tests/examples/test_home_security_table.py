@@ -104,8 +104,18 @@ def test_a_window_that_may_still_grow_is_named() -> None:
     readings = [a_reading(HOME, "smoke", second) for second in range(0, 31, 10)]
     with closing(table_of([readings])) as table:
         assert overview(table)["windows"]["is_whole"] == [True, True, False, False]
-        table.add(layout.rows_of([a_reading(HOME, "motion", 31)], Windows()), are_whole=True)
+        table.add(layout.rows_of([a_reading(HOME, "motion", 31)], Windows()), None)
         assert overview(table)["windows"]["is_whole"] == [True, True, True, True]
+
+
+def test_a_window_is_whole_when_each_partition_has_passed_it() -> None:
+    """A partition that is far behind still has readings for the windows that others have written."""
+    ahead = [a_reading(HOME, "smoke", second) for second in range(0, 61, 10)]
+    behind = [a_reading(HOME, "motion", second) for second in range(0, 31, 10)]
+    with closing(table_of([])) as table:
+        table.add(layout.rows_of(ahead, Windows()), "local/readings/00000")
+        table.add(layout.rows_of(behind, Windows()), "local/readings/00001")
+        assert overview(table)["windows"]["is_whole"] == [True, True, False, False, False, False, False]
 
 
 def test_alarms_are_acknowledged_up_to_a_time(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ class Follower:
                 self._guesses[following.series] = following.name
             if name not in self._done:
                 if rows:
-                    self._table.add(rows, are_whole=is_of_a_batch(name))
+                    self._table.add(rows, None if is_of_a_batch(name) else name.rpartition("/")[0])
                 self._done.add(name)
 
     def _check(self, name: str) -> list[Found]:

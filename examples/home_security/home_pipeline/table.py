@@ -29,6 +29,9 @@ LATELY_S = 360
 SILENT_S = 900.0
 SILENT_S_MIN, SILENT_TURNS = 120, 3
 """A sensor is called silent after so many turns without a word, and not before so many seconds."""
+GATHERED_S = 5.0
+"""How much later than a window's end each partition's latest reading must be, before the window counts as
+whole: readings are not quite in order. Spark's batches hold whole windows."""
 OWN_TURNS = 10
 """A sensor that was heard so often is judged by its own interval; any other, after `silent_s`."""
 
@@ -55,8 +58,9 @@ create table windows (
 create table if not exists people.acknowledged (
     home integer, kind text, up_to_us integer, at_s real, primary key (home, kind, up_to_us)
 ) without rowid;
-create table sums (readings integer, rows integer, blobs integer, latest_us integer, whole_s integer);
-insert into sums values (0, 0, 0, 0, 0);
+create table sums (readings integer, rows integer, blobs integer, latest_us integer);
+insert into sums values (0, 0, 0, 0);
+create table reached (partition text primary key, whole_s real) without rowid;
 create table silence (most_us integer, least_us integer, turns integer, own_turns integer);
 """
 
@@ -132,8 +136,10 @@ where is_silent order by last_at_us desc, home limit 20
 """
 
 _ADD_SUMS = """
-update sums set readings = readings + ?, rows = rows + ?, blobs = blobs + 1,
-    latest_us = max(latest_us, ?), whole_s = max(whole_s, ?)
+update sums set readings = readings + ?, rows = rows + ?, blobs = blobs + 1, latest_us = max(latest_us, ?)
+"""
+_ADD_REACHED = """
+insert into reached values (?, ?) on conflict do update set whole_s = max(whole_s, excluded.whole_s)
 """
 
 
@@ -168,8 +174,8 @@ class Table:
         # When to count again, and what there was; one tuple, replaced by any thread.
         self._lately = (-math.inf, Lately(0, 0, 0, []))
 
-    def add(self, rows: Sequence[Row], *, are_whole: bool = False) -> None:
-        """Add one blob's rows, all or none. If `are_whole`, nothing more will come for their windows."""
+    def add(self, rows: Sequence[Row], partition: str | None = "") -> None:
+        """Add one blob's rows, all or none: of a partition, or (None) of a batch of whole windows."""
         with self._writing, self._writer as database:
             known = {
                 kind: database.execute(_ADD_KIND, (*kind, since_s)).fetchall()[0][0]
@@ -199,9 +205,11 @@ class Table:
                 ),
             )
             latest_us = max((row.last_at_us for row, *_ in heard), default=0)
-            whole_s = max((row.begin_s + row.length_s for row in rows if are_whole), default=0)
+            ends_s = max((row.begin_s + row.length_s for row in rows), default=0)
+            whole_s = ends_s if partition is None else latest_us / 1e6 - GATHERED_S
             readings = sum(row.readings for row, *_ in heard)
-            database.execute(_ADD_SUMS, (readings, len(rows), latest_us, whole_s))
+            database.execute(_ADD_SUMS, (readings, len(rows), latest_us))
+            database.execute(_ADD_REACHED, (partition or "", whole_s))
 
     def forget(self) -> None:
         """Delete what is older than `keep_s` before the latest reading."""

@@ -20,10 +20,6 @@ NEWEST = {"home": None, "kind": None, "is_open": False, "limit": 14}
 ALARMS_OF_HOME = 50
 FOUND_MAX = 10
 NEW_FOR_S = 300
-GATHERED_S = 5.0
-"""How much later than a window's end a reading must be there, before the window counts as whole: the local
-engine's partitions write it one after another, and half of it would look like a fall. Spark's are whole."""
-
 LATE_S, LATE_WINDOWS = 30, 3
 """So many seconds and windows after the latest counted reading an engine that runs has counted others."""
 
@@ -78,11 +74,11 @@ def head(table: Table, now_s: float, late_s: float | None = None) -> dict[str, A
 
 def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
     """Return totals, readings per window and kind, the newest alarms, and what has fallen silent."""
-    [(readings, rows, blobs, whole_s)] = table.ask("select readings, rows, blobs, whole_s from sums")
+    [(readings, rows, blobs)] = table.ask("select readings, rows, blobs from sums")
+    [(whole_s,)] = table.ask("select min(whole_s) from reached")
     as_of_s = of["as_of_s"]
     begin_s = as_of_s - hours * 3600
     kinds = _kinds(table, as_of_s)
-    over_s = max(whole_s, min(of["now_s"], as_of_s) - GATHERED_S)
     begins, length_s, series, alarms = _windows(table, begin_s)
     none = [0] * len(begins)
     shown = [series.get(kind, none) for kind in kinds]
@@ -101,7 +97,7 @@ def overview(table: Table, of: dict[str, Any], hours: float) -> dict[str, Any]:
             "begin_s": begins,
             "length_s": length_s,
             "alarms": alarms,
-            "is_whole": [begin_s + length_s <= over_s for begin_s in begins],
+            "is_whole": [begin_s + length_s <= whole_s for begin_s in begins],
         },
         "spoilt": {
             "share": sum(spoilt) / (sum(spoilt) + sum(map(sum, shown))) if begins else None,
