@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -67,33 +67,29 @@ def record_batches(
     error of the reading is raised behind the last of them. With `decode` the values of headers are text.
     """
     schema = arrow_schema(columns, texts=decode is not None)
-    kept: list[pa.RecordBatch] = []
+    kept: list[list[_Part]] = []
     rows = size_bytes = 0
     try:
         for piece, records in messages:
             if not records:
                 continue
-            batch = record_batch(schema, piece, records, decode)
+            batch = _Batch(piece, records, decode)
+            parts = [_COLUMNS[name](batch) for name in columns]
             rows += len(records)
-            size_bytes += batch.nbytes
+            size_bytes += sum(part.size_bytes for part in parts)
             if kept and (rows > BATCH_RECORDS or size_bytes > BATCH_BYTES):
-                yield _joined(kept)
-                kept, rows, size_bytes = [], len(records), batch.nbytes
-            kept.append(batch)
+                yield _joined(schema, kept)
+                kept, rows = [], len(records)
+                size_bytes = sum(part.size_bytes for part in parts)
+            kept.append(parts)
+            del batch, records  # else two lists would be in memory at a time
     except EhkafkaError:
         # Retention may take these before they are read again.
         if kept:
-            yield _joined(kept)
+            yield _joined(schema, kept)
         raise
     if kept:
-        yield _joined(kept)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    # `concat_batches` is younger than the oldest pyarrow that is taken.
-    pool = pa.system_memory_pool()  # it hands out again the pages of a batch that was freed
-    joined: pa.RecordBatch = pa.Table.from_batches(batches).combine_chunks(pool).to_batches()[0]
-    return joined
+        yield _joined(schema, kept)
 
 
 def arrow_schema(columns: Sequence[str], *, texts: bool = False) -> pa.Schema:
@@ -102,12 +98,50 @@ def arrow_schema(columns: Sequence[str], *, texts: bool = False) -> pa.Schema:
     return pa.schema([pa.field(name, types[name]) for name in columns])
 
 
-def record_batch(
-    schema: pa.Schema, piece: Piece, records: list[Message], decode: Decode | None = None
-) -> pa.RecordBatch:
-    """Return the records, all of one piece and in offset order, as one batch."""
-    batch = _Batch(piece, records, decode)
-    return pa.RecordBatch.from_arrays([_COLUMNS[name](batch) for name in schema.names], schema=schema)
+class _Part(NamedTuple):
+    """A column of one list: numbers as wide as Arrow's, or for each row how much of `inner` it has.
+
+    `inner` are the rows' bytes, or the columns of their headers. `nulls` tells which rows have none.
+    """
+
+    values: np.ndarray[Any, Any]
+    nulls: np.ndarray[Any, Any] | None = None
+    inner: bytes | tuple[_Part, _Part] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        inner = self.inner or ()
+        more = len(inner) if isinstance(inner, bytes) else sum(part.size_bytes for part in inner)
+        return int(self.values.nbytes) + more
+
+
+def _joined(schema: pa.Schema, kept: list[list[_Part]]) -> pa.RecordBatch:
+    arrays = [_array(kind, parts) for kind, parts in zip(schema.types, zip(*kept, strict=True), strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(kind: pa.DataType, parts: Sequence[_Part]) -> pa.Array:
+    """Return a column of the parts, by one copy of all."""
+    values = np.concatenate([part.values for part in parts])
+    validity = None
+    if any(part.nulls is not None for part in parts):
+        nulls = [np.zeros(len(part.values), bool) if part.nulls is None else part.nulls for part in parts]
+        validity = pa.py_buffer(np.packbits(~np.concatenate(nulls), bitorder="little"))
+    inner = [part.inner for part in parts]
+    if inner[0] is None:
+        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(values, out=ends[1:])
+    buffers = [validity, pa.py_buffer(ends)]
+    if isinstance(inner[0], bytes):
+        joined = b"".join(inner)  # type: ignore[arg-type]
+        if len(joined) > _COLUMN_BYTES_MAX:
+            raise OverflowError(f"{len(joined)} bytes in one batch of {len(values)} records")
+        return pa.Array.from_buffers(kind, len(values), [*buffers, pa.py_buffer(joined)])
+    pair = list(kind.value_type)
+    fields = [_array(one.type, of) for one, of in zip(pair, zip(*inner, strict=True), strict=True)]  # type: ignore[arg-type]
+    entries = pa.StructArray.from_arrays(fields, fields=pair)
+    return pa.Array.from_buffers(kind, len(values), buffers, children=[entries])
 
 
 class _Batch:
@@ -131,22 +165,21 @@ class _Batch:
         return self._times
 
 
-def _topics(batch: _Batch) -> pa.Array:
+def _topics(batch: _Batch) -> _Part:
     name, count = batch.piece.topic.encode(), len(batch.records)
-    ends = np.arange(0, (count + 1) * len(name), len(name), dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(name * count)])
+    return _Part(np.full(count, len(name), np.int32), inner=name * count)
 
 
-def _offsets(batch: _Batch) -> pa.Array:
+def _offsets(batch: _Batch) -> _Part:
     records, count = batch.records, len(batch.records)
     first, last = records[0].offset() or 0, records[-1].offset() or 0
     # In offset order: without a gap between the two ends there is none at all.
     if last - first == count - 1:
-        return _numbers(np.arange(first, last + 1, dtype=np.int64), pa.int64())
-    return _numbers(np.fromiter(map(Message.offset, records), np.int64, count), pa.int64())
+        return _Part(np.arange(first, last + 1, dtype=np.int64))
+    return _Part(np.fromiter(map(Message.offset, records), np.int64, count))
 
 
-def _timestamps(batch: _Batch) -> pa.Array:
+def _timestamps(batch: _Batch) -> _Part:
     milliseconds = batch.times[:, 1]
     is_too_far = (milliseconds > _MILLISECONDS_MAX) | (milliseconds < -_MILLISECONDS_MAX)
     # What microseconds cannot say is null: a record of a hostile producer must not end the reading.
@@ -154,7 +187,7 @@ def _timestamps(batch: _Batch) -> pa.Array:
     if nulls is not None:
         _warn_of(batch.records[int(is_too_far.argmax())])
         milliseconds = np.where(is_too_far, 0, milliseconds)
-    return _numbers(milliseconds * 1000, TYPES["timestamp"], nulls)
+    return _Part(milliseconds * 1000, nulls)
 
 
 def _warn_of(record: Message) -> None:
@@ -170,65 +203,41 @@ def _warn_of(record: Message) -> None:
     )
 
 
-def _timestamp_types(batch: _Batch) -> pa.Array:
+def _timestamp_types(batch: _Batch) -> _Part:
     # librdkafka counts from 0 (not available), the JVM from -1.
-    return _numbers((batch.times[:, 0] - 1).astype(np.int32), pa.int32())
+    return _Part((batch.times[:, 0] - 1).astype(np.int32))
 
 
-def _headers(batch: _Batch) -> pa.Array:
+def _headers(batch: _Batch) -> _Part:
     lists = [take_headers(record) for record in batch.records]  # type: ignore[arg-type]
-    value = pa.binary()
     if batch.decode is not None:
-        lists, value = list(map(batch.decode, lists)), pa.string()
-    kind = _headers_of(value)
-    if not any(lists):
-        return pa.nulls(len(lists), kind)
-    pairs = list(chain.from_iterable(lists))
+        lists = list(map(batch.decode, lists))
     sizes = np.fromiter(map(len, lists), np.int32, len(lists))
-    ends = np.zeros(len(lists) + 1, np.int32)
-    np.cumsum(sizes, out=ends[1:])
+    pairs = list(chain.from_iterable(lists))
+    names = _bytes([name.encode() for name, _ in pairs])
     # A record without headers has null, not an empty list, as in the JVM connector.
-    validity = _validity(sizes == 0)
-    names = _binary([name.encode() for name, _ in pairs], pa.string())
-    values = _binary([one for _, one in pairs], value)
-    entries = pa.StructArray.from_arrays([names, values], fields=list(kind.value_type))
-    buffers = [validity, pa.py_buffer(ends)]
-    return pa.Array.from_buffers(kind, len(lists), buffers, children=[entries])
+    return _Part(sizes, sizes == 0, (names, _bytes([value for _, value in pairs])))
 
 
-def _binary(values: list[bytes | None], kind: pa.DataType = TYPES["value"]) -> pa.Array:
-    """Return a column of bytes, or of UTF-8, by one copy of all."""
+def _bytes(values: list[bytes | None]) -> _Part:
+    """Return a column of bytes, or of UTF-8."""
+    count = len(values)
     try:
-        joined = b"".join(values)  # type: ignore[arg-type]
+        joined, nulls = b"".join(values), None  # type: ignore[arg-type]
     except TypeError:  # a null among them
-        is_empty = values.count(None) == len(values)
-        return pa.nulls(len(values), kind) if is_empty else pa.array(values, kind)
-    if len(joined) > _COLUMN_BYTES_MAX:
-        raise OverflowError(f"{len(joined)} bytes in one batch of {len(values)} records")
-    ends = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])  # type: ignore[arg-type]
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(joined)])
+        if values.count(None) == count:
+            return _Part(np.zeros(count, np.int32), np.ones(count, bool), b"")
+        nulls = np.fromiter((value is None for value in values), bool, count)
+        values = [value or b"" for value in values]
+        joined = b"".join(values)  # type: ignore[arg-type]
+    return _Part(np.fromiter(map(len, values), np.int32, count), nulls, joined)  # type: ignore[arg-type]
 
 
-def _numbers(
-    values: np.ndarray[Any, Any], kind: pa.DataType, nulls: np.ndarray[Any, Any] | None = None
-) -> pa.Array:
-    """Return a column of numbers of the type's own width."""
-    validity = None if nulls is None else _validity(nulls)
-    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
-
-
-def _validity(nulls: np.ndarray[Any, Any]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(~nulls, bitorder="little"))
-
-
-_COLUMNS: Mapping[str, Callable[[_Batch], pa.Array]] = {
-    "key": lambda batch: _binary(list(map(Message.key, batch.records))),
-    "value": lambda batch: _binary(list(map(Message.value, batch.records))),
+_COLUMNS: Mapping[str, Callable[[_Batch], _Part]] = {
+    "key": lambda batch: _bytes(list(map(Message.key, batch.records))),
+    "value": lambda batch: _bytes(list(map(Message.value, batch.records))),
     "topic": _topics,
-    "partition": lambda batch: _numbers(
-        np.full(len(batch.records), batch.piece.partition, np.int32), pa.int32()
-    ),
+    "partition": lambda batch: _Part(np.full(len(batch.records), batch.piece.partition, np.int32)),
     "offset": _offsets,
     "timestamp": _timestamps,
     "timestampType": _timestamp_types,

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import Message
@@ -29,7 +29,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.records.client_codes import ClientCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from ehkafka.positions.gap import LogBounds
@@ -121,24 +121,28 @@ class _Reading:
         self._consumer.assign([KafkaPartition(*where, piece.start) for where, piece in self._open.items()])
         self._has_progress()
         while self._open:
-            got = self._consumer.consume(self._count(), WAIT_S)
-            events = [message for message in got if message.error()] if any(map(Message.error, got)) else []
-            records = [message for message in got if not message.error()] if events else got
-            # First: librdkafka passes some of these batches, and what it returns then lies behind a hole.
-            for event in events:
-                _refuse_broken(event, self._options.words)
-            if not records:
-                self._check_deadline()
-                asked_s = time.monotonic()
-                yield next(iter(self._open.values())), records
-                self._began_s += time.monotonic() - asked_s
-            # Who reads may take time between two of ours: only waiting for the broker counts.
-            for piece, of_piece in self._by_piece(records):
-                yield piece, of_piece
-                self._has_progress()
-            # Afterwards: what is reported of a partition's end comes behind its records.
-            for event in events:
-                self._on_error(event)
+            yield from self._consumed()
+
+    def _consumed(self) -> Iterator[tuple[Piece, list[Message]]]:
+        """Ask once. Its end frees the records before others are made, in memory that is still cached."""
+        got = self._consumer.consume(self._count(), WAIT_S)
+        events = [message for message in got if message.error()] if any(map(Message.error, got)) else []
+        records = [message for message in got if not message.error()] if events else got
+        # First: librdkafka passes some of these batches, and what it returns then lies behind a hole.
+        for event in events:
+            _refuse_broken(event, self._options.words)
+        if not records:
+            self._check_deadline()
+            asked_s = time.monotonic()
+            yield next(iter(self._open.values())), records
+            self._began_s += time.monotonic() - asked_s
+        # Who reads may take time between two of ours: only waiting for the broker counts.
+        for piece, of_piece in self._by_piece(records):
+            yield piece, of_piece
+            self._has_progress()
+        # Afterwards: what is reported of a partition's end comes behind its records.
+        for event in events:
+            self._on_error(event)
 
     def _count(self) -> int:
         """Return how many to ask for: what is left to come, so that the last call waits for nothing."""
@@ -171,17 +175,16 @@ class _Reading:
             return
         # The client hands over what one answer of the broker held at a time, so partitions come in runs.
         groups: dict[TopicPartition, list[Message]] = {}
-        for topic, of_topic in self._runs_of_topics(got):
-            for partition, run in groupby(of_topic, Message.partition):
-                groups.setdefault(TopicPartition(topic, partition or 0), []).extend(run)
+        places: list[Any] = list(map(Message.partition, got))
+        if len(self._topics) > 1:
+            places = list(zip(map(Message.topic, got), places, strict=True))
+        first = 0
+        for place, run in groupby(places):
+            end = first + len(list(run))
+            where = TopicPartition(*(place if len(self._topics) > 1 else (*self._topics, place)))
+            groups.setdefault(where, []).extend(got[first:end])
+            first = end
         yield from groups.items()
-
-    def _runs_of_topics(self, got: list[Message]) -> Iterator[tuple[str, Iterable[Message]]]:
-        if len(self._topics) == 1:
-            yield from ((topic, got) for topic in self._topics)
-            return
-        for topic, run in groupby(got, Message.topic):
-            yield str(topic), run
 
     def _on_error(self, event: Message) -> None:
         """Act on an event in place of a record. Raises what ends the reading."""

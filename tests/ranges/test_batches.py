@@ -11,7 +11,7 @@ from confluent_kafka import Message
 pa = pytest.importorskip("pyarrow")
 
 from ehkafka.ranges import batches as module  # noqa: E402 - after the skip
-from ehkafka.ranges.batches import arrow_schema, record_batch, record_batches  # noqa: E402
+from ehkafka.ranges.batches import record_batches  # noqa: E402
 from ehkafka.ranges.options import NAMES  # noqa: E402
 from ehkafka.ranges.places import Piece  # noqa: E402
 
@@ -23,7 +23,7 @@ def _message(offset: int, **given: Any) -> Message:
 
 
 def _rows(records: list[Message], *columns: str) -> list[dict[str, Any]]:
-    batch = record_batch(arrow_schema(columns or NAMES), PIECE, records)
+    (batch,) = record_batches(columns or NAMES, [(PIECE, records)])
     batch.validate(full=True)
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
@@ -37,6 +37,21 @@ def test_nulls_and_empty_bytes_stay_what_they_are() -> None:
     rows = _rows([_message(number, key=b"k", value=b"v" * number) for number in range(5)], "value", "key")
     assert [row["value"] for row in rows] == [b"v" * number for number in range(5)]
     assert list(rows[0]) == ["value", "key"]
+
+
+def test_nulls_of_one_list_stay_in_its_rows() -> None:
+    """A batch of several lists, of which some have no null, some have some, and some have nothing else."""
+    keys = [[b"a", b"b"], [None, b"", b"c"], [None, None], [b"d"]]
+    numbers = iter(range(8))
+    lists = [
+        (PIECE, [_message(next(numbers), key=key, headers=key and [("k", key)]) for key in each])
+        for each in keys
+    ]
+    (batch,) = record_batches(("key", "headers"), lists)
+    batch.validate(full=True)
+    flat = [key for each in keys for key in each]
+    assert batch.column(0).to_pylist() == flat
+    assert batch.column(1).to_pylist() == [[{"key": "k", "value": key}] if key else None for key in flat]
 
 
 def test_lists_without_records_make_no_batch() -> None:
@@ -89,8 +104,8 @@ def test_timestamps_are_sparks() -> None:
     """Librdkafka's types 0, 1, 2 are -1, 0, 1 in Spark; milliseconds become microseconds."""
     rows = _rows([_message(number, timestamp=(kind, kind * 1001)) for number, kind in enumerate([1, 2])])
     assert [row["timestampType"] for row in rows] == [0, 1]
-    column = record_batch(arrow_schema(["timestamp"]), PIECE, [_message(0, timestamp=(1, 1_001))]).column(0)
-    assert column.cast(pa.int64()).to_pylist() == [1_001_000]
+    (batch,) = record_batches(["timestamp"], [(PIECE, [_message(0, timestamp=(1, 1_001))])])
+    assert batch.column(0).cast(pa.int64()).to_pylist() == [1_001_000]
 
 
 def test_a_timestamp_that_microseconds_cannot_say_is_null(
@@ -101,7 +116,7 @@ def test_a_timestamp_that_microseconds_cannot_say_is_null(
     far = [5, 2**63 - 1, -(2**63), (2**63 - 1) // 1000]
     records = [_message(number, timestamp=(1, at)) for number, at in enumerate(far)]
     for _ in range(2):
-        batch = record_batch(arrow_schema(["timestamp"]), PIECE, records)
+        (batch,) = record_batches(["timestamp"], [(PIECE, records)])
         assert batch.column(0).cast(pa.int64()).to_pylist() == [5000, None, None, (2**63 - 1) // 1000 * 1000]
     (logged,) = caplog.messages
     assert logged.startswith("readings[3]@1: the timestamp 9223372036854775807 ms is beyond")
