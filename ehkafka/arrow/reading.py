@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ehkafka.arrow.options import ReadOptions
 from ehkafka.errors import ConfigurationError, MissingExtraError
@@ -80,7 +80,7 @@ def read(
         endpoint=endpoint,
         topic=topic,
         columns=columns_of(columns),
-        assigned=_assigned(topic, partitions),
+        assigned=partitions_of(topic, partitions),
         header_values=header_values,
         fail_on_data_loss=on_loss == "raise",
         timeout_s=timeout_s,
@@ -102,21 +102,22 @@ def opened(options: ReadOptions, start: Where, end: Where) -> Reader:
 
 
 def columns_of(names: object) -> tuple[str, ...]:
-    """Return the columns that a user names. Raises `ConfigurationError`."""
+    """Return the columns that a user names; None: all but headers. Raises `ConfigurationError`."""
     if names is None:
         return WITHOUT_HEADERS
-    given = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else []
-    if not given or not all(isinstance(one, str) for one in given):
-        raise ConfigurationError(f"columns={quoted(names)} is not understood: give names, such as ['value'].")
-    return chosen_columns(given)
+    return chosen_columns(_listed("columns", names, str, "names, such as ['value']"))
 
 
-def _assigned(topic: str, numbers: object) -> tuple[TopicPartition, ...]:
+def partitions_of(topic: str, numbers: object) -> tuple[TopicPartition, ...]:
+    """Return the partitions that a user names; None: all, as no name. Raises `ConfigurationError`."""
     if numbers is None:
         return ()
-    given = list(numbers) if isinstance(numbers, Iterable) and not isinstance(numbers, str) else []
-    if not given or not all(type(one) is int and one >= 0 for one in given):
-        raise ConfigurationError(
-            f"partitions={quoted(numbers)} is not understood: give the numbers of partitions, such as [0, 1]."
-        )
+    given = _listed("partitions", numbers, int, "the numbers of partitions, such as [0, 1]")
     return tuple(TopicPartition(topic, one) for one in sorted(set(given)))
+
+
+def _listed(name: str, given: object, kind: type, forms: str) -> list[Any]:
+    found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
+    if not found or not all(type(one) is kind for one in found):
+        raise ConfigurationError(f"{name}={quoted(given)} is not understood: give {forms}.")
+    return found

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.filesize import decimal
 
-from ehkafka import TopicPartition
 from ehkafka.arrow.options import OF_A_READ, ReadOptions
-from ehkafka.arrow.reading import columns_of, opened
+from ehkafka.arrow.reading import columns_of, opened, partitions_of
 from ehkafka.checks.topic_reader import LastRecords
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import INTERRUPTED, ended_by_signals, interrupt
@@ -28,7 +27,7 @@ from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from ehkafka.arrow import Reader
 
@@ -123,7 +122,7 @@ class TopicRange:
             endpoint=target_of(topic, of).endpoint,
             topic=topic,
             columns=columns,
-            assigned=_partitions(topic, self.partition or named),
+            assigned=partitions_of(topic, self.partition or named or None),
             header_values="raw",
             fail_on_data_loss=self.on_loss is OnLoss.RAISE,
             timeout_s=_PATIENCE * of.timeout_s,
@@ -142,10 +141,6 @@ class TopicRange:
                 f"partition to read: change {option}."
             )
         return places.get(None, places)
-
-
-def _partitions(topic: str, numbers: Collection[int]) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition(topic, number) for number in sorted(set(numbers)))
 
 
 @cli.command("export")
@@ -197,16 +192,14 @@ def export_topic(
 
 def _plan(options: ReadOptions, reader: Reader) -> dict[str, Any]:
     """Return how many records there are at most, and about how many bytes."""
-    begins = {number: first for number, first in reader.starts.items() if first < reader.stops[number]}
-    ends = {number: min(reader.stops[number], first + SAMPLE_RECORDS) for number, first in begins.items()}
+    starts, stops = reader.starts, reader.stops
+    ends = {number: min(stops[number], first + SAMPLE_RECORDS) for number, first in starts.items()}
     rows = sample_bytes = 0
-    if begins:
-        some = replace(options, assigned=_partitions(options.topic, begins))
-        with opened(some, begins, ends) as sample:
-            for batch in sample:
-                rows, sample_bytes = rows + len(batch), sample_bytes + batch.nbytes
-    records = sum(reader.stops[number] - first for number, first in begins.items())
-    return {"records": records, "bytes": records * sample_bytes // max(1, rows), "ends": dict(reader.stops)}
+    with opened(replace(options, assigned=partitions_of(options.topic, ends)), starts, ends) as sample:
+        for batch in sample:
+            rows, sample_bytes = rows + len(batch), sample_bytes + batch.nbytes
+    records = sum(stops.values()) - sum(starts.values())
+    return {"records": records, "bytes": records * sample_bytes // max(1, rows), "ends": dict(stops)}
 
 
 def _copied(reader: Reader, target: ExportTarget, names: Sequence[str] | None) -> dict[str, Any]:
