@@ -139,7 +139,7 @@ def _array(kind: pa.DataType, parts: Sequence[_Part]) -> pa.Array:
             raise OverflowError(f"{len(joined)} bytes in one batch of {len(values)} records")
         return pa.Array.from_buffers(kind, len(values), [*buffers, pa.py_buffer(joined)])
     pair = list(kind.value_type)
-    fields = [_array(one.type, of) for one, of in zip(pair, zip(*inner, strict=True), strict=True)]  # type: ignore[arg-type]
+    fields = [_array(one.type, of) for one, of in zip(pair, zip(*inner, strict=True), strict=True)]
     entries = pa.StructArray.from_arrays(fields, fields=pair)
     return pa.Array.from_buffers(kind, len(values), buffers, children=[entries])
 
