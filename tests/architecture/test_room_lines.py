@@ -35,7 +35,7 @@ BUDGETS = {
     "outputs": 3600,
     "positions": 2600,
     "progress": 2000,
-    "ranges": 1550,
+    "ranges": 1560,
     "records": 950,
     "recovery": 1790,
     "redrive": 410,
