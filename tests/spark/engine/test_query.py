@@ -119,7 +119,7 @@ def test_what_is_missing_is_reported_before_the_first_batch(
         app.run_on_spark(spark)
     app = app_at()
     lab.noting(app, journal.note, on_failure=ehkafka.DeadLetter("lost"))
-    with pytest.raises(TopicNotFoundError, match=r"'lost'.*Dead letters"):
+    with pytest.raises(TopicNotFoundError, match=r"'lost'.*dead letters"):
         app.run_on_spark(spark)
     app = app_at()
     lab.noting(app, journal.note, to="unwritten")
