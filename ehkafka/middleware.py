@@ -1,8 +1,8 @@
-"""Ready-made middleware for `App.use`: a log line for each attempt; and what `ehkafka.otel` goes around with.
+"""Middleware for `App.use`: a log line for each attempt, and the base of the spans of `ehkafka.otel`.
 
-Goes around plain and `async def` handlers alike, on the worker that calls them, and changes nothing: a
-handler's error, and its return, pass through. Never shows a value, a header or a key. A record that was
-deferred ends here when its handler returns, as *deferred*.
+Middleware runs around plain and `async def` handlers alike, on the worker that calls them. It passes on a
+handler's error and its result unchanged, and never shows a value, a header or a key. For middleware, an
+attempt whose record was deferred ends when the handler returns, as *deferred*.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Columns are in the order of Spark's own Kafka connector. Pure.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +39,7 @@ def chosen_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RangeOptions:
+class RangeOptions(ABC):
     """The options of a reader, as far as this room reads them. Each kind of reader adds its own."""
 
     # A regular expression for the whole names of the topics; None where the topics are named.
@@ -54,10 +55,10 @@ class RangeOptions:
     # The words of its messages.
     words: Words
 
+    @abstractmethod
     def broker(self) -> Endpoint:
         """Return this process's way to the broker. Raises `ConfigurationError` if none exists."""
-        raise NotImplementedError
 
+    @abstractmethod
     def named_topics(self) -> tuple[str, ...]:
         """Return the topics by name, none of a pattern. Raises `ConfigurationError` without either."""
-        raise NotImplementedError

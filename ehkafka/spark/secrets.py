@@ -172,8 +172,7 @@ def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
             raise ConfigurationError(
                 f"Option {name} works only with the option namespace: add namespace, or leave {name} out."
             )
-    value = options[way] if given else bootstrap
-    if not value:
+    if not (given or bootstrap):
         raise ConfigurationError(
             "No option names the broker: give one of connectionStringEnv, connectionStringFile,"
             " namespace (Entra ID), endpointFactory or kafka.bootstrap.servers."
@@ -186,7 +185,7 @@ def named_endpoint(options: Mapping[str, str]) -> NamedEndpoint:
         properties["bootstrap.servers"] = bootstrap
     return NamedEndpoint(
         way=way,
-        value=value,
+        value=options[way] if given else str(bootstrap),
         credential=options.get("credential"),
         credential_factory=options.get("credentialFactory"),
         client_id=options.get("clientId"),

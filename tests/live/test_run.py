@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,8 @@ def test_a_run_finds_what_is_documented_and_leaves_nothing(
 
     monkeypatch.setattr(rotation, "_entered", entered_by_the_second)
     monkeypatch.setattr(amqp, "send", sent_by_amqp)
-    azurite.create_container("live")
+    container = f"live-{uuid.uuid4().hex[:8]}"  # a rerun finds what a failed run has left
+    azurite.create_container(container)
     before = stand_ins.names()
     stand_ins.close_idle()
     with IdentityEndpoint() as identity:
@@ -136,7 +138,7 @@ def test_a_run_finds_what_is_documented_and_leaves_nothing(
         variables = {
             **environment(stand_ins.hub),
             "EHKAFKA_LIVE_SECOND_CONNECTION_STRING": SECOND,
-            "EHKAFKA_MIRROR_CONTAINER": "live",
+            "EHKAFKA_MIRROR_CONTAINER": container,
             "EHKAFKA_MIRROR_CONNECTION_STRING": azurite.connection_string(),
         }
         code = command.run(variables, "--credential", "managed_identity", "--throttle", "--redact")
@@ -163,7 +165,7 @@ def test_a_run_finds_what_is_documented_and_leaves_nothing(
         assert words in seen(report, name), name
     assert stand_ins.names() == before, "FACT: a run left something"
     with azurite.service_client() as service:
-        assert not list(service.get_container_client("live").list_blobs()), "FACT: a run left blobs"
+        assert not list(service.get_container_client(container).list_blobs()), "FACT: a run left blobs"
     assert not list(command.state.glob("*")), "its ledger"
     page = next(command.reports.glob("*.md")).read_text()
     assert "| commits | " in page
