@@ -35,8 +35,8 @@ def write_soak(found: dict[str, Any], long_run: LongRun) -> None:
     lines = [_cells(crew) for crew in found["crews"]]
     away_s = found["broker_away_s"][1] - found["broker_away_s"][0]
     shown = (
-        f"Each kind of workers gets {found['rate']:g} records/s, and one key in twenty always fails. "
-        f"Every {found['period_s']:g} s, a member of each kind joins, leaves or is killed. The broker "
+        f"Each kind of workers gets {found['rate']:g} records/s, and the records of one key in twenty always "
+        f"fail. Every {found['period_s']:g} s, a member of each kind joins, leaves or is killed. The broker "
         f"restarts once and is down for {away_s:.0f} s."
     )
     crews = found["crews"]

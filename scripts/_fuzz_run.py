@@ -76,7 +76,7 @@ def _run(tries: Iterator[Seed], total: int, options: argparse.Namespace) -> int:
     ]
     if options.seed is None:
         counts = {"decoders": len(rows), "inputs": judged.total(), "taken": taken.total()}
-        long_run.write(counts, COLUMNS, rows, "Each input is drawn from a seed, and replays from it.")
+        long_run.write(counts, COLUMNS, rows, "A seed decides each input: the same seed makes the same inputs again.")
     return 1 if broken else 0
 
 

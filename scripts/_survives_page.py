@@ -33,42 +33,42 @@ KINDS = (
         "Three brokers",
         "Three groups run on a cluster of three brokers, and each group reads the outputs of the group before"
         " it. The test kills, freezes and cuts off brokers while members join, leave and die. A separate"
-        " checker finds broken promises: it reads only topics and commits.",
+        " checker, which reads only topics and commits, finds broken promises.",
         "scripts/proof",
     ),
     Kind(
         "faults",
         "Faults",
-        "The test causes each fault in real processes under load, in each run with another seed. A checker"
-        " finds broken promises in the histories of all members.",
+        "Each run has another seed, and causes every fault of the test in real processes under load. A"
+        " checker finds broken promises in the histories of all members.",
         "scripts/faults --runs 10 --scale 10",
     ),
     Kind(
         "simulation",
         "Simulation",
-        "Whole groups run with a simulated broker and a simulated clock. The test checks each step of each "
-        "seed's run, and the same seed repeats a run exactly.",
+        "Whole groups run with a simulated broker and a simulated clock. The test checks every step of every "
+        "run, and a seed repeats its run exactly.",
         "scripts/simulate --seeds 50000 --in-turn",
     ),
     Kind(
         "soak",
         "Soak",
-        "For hours, all kinds of workers handle a steady load, and one key in twenty always fails. In this "
-        "time, members join, leave and are killed, and the broker restarts.",
+        "For hours, all kinds of workers handle a steady load, and the records of one key in twenty always "
+        "fail. During these hours, members join, leave and are killed, and the broker restarts.",
         "scripts/faults --row 27 --minutes 120",
     ),
     Kind(
         "fuzzing",
         "Fuzzing",
-        "All code that decodes data of other programs gets hostile input. The code must not raise an error, "
+        "All code that decodes data of other programs gets hostile input. The decoding code must not fail, "
         "run without end, grow beyond its limits or show a secret.",
         "scripts/fuzz --minutes 30",
     ),
     Kind(
         "mutants",
         "Mutants",
-        "For each guard in the engine's code, this proof removes the guard, and one of the engine's tests or "
-        "seeds must fail. The result shows whether the other proofs of this page can notice a fault.",
+        "A mutant is the engine's code without one of its guards. For each mutant, one of the engine's tests "
+        "or seeds must fail. The result shows whether the other proofs of this page can notice a fault.",
         "scripts/mutants",
     ),
 )
@@ -76,28 +76,28 @@ KINDS = (
 HEAD = """\
 # What it survives
 
-Each section of this page has the result of one command, with its commit and its day. A promise is broken
-if a record is lost, if a commit moves past an unfinished record, or if two records of a key swap or overlap.
-A record that is repeated after a crash breaks no promise. The column *broken* also counts members that
-ended or waited without a known cause; the text of the proof's section names such members. The README lists
-[the promises](../../README.md#what-it-promises).
+Each section of this page shows the result of one command, with the commit and the date of the run. A promise
+is broken if a record is lost, if a commit moves past an unfinished record, or if two records of a key swap or
+overlap. A record that is repeated after a crash breaks no promise. The column *broken* also counts group
+members that ended or waited without a known cause; the section of each proof names such members. The README
+lists [the promises](../../README.md#what-it-promises).
 
 """
 TAIL = """\
 ## What is not proven
 
 - **One fault is [unresolved](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an
-  earlier run of seed 2 of the proof with three brokers (`d683a258a7`) sent 677 outputs twice. Since that
-  run, a producer takes a new epoch after a failed call. In the table of three brokers, the runs of seeds 2,
-  3, 7 and 8 use the new epoch, and sent no output twice.
-- **No live Event Hubs namespace was ever used.** The service's documented limits are built in, and the tests
-  imitate them: see [limits](limits.md).
+  earlier run of seed 2 of the proof with three brokers (commit `d683a258a7`) sent 677 outputs twice. The
+  code was then changed: a producer now takes a new epoch after a failed call. In the table of three brokers,
+  the runs of seeds 2, 3, 7 and 8 have this change, and sent no output twice.
+- **No test used a live Event Hubs namespace.** The tests imitate the documented limits of Event Hubs: see
+  [limits](limits.md).
 - All tests ran on one Linux machine with CPython 3.11. The tests had no network between machines and no
   failing disk.
-- Only simulation and fuzzing repeat a run exactly. A fault run with an old seed is a new run, because a seed
-  decides keys, pauses and faults, but not when each thread gets a CPU.
+- Only simulation and fuzzing repeat a run exactly. If `scripts/faults` runs again with an old seed, the run
+  differs, because a seed decides keys, pauses and faults, but not when each thread gets a CPU.
 
-`scripts/survives` writes this page, and a test compares it with docs/project/survives/*.json.
+`scripts/survives` writes this page, and a test compares the page with docs/project/survives/*.json.
 """
 
 
@@ -147,10 +147,10 @@ def _line(kind: Kind, found: dict[str, Any] | None) -> list[object]:
 def _part(kind: Kind, found: dict[str, Any] | None) -> str:
     lines = [f"## {kind.title}", "", kind.does, ""]
     if found is None:
-        return "\n".join([*lines, f"{NOT_YET} `{kind.command}`", ""])
+        return "\n".join([*lines, f"{NOT_YET} The command is `{kind.command}`.", ""])
     lines += [
-        f"`{found['command']}`, commit `{found['commit']}`, {found['date'][:10]}, {_time(found['seconds'])}. "
-        f"Broken: {_broken(found)}. {found['note']}".rstrip(),
+        f"The command `{found['command']}` ran at commit `{found['commit']}` on {found['date'][:10]}, for "
+        f"{_time(found['seconds'])}. Broken: {_broken(found)}. {found['note']}".rstrip(),
         "",
     ]
     if found["columns"]:

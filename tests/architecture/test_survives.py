@@ -55,12 +55,12 @@ def test_what_was_found_is_shown(scripts: Any, tmp_path: Path) -> None:
     put(tmp_path)
     page = scripts.page(tmp_path)
     assert (
-        "`scripts/simulate --seeds 5`, commit `0123456789`, 2026-11-29, 2 h 2 min. Broken: nothing. A note."
-        in page
+        "The command `scripts/simulate --seeds 5` ran at commit `0123456789` on 2026-11-29, for 2 h 2 min. "
+        "Broken: nothing. A note." in page
     )
     assert "| as \\| drawn | 1\u202f234\u202f567 |" in page
     assert "| [simulation](#simulation) | 50\u202f000 seeds | nothing | `0123456789` | 2026-11-29 |" in page
-    assert page.count(f"{scripts.NOT_YET} `scripts/") == len(scripts.KINDS) - 1
+    assert page.count(f"{scripts.NOT_YET} The command is `scripts/") == len(scripts.KINDS) - 1
     put(tmp_path, broken=1, problems=["seed 7: lost 1 (scripts/simulate --seed 7)"])
     page = scripts.page(tmp_path)
     assert "Broken: **1**." in page
@@ -83,7 +83,7 @@ def test_only_what_a_commit_has_is_taken(
     assert (target / "simulation.svg").read_text() == "<svg/>"
     put(source, date="2026-11-28T02:00:00+00:00", commit=FOUND["commit"], seconds=1)
     assert scripts.take(source, target) == []
-    assert f"`{commit}`, 2026-11-29" in scripts.page(target)
+    assert f"`{commit}` on 2026-11-29" in scripts.page(target)
 
 
 def test_a_run_notes_its_commit_and_what_it_broke(

@@ -61,7 +61,7 @@ def row_of(result: dict[str, Any]) -> list[Any]:
         result.get("mode", ""),
         f"{members}, static" if result.get("static") else members,
         result.get("protocol", ""),
-        words(result["faults"]),
+        sum(result["faults"].values()),
         result["records"],
         of(*LOST),
         of(*ORDER),
@@ -109,7 +109,7 @@ def summary_of(results: list[dict[str, Any]], *, command: str, commit: str, date
         "records": sum(result["records"] for result in results),
         "faults": sum(faults.values()),
         "outputs": sum(result.get("outputs", 0) for result in results),
-        "repeated at least once": repeated,
+        "outputs repeated in at-least-once mode": repeated,
     }
     return {
         "name": "three-brokers",
@@ -132,13 +132,15 @@ def note_of(faults: dict[str, int]) -> str:
     each = ", ".join(f"{name} {count}" for name, count in sorted(faults.items()))
     return (
         "The cluster has three brokers, replication 3 and min.insync.replicas 2. In runs with exactly once, "
-        "two brokers are never down at once ([why](../guides/exactly-once.md#what-is-not-promised)). Three "
-        "groups form a chain: each group reads the outputs of the group before it. *Records* counts the "
-        "records of all three groups. A record that is repeated at least once is no fault. If a group's "
-        "fault also appears under *end to end*, it counts once. *Excused* lists results that looked wrong "
-        "and had an injected fault as their cause. In the column *other*, `idle` counts members that had no "
+        "two brokers are never down at the same time "
+        "([why](../guides/exactly-once.md#what-is-not-promised)). Three "
+        "groups form a chain: each group reads the outputs of the group before it. The column *records* "
+        "counts the records of all three groups. In at-least-once mode, a repeated output breaks no promise. "
+        "If a group's broken promise also appears in the column *end to end*, the promise counts only once. "
+        "The column *excused* lists results that looked wrong but had an injected fault as their cause. In "
+        "the column *other*, `idle` counts members that had no "
         "partition for 45 s, `checker` counts checks that ended with an error, and `code` counts members "
-        "that stopped with another exit code than 0. The test injected these faults: "
+        "that stopped with another exit code than 0. In all runs together, the test injected these faults: "
         f"{each}."
     )
 
@@ -148,7 +150,8 @@ def why_of(result: dict[str, Any]) -> str:
 
     `why` is written into the series by hand, once the cause is known.
     """
-    found = f"Seed {result['seed']} at {result.get('commit', 'no commit')} ({words(result['violations'])})"
+    commit, broken = result.get("commit", "no commit"), words(result["violations"])
+    found = f"Run of seed {result['seed']} at {commit} ({broken})"
     return f"{found}: {result.get('why', 'the cause is not known yet')}."
 
 

@@ -66,7 +66,7 @@ def test_a_row_has_each_violation_once() -> None:
     assert (row["end to end"], row["order"]) == ("lost:2 order:1", 0)
     assert (row["repeated exactly once"], row["repeated at least once"]) == (2, 4)
     assert (row["excused"], row["all committed after s"]) == ("fenced:2 doubted:5", 31.5)
-    assert (row["members"], row["faults"]) == ("threads,tasks, static", "kill:3")
+    assert (row["members"], row["faults"]) == ("threads,tasks, static", 3)
     assert text_of([RESULT]).splitlines()[1].split()[:2] == ["7", "exactly-once"]
 
 

@@ -76,5 +76,5 @@ def _judge(blob: StoredBlob) -> bool:
 
 
 TARGET: Final = Target(
-    "checkpoint blobs and owners' metadata, ours and of other clients", _blob, _judge, 4_000
+    "checkpoint blobs and owners' metadata", _blob, _judge, 4_000
 )

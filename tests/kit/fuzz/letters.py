@@ -45,4 +45,4 @@ def _judge(message: SimulatedMessage) -> bool:
     return True
 
 
-TARGET: Final = Target("headers of dead letters, and the way back", _letter, _judge, 5_000)
+TARGET: Final = Target("headers of dead letters", _letter, _judge, 5_000)

@@ -162,5 +162,5 @@ def _judge(given: tuple[str, bytes]) -> bool:
 
 
 TARGET: Final = Target(
-    "payloads: JSON by type, Avro and JSON Schema by both registries, Protobuf", _payload, _judge, 1_500
+    "payloads: JSON, Avro, JSON Schema, Protobuf", _payload, _judge, 1_500
 )

@@ -142,5 +142,5 @@ async def _answer(application: Any, request: Request) -> tuple[int, bytes]:
 
 
 TARGET: Final = Target(
-    "requests to an app: no answer 500, no action without the token", _request, _judge, 300
+    "HTTP requests to an app", _request, _judge, 300
 )

@@ -205,9 +205,9 @@ def _judge_setting(given: tuple[str, str]) -> bool:
 
 COMMIT_METADATA: Final = Target("texts that go with commits", _commit_text, _judge_commit_text, 3_000)
 CONNECTION_STRINGS: Final = Target(
-    "connection strings: only their own error, and no part of the key in it",
+    "connection strings",
     _connection_string, _judge_connection_string, 3_000,
 )  # fmt: skip
 SETTINGS: Final = Target(
-    "names of namespaces, containers, partitions and keys, Spark's offsets", _setting, _judge_setting, 5_000
+    "names, keys and Spark's offsets", _setting, _judge_setting, 5_000
 )

@@ -44,4 +44,4 @@ def _judge(stream: Stream) -> bool:
     return True
 
 
-TARGET: Final = Target("messages between a supervisor and its members, cut anywhere", _stream, _judge, 3_000)
+TARGET: Final = Target("messages of supervisors and members", _stream, _judge, 3_000)
