@@ -139,7 +139,7 @@ APP: tuple[Metric[Snapshot], ...] = (
     Metric(
         "ehkafka_lost_records_total",
         "counter",
-        "Offsets that were gone when the app wanted to read them, or that it skipped because of the gap.",
+        "Offsets that the log no longer had when the app read, or that the app skipped because of this gap.",
         lambda s: s.counters.get("records_lost", 0),
     ),
     Metric(
@@ -159,7 +159,7 @@ APP: tuple[Metric[Snapshot], ...] = (
     Metric(
         "ehkafka_events_total",
         "counter",
-        "Events, by their name in ehkafka.events, and some further counters.",
+        "Events, by their name in ehkafka.events, and some other counts.",
         lambda s: s.counters,
         by="event",
     ),
@@ -183,7 +183,7 @@ APP: tuple[Metric[Snapshot], ...] = (
     Metric(
         "ehkafka_mirror_delay_seconds",
         "gauge",
-        "Longest time for which a partition's mirror has been behind its commit.",
+        "Longest time for which a partition's mirror has been behind the partition's commit.",
         lambda s: None if s.mirror is None else s.mirror.behind_s,
     ),
     Metric(
@@ -230,7 +230,7 @@ HANDLER: tuple[Metric[HandlerSnapshot], ...] = (
 
 PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     _of_partition("lag_records", "Records before the end of the log that are not finished."),
-    _of_partition("backlog_records", "Received records that are not done, without parked records."),
+    _of_partition("backlog_records", "Received records that are not done, not counting parked records."),
     _of_partition("backlog_bytes", "Bytes of the backlog's values, keys and headers."),
     _of_partition(
         "in_flight_records",
@@ -277,12 +277,12 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     ),
     _of_partition(
         "standstill_seconds",
-        "Seconds for which the log grows and no record arrives, although the partition is not paused.",
+        "Seconds for which the log has grown and the app got no record, although the partition is not paused.",
     ),
     Metric(
         "ehkafka_partition_unreadable",
         "gauge",
-        "1 while the next records of the partition cannot be read, such as a broken batch; otherwise 0.",
+        "1 while the app cannot read the partition's next records, for example a broken batch; otherwise 0.",
         lambda p: p.unreadable is not None,
         OF_PARTITION,
     ),
@@ -305,7 +305,7 @@ MEMBER: tuple[Metric[MemberSnapshot], ...] = (
     Metric(
         "ehkafka_member_silence_seconds",
         "gauge",
-        "Seconds since the member last answered its supervisor; its other metrics are as old.",
+        "Seconds since the member last answered its supervisor; the member's other metrics are as old.",
         lambda m: m.silence_s,
     ),
 )
