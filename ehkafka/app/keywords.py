@@ -39,12 +39,13 @@ class AppSettings(TypedDict, total=False):
     """The fields of `Settings` without `group` and `start`, which `App` names itself."""
 
     reset: bool | str
-    """Default `False`: true moves the group back to `start` at each run; a name moves the group back only
+    """Default `False`: true moves the group back to `start` at each run; a text names a reset that is done
     once.
     """
 
     on_no_group_offsets: OnNoGroupOffsets
-    """Default `"mirror"`: where a partition without a commit begins: at the mirror's position, or at start.
+    """Default `"mirror"`: where the group begins to read a partition without a commit: at the mirror's
+    position, or at start.
     """
 
     on_out_of_range: OutOfRange
@@ -54,22 +55,22 @@ class AppSettings(TypedDict, total=False):
     """A timedelta, default `None`: age above which records are skipped and counted."""
 
     assignor: Assignor
-    """Default `"default"`: default shares a group with plain clients; cooperative-sticky moves fewer
+    """Default `"default"`: default lets plain clients share the group; cooperative-sticky moves fewer
     partitions.
     """
 
     instance_id: str | None
-    """Default `None`: the name of a static member: its restart within the session time-out moves no
-    partition.
+    """Default `None`: name of a static member, whose restart within the session time-out moves no partition.
     """
 
     commit_interval_s: float | None
-    """Seconds, default `None`: time between two commits, which a crash repeats; if not set, 1 s, on Apache
-    Kafka less.
+    """Seconds, default `None`: time between two commits, whose records a crash repeats; default: 1 s, less on
+    Apache Kafka.
     """
 
     commit_every_records: int | None
-    """Records, default `None`: commits earlier after this number of records; on Event Hubs still 1 s apart.
+    """Records, default `None`: number of records after which the app commits early; on Event Hubs, still 1 s
+    apart.
     """
 
     commit_idle_s: float | None
@@ -78,12 +79,13 @@ class AppSettings(TypedDict, total=False):
     """
 
     exactly_once: ExactlyOnce
-    """Default `False`: commits outputs and offsets in one transaction; preview also tries it on Event Hubs.
+    """Default `False`: true commits outputs and offsets in one transaction; preview also tries this on Event
+    Hubs.
     """
 
     backlog_records_max: int
-    """Records, default `50000`: limit of received, unfinished records; when half is used, stuck partitions
-    pause.
+    """Records, default `50000`: limit of received, unfinished records; when half of the limit is used, stuck
+    partitions pause.
     """
 
     backlog_bytes_max: int
@@ -95,7 +97,7 @@ class AppSettings(TypedDict, total=False):
     """Records, default `1000`: how many records the app takes from the client library at a time."""
 
     parked_records_max: int
-    """Records, default `100000`: limit of records that wait for a retry, on hold, or behind such a record;
+    """Records, default `100000`: limit of records that wait for a retry, are on hold or follow such a record;
     not part of the backlog.
     """
 
@@ -108,12 +110,12 @@ class AppSettings(TypedDict, total=False):
     """
 
     stop_s: float
-    """Seconds, default `25.0`: how long a stop can take to finish the started records; Kubernetes kills after
-    30 s.
+    """Seconds, default `25.0`: how long a stop can take to finish the started records; Kubernetes kills a pod
+    after 30 s.
     """
 
     drain: Drain | bool
-    """Default `"started"`: which records a stop finishes: started ones and earlier ones, all received, or
+    """Default `"started"`: which records a stop finishes: started and earlier ones, all received ones, or
     only running ones.
     """
 
@@ -129,15 +131,15 @@ class AppSettings(TypedDict, total=False):
     """
 
     unreachable_s: float
-    """Seconds, default `15.0`: time in which no broker answers, or one leader does not, at which health turns
-    red.
+    """Seconds, default `15.0`: time without an answer from any broker, or from one leader, at which health
+    turns red.
     """
 
     idle_s: float
     """Seconds, default `5.0`: time without new records of a partition until on_idle is called."""
 
     report_interval_s: float
-    """Seconds, default `60.0`: time between two log lines of a handler (`HandlerReport`); 0 for none."""
+    """Seconds, default `60.0`: time between two log lines of a handler (`HandlerReport`); 0 for no lines."""
 
     consumer: Mapping[str, Any]
     """Default `{}`: librdkafka properties of the consumer."""
@@ -155,7 +157,7 @@ class ChangedSettings(AppSettings, total=False):
     """
 
     start: Start
-    """Required: where the group begins in a partition without a commit; `App` lists the forms."""
+    """Required: where the group begins to read a partition without a commit; `App` lists the forms."""
 
 
 class OfHandlers(TypedDict, total=False):
@@ -177,7 +179,7 @@ class OfHandlers(TypedDict, total=False):
     """
 
     start: Start | None
-    """Default `None`: where the handler's topics begin in a partition without a commit."""
+    """Default `None`: where the handler begins to read a partition without a commit."""
 
     max_age: timedelta | None
     """A timedelta, default `None`: age above which records of the handler's topics are skipped and counted.
@@ -200,7 +202,7 @@ class OfRecords(OfHandlers, total=False):
     """Options of `App.handler` that are the same for records and for messages."""
 
     workers: WorkersOption
-    """Default `16`: how many records run at the same time (or auto), or in how many processes they run."""
+    """Default `16`: how many records (or auto) run at the same time, or in how many processes they run."""
 
     acknowledged: Acknowledged
     """Default `"before_commit"`: what waits for the broker's acknowledgement of a record's outputs: its

@@ -114,7 +114,7 @@ class HandlerSpec:
     )
     start: Any = option(
         None,
-        "where the handler's topics begin in a partition without a commit. `None`: at the app's `start`.",
+        "where the handler begins to read a partition without a commit. `None`: at the app's `start`.",
         outside=True,
         given="Start | None",
         rule=check_start,

@@ -77,19 +77,19 @@ class Settings:
     )
     start: Any = option(
         MISSING,
-        "where the group begins in a partition without a commit; `App` lists the forms.",
+        "where the group begins to read a partition without a commit; `App` lists the forms.",
         given="Start",
     )
     reset: bool | str = option(
         False,
-        "true moves the group back to `start` at each run; a name moves the group back only once. The group "
+        "true moves the group back to `start` at each run; a text names a reset that is done once. The group "
         "must have no members (else `GroupInUseError`). The commits' metadata keep the name, so all replicas "
         "and restarted containers may be given it.",
         rule=check_reset,
     )
     on_no_group_offsets: OnNoGroupOffsets = option(
         "mirror",
-        "where a partition without a commit begins: at the mirror's position, or at start. "
+        "where the group begins to read a partition without a commit: at the mirror's position, or at start. "
         '`"mirror"` begins at the app\'s mirror, if it has one that knows the partition, else at `start`; '
         '`"start"` always at `start`; `"fail"` ends the app instead.',
         one_of=get_args(OnNoGroupOffsets),
@@ -109,23 +109,23 @@ class Settings:
     )
     assignor: Assignor = option(
         "default",
-        "default shares a group with plain clients; cooperative-sticky moves fewer partitions.",
+        "default lets plain clients share the group; cooperative-sticky moves fewer partitions.",
         one_of=get_args(Assignor),
     )
     instance_id: str | None = option(
-        None, "the name of a static member: its restart within the session time-out moves no partition."
+        None, "name of a static member, whose restart within the session time-out moves no partition."
     )
 
     commit_interval_s: float | None = option(
         None,
-        "time between two commits, which a crash repeats; if not set, 1 s, on Apache Kafka less. "
+        "time between two commits, whose records a crash repeats; default: 1 s, less on Apache Kafka. "
         "There a commit follows as soon as 100 results are not committed, 50 ms after the last commit at the "
         "earliest. On Event Hubs commits are at least 1 s apart, also if this is less.",
         section="Commits",
         above=0,
     )
     commit_every_records: int | None = option(
-        None, "commits earlier after this number of records; on Event Hubs still 1 s apart.", above=0
+        None, "number of records after which the app commits early; on Event Hubs, still 1 s apart.", above=0
     )
     commit_idle_s: float | None = option(
         None,
@@ -135,7 +135,7 @@ class Settings:
     )
     exactly_once: ExactlyOnce = option(
         False,
-        "commits outputs and offsets in one transaction; preview also tries it on Event Hubs. Dead "
+        "true commits outputs and offsets in one transaction; preview also tries this on Event Hubs. Dead "
         "letters are in it as well, so that readers with `isolation.level=read_committed` see each record's "
         "once. It is committed every 0.1 s if `commit_interval_s` is not set. `docs/guides/exactly-once.md` "
         "has the promise.",
@@ -144,7 +144,7 @@ class Settings:
 
     backlog_records_max: int = option(
         50_000,
-        "limit of received, unfinished records; when half is used, stuck partitions pause.",
+        "limit of received, unfinished records; when half of the limit is used, stuck partitions pause.",
         section="How much is kept in memory",
         above=0,
     )
@@ -161,7 +161,7 @@ class Settings:
     )
     parked_records_max: int = option(
         100_000,
-        "limit of records that wait for a retry, on hold, or behind such a record; not part of the "
+        "limit of records that wait for a retry, are on hold or follow such a record; not part of the "
         "backlog. They are behind a failed record until its retry or an action on its key. Each partition "
         "has an equal share: a failing key with 10 records a second fills a share of 6000 records in 10 min.",
         above=0,
@@ -178,13 +178,13 @@ class Settings:
 
     stop_s: float = option(
         25.0,
-        "how long a stop can take to finish the started records; Kubernetes kills after 30 s.",
+        "how long a stop can take to finish the started records; Kubernetes kills a pod after 30 s.",
         section="Stopping",
         least=0,
     )
     drain: Drain | bool = option(
         "started",
-        "which records a stop finishes: started ones and earlier ones, all received, or only running ones. "
+        "which records a stop finishes: started and earlier ones, all received ones, or only running ones. "
         '`"started"`: the records that have started, and those before them in their partition if `stop_s` '
         'allows; `"all"` (or True): all that were received; `"running"` (or False): those that run now.',
         one_of=get_args(Drain),
@@ -210,13 +210,13 @@ class Settings:
     )
     unreachable_s: float = option(
         15.0,
-        "time in which no broker answers, or one leader does not, at which health turns red. So does this "
+        "time without an answer from any broker, or from one leader, at which health turns red. So does this "
         "time without partitions after all were lost.",
         above=0,
     )
     idle_s: float = option(5.0, "time without new records of a partition until on_idle is called.", above=0)
     report_interval_s: float = option(
-        60.0, "time between two log lines of a handler (`HandlerReport`); 0 for none.", least=0
+        60.0, "time between two log lines of a handler (`HandlerReport`); 0 for no lines.", least=0
     )
 
     # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.

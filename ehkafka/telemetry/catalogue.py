@@ -277,7 +277,7 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     ),
     _of_partition(
         "standstill_seconds",
-        "Seconds for which the log has grown and the app got no record, although the partition is not paused.",
+        "Seconds for which the log has grown and the app got no record although the partition is not paused.",
     ),
     Metric(
         "ehkafka_partition_unreadable",
