@@ -89,7 +89,7 @@ TAIL = """\
 - **One fault is [unresolved](../guides/exactly-once.md#what-is-not-promised).** With exactly once, an
   earlier run of seed 2 of the proof with three brokers (commit `d683a258a7`) sent 677 outputs twice. The
   code was then changed: a producer now takes a new epoch after a failed call. In the table of three brokers,
-  the runs of seeds 2, 3, 7 and 8 have this change, and sent no output twice.
+  the runs of seeds 2, 3, 7 and 8 have the changed code, and sent no output twice.
 - **No test used a live Event Hubs namespace.** The tests imitate the documented limits of Event Hubs: see
   [limits](limits.md).
 - All tests ran on one Linux machine with CPython 3.11. The tests had no network between machines and no

@@ -202,7 +202,7 @@ class OfRecords(OfHandlers, total=False):
     """Options of `App.handler` that are the same for records and for messages."""
 
     workers: WorkersOption
-    """Default `16`: how many records (or auto) run at the same time, or in how many processes they run."""
+    """Default `16`: how many records run at the same time (a number or auto), or in how many processes."""
 
     acknowledged: Acknowledged
     """Default `"before_commit"`: what waits for the broker's acknowledgement of a record's outputs: its

@@ -16,7 +16,7 @@ TASKS_MAX: Final = 100_000
 
 WorkersOption = int | Processes | Auto | Literal["auto"]
 WORDS: Final = (
-    "how many records (or auto) run at the same time, or in how many processes they run. Threads run them, "
+    "how many records run at the same time (a number or auto), or in how many processes. Threads run them, "
     'or one event loop as tasks of an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app '
     "finds to be of use. `Processes(4)`: in 4 processes, for what is bound by the CPU."
 )
