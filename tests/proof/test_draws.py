@@ -83,8 +83,8 @@ def test_a_summary_counts_all_that_is_broken() -> None:
     assert [row[0] for row in summary["rows"]] == [7, 8]
     assert summary["counts"]["records"] == 900
     assert "kill 3" in summary["note"]
-    assert "Seed 8 at no commit (no_result:1): the cause is not known yet." in summary["note"]
-    assert "Seed 7 at abc (lost:1" in summary["note"]
+    assert "Run of seed 8 at no commit (no_result:1): the cause is not known yet." in summary["note"]
+    assert "Run of seed 7 at abc (lost:1" in summary["note"]
     assert summary["note"].endswith("): a known one.")
 
 
