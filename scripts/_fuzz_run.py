@@ -76,7 +76,9 @@ def _run(tries: Iterator[Seed], total: int, options: argparse.Namespace) -> int:
     ]
     if options.seed is None:
         counts = {"decoders": len(rows), "inputs": judged.total(), "taken": taken.total()}
-        long_run.write(counts, COLUMNS, rows, "A seed decides each input: the same seed makes the same inputs again.")
+        long_run.write(
+            counts, COLUMNS, rows, "A seed decides each input: the same seed makes the same inputs again."
+        )
     return 1 if broken else 0
 
 

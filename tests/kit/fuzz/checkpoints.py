@@ -75,6 +75,4 @@ def _judge(blob: StoredBlob) -> bool:
     return checkpoint is not None or isinstance(found, FoundBlob)
 
 
-TARGET: Final = Target(
-    "checkpoint blobs and owners' metadata", _blob, _judge, 4_000
-)
+TARGET: Final = Target("checkpoint blobs and owners' metadata", _blob, _judge, 4_000)

@@ -161,6 +161,4 @@ def _judge(given: tuple[str, bytes]) -> bool:
     return True
 
 
-TARGET: Final = Target(
-    "payloads: JSON, Avro, JSON Schema, Protobuf", _payload, _judge, 1_500
-)
+TARGET: Final = Target("payloads: JSON, Avro, JSON Schema, Protobuf", _payload, _judge, 1_500)

@@ -141,6 +141,4 @@ async def _answer(application: Any, request: Request) -> tuple[int, bytes]:
     return status, found
 
 
-TARGET: Final = Target(
-    "HTTP requests to an app", _request, _judge, 300
-)
+TARGET: Final = Target("HTTP requests to an app", _request, _judge, 300)

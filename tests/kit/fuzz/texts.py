@@ -208,6 +208,4 @@ CONNECTION_STRINGS: Final = Target(
     "connection strings",
     _connection_string, _judge_connection_string, 3_000,
 )  # fmt: skip
-SETTINGS: Final = Target(
-    "names, keys and Spark's offsets", _setting, _judge_setting, 5_000
-)
+SETTINGS: Final = Target("names, keys and Spark's offsets", _setting, _judge_setting, 5_000)
