@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 CODES: Final = """\
-0   stopped as requested; every started record is finished
+0   the app or command stopped as requested, and finished every started record
 1   a handler failed
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses access, or lacks the topic or offset; or a file cannot be written
-4   records will be handled again: unfinished or uncommitted at the stop, or kept --until-caught-up waiting
-5   another process has this group.instance.id, or consumes in the group that a command must move
+4   some records are handled again: a stop or a run --until-caught-up left them unfinished or uncommitted
+5   another process has the same group.instance.id, or consumes in the group that the command must move
 6   the lag is above --fail-over, or a commit is outside its log
 7   an action on a key, a partition or a handler was refused; nothing changed
 70  a defect in ehkafka, or an unexpected error
-130 interrupted during the app's start, an on_stop function, a redrive, an export or a produce"""
+130 a signal interrupted the app's start, an on_stop function, a redrive, an export or a produce"""
 LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130
