@@ -58,7 +58,7 @@ def bare_consumer(
 def bare_loop(
     bootstrap: str, topic: str, records: int, *, parse: bool = False, drop_in: bool = False
 ) -> dict[str, Any]:
-    """L-raw: read key and offset of each record and nothing else; L-json with `parse`.
+    """The bare loop: read key and offset of each record and nothing else; with `parse`, JSON too.
 
     With `drop_in` the same loop with the import changed.
     """
@@ -85,7 +85,7 @@ def bare_loop(
 def bare_threads(
     bootstrap: str, topic: str, records: int, *, work: str | float, workers: int
 ) -> dict[str, Any]:
-    """L-work: as many bare threads as workers, running the same handler; no order, nothing tracked."""
+    """Bare threads: as many as workers, running the same handler; no order, nothing tracked."""
     consumer = bare_consumer(bootstrap, topic)
     waiting: deque[Any] = deque()
     handle = handler(work)
@@ -198,7 +198,7 @@ def _read(
 def bare_threads_by_key(
     bootstrap: str, topic: str, records: int, *, work: str | float, workers: int
 ) -> dict[str, Any]:
-    """L-work in order: at most as many threads as keys, each takes a key's records one after another.
+    """Bare threads in order: at most as many as keys, each takes a key's records one after another.
 
     All is read and the threads wait before the clock starts, and a thread takes a whole key at a time:
     nothing is left to do but the work itself.
