@@ -86,5 +86,5 @@ def _result(mode: str, each: list[dict[str, Any]], row: Row) -> Result:
         {one["round"]: one[row.figure] for one in whole},
         statistics.median(cpu) if cpu else None,
         tuple(one["others_share"] for one in whole if "others_share" in one),
-        failed or ("" if whole else "measured nothing"),
+        failed or ("" if whole else "the measurement gave no figure"),
     )

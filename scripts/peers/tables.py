@@ -52,7 +52,7 @@ def table(run: Run, rows: list[Row], sides: list[Side]) -> str:
     below = [_others(one for found in each.values() for one in found.values())]
     below += [f"{mark} {sentence}." for sentence, mark in notes.items()]
     below += [
-        f"{row.column}, {'' if one.figure is None else 'in some rounds: '}{one.failed}"
+        f"{one.mode}, {row.column}: {'' if one.figure is None else 'in some rounds, '}{one.failed}"
         for row in rows
         for one in each[row.column].values()
         if one.failed
