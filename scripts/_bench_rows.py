@@ -164,7 +164,7 @@ LATENCY_WINDOWS = 3
 def _w4a() -> Row:
     cold = {"seconds": 8.0, "work_s": 0.001, "workers": 100}
     return Row(
-        "W4 (a) p99 (ms) of 1 ms keys next to a hot key at 80 %",
+        "W4 (a) p99 (ms) of records of 1 ms, while a hot key is busy for 80 % of the time",
         Side("engine_latency", LIVE, {**cold, "hot_s": 0.02}, live_per_s=2_000, hot_per_s=40),
         Side("engine_latency", LIVE, {**cold, "hot_s": 0.001}, live_per_s=2_000, hot_per_s=40),
         figure="p99_ms",
@@ -179,7 +179,8 @@ def _w4b() -> list[Row]:
     hot = Side("engine_overload", LIVE, options, live_per_s=2_000, hot_per_s=1_000)
     return [
         Row(
-            "W4 (b) p99 (ms) of 1 ms keys in other partitions than a hot key at 20 ×",
+            "W4 (b) p99 (ms) of records of 1 ms, while a hot key in another partition gets 20 × the records "
+            "that can be handled for one key",
             hot,
             dataclasses.replace(hot, hot_per_s=0),
             figure="p99_ms",
