@@ -45,7 +45,7 @@ class Crew:
         self.inboxes = Inboxes(count, make_inbox=ChildInbox)
         self.hub = Hub(self.inboxes, time.monotonic, options.pop("pace", None))
         self.epoch = self.inboxes.assign(TopicPartition("t", 0), 1)
-        self.failures: list[tuple[int, BaseException]] = []
+        self.failed: list[tuple[Any, BaseException]] = []
         self.deaths: list[BaseException] = []
         self.events = Events()
         self.stops: list[tuple[Any, float | None]] = []
@@ -86,6 +86,11 @@ class Crew:
             **options,
         )
 
+    @property
+    def failures(self) -> list[tuple[int, BaseException]]:
+        """The offset of each failed attempt's record, and its error."""
+        return [(message.offset(), error) for message, error in self.failed]
+
     def _deferrals(self) -> PendingAnswers:
         return PendingAnswers(
             answer=self.hub.answer,
@@ -97,7 +102,7 @@ class Crew:
         )
 
     def _failed(self, attempt: Any, error: BaseException) -> RetryHead:
-        self.failures.append((attempt.message.offset(), error))
+        self.failed.append((attempt.message, error))
         return RetryHead(0.0, "again")
 
     def outputs(self) -> list[Output]:

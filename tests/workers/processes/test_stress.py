@@ -192,18 +192,27 @@ class Stress:
         assert len(done) == PARTITIONS * RECORDS, ("lost", PARTITIONS * RECORDS - len(done))
 
     def _judge_deaths(self, lines: list[Line]) -> None:
-        """Who is charged with a death is the last that the dead child had begun, or was about to."""
-        begun: dict[int, list[int]] = defaultdict(list)
-        for line in lines:
-            if line.word == "begin":
-                begun[line.pid].append(line.offset)
-        died = [(offset, error) for offset, error in self.one.failures if isinstance(error, WorkerDiedError)]
-        for offset, error in died:
-            its = begun[int(str(error).split()[2])]
-            assert not its or its[-1] == offset or offset not in its, ("charged with another's death", its)
+        """A death is charged to the record that the dead child ran, or was about to run after that one."""
+        died = [(message, error) for message, error in self.one.failed if isinstance(error, WorkerDiedError)]
+        for message, error in died:
+            place = message.partition(), message.offset()
+            own = [line for line in lines if line.pid == int(str(error).split()[2])]
+            last = next((line[1:3] for line in reversed(own) if line.word == "begin"), place)
+            assert place == last or self._may_begin(place, after=last, own=own), (
+                "charged with another's death",
+                place,
+                own[-6:],
+            )
         deaths = self.one.events.of(WorkerProcessDied)
         assert len(died) <= len(deaths)
         assert len({int(str(error).split()[2]) for _, error in died}) == len(died), "one death charged twice"
+
+    def _may_begin(self, place: tuple[int, int], *, after: tuple[int, int], own: list[Line]) -> bool:
+        """Tell whether a child with these lines had ended its last record and may have taken this one."""
+        of_last = [line.word for line in own if line[1:3] == after]
+        ended_ns = [line.time_ns for line in own if line[1:3] == place and line.word == "done"]
+        is_again = any(end > ended_ns[-1] - SOON_NS for end in self.ends[place[0]]) if ended_ns else True
+        return of_last[-1] != "begin" and is_again
 
     def _dead(self) -> set[int]:
         return {event.pid for event in self.one.events.of(WorkerProcessDied)} | self.killed
