@@ -25,6 +25,7 @@ DIRTY = "-dirty"
 UNKNOWN = "unknown"
 PROBLEMS_MAX = 50
 BAR_CHARACTERS = 40
+SHOWN_EACH_S = 60.0
 
 
 class LongRun:
@@ -35,6 +36,7 @@ class LongRun:
         self.problems: list[str] = []
         self._began = datetime.now(UTC)
         self._began_s = time.monotonic()
+        self._shown_s = 0.0
         self._commit = commit()
 
     @property
@@ -47,11 +49,14 @@ class LongRun:
         print(f"\r\033[K{text}" if sys.stdout.isatty() else text, flush=True)
 
     def show(self, done: int, total: int, what: str) -> None:
-        """Draw the bar, on a terminal."""
+        """Draw the bar on a terminal; elsewhere print a line each minute."""
         if sys.stdout.isatty():
             bar = "█" * (BAR_CHARACTERS * done // max(total, 1))
             text = f"{bar:░<{BAR_CHARACTERS}} {done}/{total} {what}, {len(self.problems)} red"
             print(f"\r\033[K{text}", end="", flush=True)
+        elif self.seconds - self._shown_s > SHOWN_EACH_S:
+            self._shown_s = self.seconds
+            print(f"{done} of {total} {what}, {len(self.problems)} red", flush=True)
 
     def broke(self, problem: str, replay: str = "") -> None:
         """Note and print what is broken, with the command that shows it again."""

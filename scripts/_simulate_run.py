@@ -1,7 +1,7 @@
 """Run seeds of the simulator on all cores, with a progress bar on a terminal.
 
 Exit code 1 when a seed broke a promise; each of those prints the command that replays it. A run of many seeds
-writes build/survives/simulation.json.
+writes build/survives/simulation.json, again after each part, so that `--resume` can go on.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ import argparse
 import multiprocessing
 import os
 import sys
-from collections import defaultdict
+import time
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from _long_run import LongRun
+from _long_run import LongRun, commit
+from _simulate_parts import COLUMNS, Part, kept, rows_of, unrun
 
 from tests.kit.simulated.plan import WAYS
 from tests.kit.simulated.simulator import SimulationReport, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable
 
     from tests.kit.simulated.plan import SimulationPlan
 
@@ -31,8 +34,6 @@ HELP = {
     "in-turn": "each seed in one way, the next one in the next: a quarter of --all",
 }
 EACH = ("all", "in-turn")
-COLUMNS = ("way", "seeds", "steps", "records", "assignments", "commits", "repeated", "broke a promise")
-WAY_WORDS = {"": "as drawn", "short-texts": "exactly once, short commits", "transactions": "exactly once"}
 
 
 def main() -> int:
@@ -45,13 +46,19 @@ def main() -> int:
         parser.add_argument(
             f"--{way}", dest="way", action="store_const", const=way, default="", help=HELP[way]
         )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep the parts of an earlier run, and repeat those with a red seed",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     if options.seed is None:
         ways = list(WAYS) if options.way in EACH else [options.way]
         step = len(ways) if options.way == "in-turn" else 1
-        return _run({way: seeds[number % step :: step] for number, way in enumerate(ways)}, options.jobs)
+        parts = unrun({way: seeds[number % step :: step] for number, way in enumerate(ways)})
+        return _run(parts, kept() if options.resume else [], options.jobs)
     if options.way in EACH:
         parser.error(f"--{options.way} goes without --seed: a seed is replayed in one way")
     return _replay(WAYS[options.way](options.seed))
@@ -63,47 +70,63 @@ def _replay(plan: SimulationPlan) -> int:
     return 0 if report.ok else 1
 
 
-def _run(ways: dict[str, range], jobs: int) -> int:
+def _run(parts: list[Part], earlier: list[Part], jobs: int) -> int:
     long_run = LongRun("simulation")
-    rows, before, total = [], 0, sum(map(len, ways.values()))
-    for way, seeds in ways.items():
-        sums: dict[str, int] = defaultdict(int)
-        for done, report in enumerate(_reports([WAYS[way](seed) for seed in seeds], jobs), 1):
-            _count(sums, report)
-            if not report.ok:
-                long_run.broke(f"seed {report.plan.seed}: {report.problems[0]}", report.replay)
-            long_run.show(before + done, total, "seeds")
-        before += len(seeds)
-        rows.append((WAY_WORDS.get(way, way), *(sums[column] for column in COLUMNS[1:])))
-    totals = dict(zip(COLUMNS[1:], map(sum, zip(*(row[1:] for row in rows), strict=True)), strict=True))
+    done: list[Part] = []
+    total = sum(len(part.seeds) for part in parts)
+    with ExitStack() as stack:
+        simulated: Callable[..., Iterable[SimulationReport]] = partial(map, _simulated)
+        if jobs > 1:
+            pool = stack.enter_context(multiprocessing.get_context("spawn").Pool(jobs))
+            simulated = partial(pool.imap_unordered, _simulated, chunksize=4)
+        for part in parts:
+            before = next((one for one in earlier if one.seeds == part.seeds and one.way == part.way), part)
+            if before is part:
+                _simulate(part, simulated, long_run, sum(len(one.seeds) for one in done), total)
+            done.append(before)
+            _write(done, long_run)
+    steps, records = (sum(part.sums[what] for part in done) for what in ("steps", "records"))
+    seconds = sum(part.seconds for part in done)
     long_run.say(
-        f"{total} seeds in {long_run.seconds:.1f} s ({total / long_run.seconds:.1f} per second): "
-        f"{totals['steps']} steps, {totals['records']} records, {len(long_run.problems)} broke a promise"
-    )
-    counts = {"seeds": total, "ways": len(ways), "steps": totals["steps"], "records": totals["records"]}
-    long_run.write(
-        counts, COLUMNS, rows, "A seed is a group's whole life; repeats are those that faults explain."
+        f"{total} seeds in {seconds:.1f} s ({total / max(seconds, 0.1):.1f} per second): "
+        f"{steps} steps, {records} records, {len(long_run.problems)} broke a promise"
     )
     return 1 if long_run.problems else 0
 
 
-def _count(sums: dict[str, int], report: SimulationReport) -> None:
-    verdict = report.verdict
-    for column, value in zip(
-        COLUMNS[1:],
-        (1, report.steps, verdict.finished, verdict.epochs, verdict.commits_acknowledged, verdict.duplicates),
-        strict=False,
-    ):
-        sums[column] += value
-    sums["broke a promise"] += not report.ok
+def _simulate(
+    part: Part,
+    simulated: Callable[..., Iterable[SimulationReport]],
+    long_run: LongRun,
+    before: int,
+    total: int,
+) -> None:
+    """Run a part's seeds, and note what they came to."""
+    began_s, part.commit = time.monotonic(), commit()
+    for number, report in enumerate(simulated([WAYS[part.way](seed) for seed in part.seeds]), 1):
+        part.count(report)
+        if not report.ok:
+            long_run.broke(f"seed {report.plan.seed}: {report.problems[0]}", report.replay)
+        long_run.show(before + number, total, "seeds")
+    part.seconds = round(time.monotonic() - began_s, 1)
 
 
-def _reports(plans: list[SimulationPlan], jobs: int) -> Iterator[SimulationReport]:
-    if jobs == 1:
-        yield from map(_simulated, plans)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_simulated, plans, chunksize=4)
+def _write(done: list[Part], long_run: LongRun) -> None:
+    rows = rows_of(done)
+    sums = {what: sum(part.sums[what] for part in done) for what in ("seeds", "steps", "records")}
+    counts = {"seeds": sums["seeds"], "ways": len(rows), "steps": sums["steps"], "records": sums["records"]}
+    commits = dict.fromkeys((part.commit for part in done), 0)
+    for part in done:
+        commits[part.commit] += len(part.seeds)
+    note = ", ".join(f"{seeds} at {name}" for name, seeds in commits.items())
+    long_run.write(
+        counts,
+        COLUMNS,
+        rows,
+        f"A seed is a group's whole life; repeats are those that faults explain. Seeds: {note}.",
+        seconds=round(sum(part.seconds for part in done), 1),
+        parts=[part.for_file() for part in done],
+    )
 
 
 def _simulated(plan: SimulationPlan) -> SimulationReport:

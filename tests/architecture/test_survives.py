@@ -126,3 +126,38 @@ def test_a_series_goes_on_and_keeps_runs_that_broke_a_promise(
     write(tmp_path / "survives", run, {**run, "seed": 2, "commit": "abd"}, {**run, "seed": 7})
     found = [(one["seed"], one["commit"], bool(one["violations"])) for one in proof.kept(asked)]
     assert found == [(1, "abc", False), (2, "abc", True), (2, "abd", False)]
+
+
+def test_a_simulation_goes_on_without_the_parts_that_ran(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part of changed files or with a red seed runs again; the table and the counts are of all parts."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    run, parts = importlib.import_module("_simulate_run"), importlib.import_module("_simulate_parts")
+    long_run = importlib.import_module("_long_run")
+    monkeypatch.setattr(parts, "SEEDS_EACH", 2)
+    monkeypatch.setattr(long_run, "FOLDER", tmp_path)
+    monkeypatch.setattr(long_run, "ROOT", tmp_path)
+    monkeypatch.setattr(parts.kept, "__defaults__", ((tmp_path,),))
+    ran: list[int] = []
+    simulate = run.simulate
+    monkeypatch.setattr(run, "simulate", lambda seed, plan: (ran.append(seed), simulate(seed, plan=plan))[1])
+
+    def go_on(commit: str, *more: str) -> dict[str, Any]:
+        ran.clear()
+        monkeypatch.setattr(run, "commit", lambda: commit)
+        monkeypatch.setattr("sys.argv", ["_simulate_run.py", "--jobs", "1", "--batches", *more])
+        assert run.main() == 0
+        return json.loads((tmp_path / "simulation.json").read_text())  # type: ignore[no-any-return]
+
+    found = go_on("aaa", "--seeds", "4")
+    assert (ran, found["counts"]["seeds"], found["rows"][0][1]) == ([0, 1, 2, 3], 4, 4)
+    found["parts"][1]["sums"]["broke a promise"] = 1
+    (tmp_path / "simulation.json").write_text(json.dumps(found))
+    records = found["counts"]["records"]
+    found = go_on(f"bbb{parts.DIRTY}", "--seeds", "6", "--resume")
+    assert (ran, found["counts"]["seeds"]) == ([2, 3, 4, 5], 6)
+    assert found["counts"]["records"] > records
+    assert found["note"].endswith("Seeds: 2 at aaa, 4 at bbb-dirty.")
+    assert (go_on("ccc", "--seeds", "6", "--resume")["rows"], ran) == (found["rows"], [2, 3, 4, 5])
+    assert "6 seeds in" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from tests.lanes.inbox_world import run_seed
 if TYPE_CHECKING:
     from tests.kit.mutant import Mutant
 
-SEEDS = int(os.environ.get("EHKAFKA_INBOX_SEEDS", "400"))
+SEEDS = int(os.environ.get("EHKAFKA_INBOX_SEEDS", "240"))
 GROUPS = 4
 
 

@@ -16,7 +16,7 @@ from tests.outputs.sender_world import run_seed
 if TYPE_CHECKING:
     from tests.kit.mutant import Mutant
 
-SEEDS = int(os.environ.get("EHKAFKA_SENDER_SEEDS", "600"))
+SEEDS = int(os.environ.get("EHKAFKA_SENDER_SEEDS", "300"))
 GROUPS = 4
 
 

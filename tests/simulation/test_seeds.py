@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.kit.simulated.member import SimulatedMember
 
 SEEDS, SEEDS_WITH_BATCHES, SEEDS_WITH_TRANSACTIONS = (
-    int(os.environ.get(f"EHKAFKA_SIMULATION_SEEDS{way}", "120"))
+    int(os.environ.get(f"EHKAFKA_SIMULATION_SEEDS{way}", "80"))
     for way in ("", "_WITH_BATCHES", "_WITH_TRANSACTIONS")
 )
 # The first ones of each way run where what they see is counted.

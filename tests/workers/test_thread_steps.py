@@ -17,7 +17,7 @@ from tests.workers.stepped_pool import History
 if TYPE_CHECKING:
     from tests.kit.mutant import Mutant
 
-SEEDS = 30
+SEEDS = 20
 MUTANT_SEEDS = 300
 WAYS: tuple[dict[str, Any], ...] = ({}, {"paced": True}, {"timed": True}, {"unread": True})
 
