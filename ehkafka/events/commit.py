@@ -36,7 +36,8 @@ class CommitFailed(Event, level=WARNING):
 
     def sentence(self) -> str:
         step = (
-            "The next commit retries; if the app restarts before that commit, more records are repeated."
+            "The next commit retries; if the app restarts before the next commit, the records of the failed "
+            "commit are handled again."
             if self.retriable
             else "Retrying will not help: correct what the error names."
         )

@@ -65,9 +65,9 @@ class MirrorContested(Event, level=WARNING):
         ours = "nothing" if self.our_next_offset is None else f"offset {self.our_next_offset}"
         return (
             f"The mirror of {self.partition} was written by {self.owner} (up to offset "
-            f"{self.their_next_offset}) while this app had {ours} to write: {self.blob}. If this process was "
-            "suspended, do nothing: its partition has a new owner. If two apps have the same group name and "
-            "container, give each app its own."
+            f"{self.their_next_offset}) while this app had {ours} to write. The blob is {self.blob}. If this "
+            "process was suspended, do nothing: another process has the partition now. If two apps have the "
+            "same group name and container, give each app a container of its own."
         )
 
 

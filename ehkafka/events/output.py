@@ -152,6 +152,6 @@ class TransactionProducerReplaced(Event, level=WARNING):
 
     def sentence(self) -> str:
         return (
-            f"The transactions' producer is replaced: {ending(self.reason)} The next transaction sends its "
+            f"The transactions' producer is replaced: {ending(self.reason)} The next transaction sends the "
             "outputs again."
         )

@@ -74,7 +74,7 @@ class PartitionsWaiting(Event, level=WARNING):
         if self.waited_s >= 1:
             wait = f"{'has' if is_one else 'have'} waited for {seconds(self.waited_s)}"
         return (
-            f"{names(self.partitions)} {wait}: {ending(self.reason)} The request is being retried; "
+            f"{names(self.partitions)} {wait} to be read: {ending(self.reason)} The app repeats the request; "
             "other partitions continue."
         )
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 AWAITED = "deferred: neither finish() nor fail() was called yet"
 _WHY_LATE: dict[State, str] = {
     "void": "the handler had raised after it deferred the record, so the attempt failed",
-    "expired": "its deadline had passed, and the attempt had failed",
+    "expired": "the attempt's deadline had passed, so the attempt had failed",
 }
 
 
