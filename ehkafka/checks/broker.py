@@ -44,16 +44,16 @@ def _missing(inspection: Inspection, name: str) -> Problem:
     close = difflib.get_close_matches(name, there, n=3, cutoff=0.6)
     if close:
         return Problem(
-            "there is no such topic here",
+            "the broker has no such topic",
             f"Did you mean {' or '.join(map(repr, close))}? Correct the name, or create the topic.",
             facts={"close": close},
         )
     more = " …" if len(there) > _TOPICS_SHOWN else ""
     shown = ", ".join(there[:_TOPICS_SHOWN]) + more if there else "none"
     return Problem(
-        "there is no such topic here, or the credential has no access to it",
-        f"Create the topic, correct its name, or connect to the namespace that has the topic. Topics here: "
-        f"{shown}.",
+        "the broker has no such topic, or the credential has no access to the topic",
+        f"Create the topic, correct its name, or connect to the namespace that has the topic. Topics on "
+        f"this broker: {shown}.",
     )
 
 

@@ -65,7 +65,7 @@ def group(inspection: Inspection, _subject: str | None) -> Finding:
     name = wanted + (limit if inspection.target.endpoint.is_event_hubs else "")
     facts = {"committed_partitions": len(committed), "partitions": len(asked)}
     if not committed:
-        return Finding(f"{name}: no commits yet, so the app begins at start=", facts)
+        return Finding(f"{name}: no commits yet, so the app begins to read at start=", facts)
     return Finding(f"{name}: commits on {len(committed)} of {len(asked)} partitions", facts)
 
 
@@ -165,7 +165,8 @@ def _refuse_outside(rows: list[dict[str, Any]]) -> None:
         gone = sum(row["start"] - row["committed"] for row in behind)
         raise Problem(
             f"the group's commit is before the start of the log: {_named(behind)}; {gone} offsets are gone",
-            "Retention deleted records that the group had not read: set its offsets, or use a new group.",
+            "Retention deleted records that the group had not read: set the group's offsets, or use a new "
+            "group.",
             facts=facts,
         )
 
@@ -183,7 +184,7 @@ def _lag(rows: list[dict[str, Any]]) -> Finding:
     if lags:
         facts["lag"] = total = sum(lag for lag, _partition in lags)
         most, where = max(lags)
-        text += f"; the group's commits lie within it, lag {total}"
+        text += f"; the group's commits lie within the log, lag {total}"
         if total:
             text += f" (most: {most} on partition {where})"
     return Finding(text, facts)
@@ -207,7 +208,7 @@ def commit(inspection: Inspection, _subject: str | None) -> Finding:
     intact = kept.metadata == METADATA
     words = "came back intact" if intact else "came back changed, so commits cannot list finished records"
     return Finding(
-        f"in {outside.took_s * 1000:.0f} ms, in the group {OWN_GROUP}; metadata {words}",
+        f"in {outside.took_s * 1000:.0f} ms, in the group {OWN_GROUP}; the commit's metadata {words}",
         {"commit_s": round(outside.took_s, 4), "metadata_intact": intact, "group": OWN_GROUP},
     )
 
@@ -227,7 +228,8 @@ def _commit(inspection: Inspection, outside: OutsideGroup, wanted: KafkaPartitio
     except Overdue:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
-            "The group's coordinator does not answer, or throttles: check the broker's health and quota.",
+            "The group's coordinator does not answer, or throttles this client: check the broker's health "
+            "and quota.",
         ) from None
     for refusal in refusals.values():
         if refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

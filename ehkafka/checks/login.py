@@ -163,7 +163,7 @@ def auth(inspection: Inspection, _subject: str | None, *, refused_s: float = inf
     how = f"{inspection.mechanism} accepted" if inspection.mechanism else "the broker requires no login"
     brokers, topics = len(cluster.brokers), len(cluster.topics)
     return Finding(
-        f"{how}; {counted(brokers, 'broker')}, {counted(topics, 'topic')} to be seen",
+        f"{how}; the client sees {counted(brokers, 'broker')} and {counted(topics, 'topic')}",
         {
             "mechanism": inspection.mechanism,
             "brokers": brokers,
@@ -261,8 +261,8 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
             facts=facts,
         )
     return Finding(
-        f"this machine's clock is at most {max(0.0, age_s):.0f} s ahead, by {who}; a clock that is behind "
-        f"cannot be detected",
+        f"this machine's clock is at most {max(0.0, age_s):.0f} s ahead, according to {who}; a clock that is "
+        f"behind cannot be detected",
         facts,
     )
 

@@ -11,7 +11,7 @@ from ehkafka.checkpoints.store_mirror import writes_per_month
 from ehkafka.checkpoints.stores.store import StoreConflictError, StoreError
 from ehkafka.checks.result import SETTINGS_CODE, Finding, NotMeasured, Problem
 from ehkafka.errors import ConfigurationError
-from ehkafka.wording import seconds
+from ehkafka.wording import counted, seconds
 
 if TYPE_CHECKING:
     from ehkafka.checks.inspection import Inspection
@@ -47,8 +47,9 @@ def mirror(inspection: Inspection, _subject: str | None) -> Finding:
     partitions = _partitions(inspection)
     writes = writes_per_month(partitions, choice.interval_s)
     return Finding(
-        f"{store.name} takes writes; at most {writes:,} writes a month for {partitions} partitions, every "
-        f"{seconds(choice.interval_s)} if they move. {ADVICE}",
+        f"{store.name} takes writes; at most {writes:,} writes a month for "
+        f"{counted(partitions, 'partition')}, if each has a new commit every "
+        f"{seconds(choice.interval_s)}. {ADVICE}",
         {"store": store.name, "writes_per_month_max": writes, "interval_s": choice.interval_s},
     )
 

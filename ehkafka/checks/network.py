@@ -108,7 +108,8 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
         raise _not_trusted(inspection, address, error) from None
     except TimeoutError:
         raise Problem(
-            f"the server is connected, but sent no handshake within {seconds(inspection.timeout_s)}",
+            "the server accepted the connection, but sent no TLS handshake within "
+            f"{seconds(inspection.timeout_s)}",
             "Check that this is the broker's TLS port, and that no proxy is on the route.",
         ) from None
     except OSError as error:
@@ -119,13 +120,14 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
 def _described(inspection: Inspection, version: str | None, certificate: dict[str, Any]) -> Finding:
     if not checks(inspection.properties, _CERTIFICATE):
         return Finding(
-            f"{version}, but enable.ssl.certificate.verification is off: any server could be the broker",
+            f"{version}, but enable.ssl.certificate.verification is off: any server could pretend to be the "
+            "broker",
             {"version": version, "verified": False},
         )
     expires = _time(certificate["notAfter"])
     days = (expires - datetime.now(UTC)).days
     names = [value for _kind, value in certificate.get("subjectAltName", ())]
-    soon = f" – soon, in {days} days" if days < _SOON_DAYS else ""
+    soon = f" (expires soon, in {days} days)" if days < _SOON_DAYS else ""
     name = "" if checks(inspection.properties, _HOST_NAME) else "; its host name is not checked"
     return Finding(
         f"{version}; certificate by {_name(certificate.get('issuer'))}, valid until {expires:%Y-%m-%d}{soon};"

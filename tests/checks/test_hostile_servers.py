@@ -105,7 +105,7 @@ def the_failure(report: Report) -> CheckResult:
     ("serve", "properties", "step", "shown"),
     [
         (silent, None, "kafka", "did not answer within 0.5 s"),
-        (silent, TLS, "tls", "sent no handshake within 0.5 s"),
+        (silent, TLS, "tls", "sent no TLS handshake within 0.5 s"),
         (dripping, None, "kafka", "no Kafka"),
         (dripping, TLS, "tls", "does not speak TLS"),
         (greeting_only, None, "auth", "does not answer this client"),

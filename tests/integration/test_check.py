@@ -119,7 +119,7 @@ def guarded_commit(broker: KafkaBroker, offsets: dict[int, int]) -> None:
             ("--topic", "order"),
             {},
             "topic",
-            ["there is no such topic", "Did you mean 'orders'?"],
+            ["the broker has no such topic", "Did you mean 'orders'?"],
             id="topic",
         ),
         pytest.param(

@@ -108,7 +108,7 @@ def test_a_topic_that_is_deleted_under_a_query_is_named(queries: Queries, broker
     _, query = queries.start(now=False, startingOffsets="earliest", **{"kafkaConsumer.pollTimeoutMs": "3000"})
     broker.delete_topic("readings")
     with pytest.raises(
-        StreamingQueryException, match=r"TopicNotFoundError: .*topic readings: there is no such topic here"
+        StreamingQueryException, match=r"TopicNotFoundError: .*topic readings: the broker has no such topic"
     ) as ended:
         query.processAllAvailable()
     _assert_no_traceback(ended.value)

@@ -48,7 +48,7 @@ def test_a_stream_looks_once_a_process(broker: EmbeddedBroker, topic: str | None
             "raedings",
             {},
             TopicNotFoundError,
-            r"topic raedings: there is no such topic here\. Did you mean 'readings'",
+            r"topic raedings: the broker has no such topic\. Did you mean 'readings'",
         ),
         ("readings", {"kafka.acks": "1"}, ConfigurationError, "acks='1' is refused"),
         ("readings", {"kafka.bootstrap.servers": "127.0.0.1:1"}, EndpointError, "127.0.0.1:1"),

@@ -103,7 +103,7 @@ WRONG: dict[str, tuple[list[str], dict[str, str], str]] = {
     "unknown topic": (
         ["value"],
         {"topic": "raedings"},
-        "there is no such topic here. Did you mean 'readings'?",
+        "the broker has no such topic. Did you mean 'readings'?",
     ),
     "unknown topic of a row": (
         ["value", "IF(offset = 1, 'reeding', 'readings') AS topic"],
