@@ -248,7 +248,7 @@ class AIOConsumer(Calls):
         """No task waits any more for a call that was begun."""
         if error is not None:
             what = {
-                "message": "A call of an AIOConsumer failed after its task was cancelled.",
+                "message": "A call of an AIOConsumer failed after the call's task was cancelled.",
                 "exception": error,
             }
             self._loop.call_exception_handler(what)

@@ -103,7 +103,8 @@ class Reentry:
             result = callback(*arguments)
             self._result = await result if inspect.isawaitable(result) else result
         except asyncio.CancelledError:
-            self._error = RuntimeError(f"{self._name} was cancelled; its call of the consumer ends here.")
+            why = f"{self._name} was cancelled, so the call that ran {self._name} fails."
+            self._error = RuntimeError(why)
             raise
         except Exception as error:
             self._error = error

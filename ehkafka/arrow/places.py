@@ -88,8 +88,8 @@ def _offsets(name: str, given: Mapping[Any, Any], topic: str) -> Iterator[tuple[
         is_offset = type(offset) is int and (0 <= offset <= _OFFSET_MAX or at in _OFFSETS)
         if type(number) is not int or number < 0 or not is_offset:
             raise ConfigurationError(
-                f"{name} has {number!r:.80}: {quoted(at)}; give the number of a partition, and as its "
-                f"offset 0 or more, 'earliest' or 'latest'."
+                f"{name} has {number!r:.80}: {quoted(at)}; give a partition's number, and the offset "
+                f"as 0 or more, 'earliest' or 'latest'."
             )
         yield TopicPartition(topic, number), offset
 

@@ -131,7 +131,7 @@ class BlobMirror(NeverPickled):
         raise ConfigurationError(
             f"The variables do not name one mirror: set {prefix}CONTAINER_URL (with {prefix}CREDENTIAL, "
             f"{prefix}CLIENT_ID), or {prefix}CONTAINER with {prefix}CONNECTION_STRING or "
-            f"{prefix}CONNECTION_STRING_FILE. Set now: {ended(shown)}"
+            f"{prefix}CONNECTION_STRING_FILE. The variables that are set: {ended(shown)}"
         )
 
     def open_client(self, options: Options) -> tuple[Any, Any]:

@@ -66,7 +66,7 @@ def test_each_form_is_a_place(given: object, place: object) -> None:
         ({"0": 1}, "give the number of a partition"),
         ({0: "later"}, "give the number of a partition"),
         ({-1: 1}, "give the number of a partition"),
-        ({0: -1}, "give the number of a partition, and as its offset 0 or more"),
+        ({0: -1}, "give a partition's number, and the offset as 0 or more"),
         (Ends("others", {0: 3}), "belong to topic 'others', but topic 'readings' is read"),
         ("Endpoint=sb://h.servicebus.windows.net/;SharedAccessKey=azE=", r"\*\*\*"),
     ],

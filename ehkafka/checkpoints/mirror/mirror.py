@@ -149,7 +149,7 @@ class Mirror:
             return f"{seconds(timeout_s)} were too short to write the whole mirror"
         if self._thread.is_alive():
             return f"a request to the store was not answered within {seconds(timeout_s)}"
-        return "another process writes there"
+        return "another process writes the same mirror"
 
     def metadata_returned(self, is_returned: bool) -> None:
         """Take whether the service returns what commits say: later starts find it in the blobs."""
@@ -181,9 +181,9 @@ class Mirror:
             foreign = self._book.foreign()
         if foreign and not (is_behind and state.error):
             partition, (blob, reason, _) = min(foreign.items())
-            more = f", and {counted(len(foreign) - 1, 'more partition')}" if len(foreign) > 1 else ""
+            more = f" and {counted(len(foreign) - 1, 'more partition')} have" if len(foreign) > 1 else " has"
             return (
-                f"{partition} has no mirror{more}: {self._store.name}/{blob} {ended(reason)} ehkafka leaves "
+                f"{partition}{more} no mirror: {self._store.name}/{blob} {ended(reason)} ehkafka leaves "
                 "this blob unchanged. Give the mirror a container of its own, or delete the blob."
             )
         if not is_behind:
@@ -191,7 +191,7 @@ class Mirror:
         return (
             f"The mirror in {state.store} has been behind the commits of "
             f"{counted(state.behind_partitions, 'partition')} for {state.behind_s:.0f} s: "
-            f"{state.error or 'another process writes there'}"
+            f"{state.error or 'another process writes the same mirror'}"
         )
 
     # --- the mirror's thread ---------------------------------------------------------------------------

@@ -40,7 +40,9 @@ def explained(error: Exception, where: str) -> StoreError:
     if code in _NOT_FOR_US or status in {401, 403} or _is_refused_credential(error):
         return StoreForbiddenError(f"{where}: {ended(shown)} {ended(_GRANT)}")
     if code in _CONFLICTS or (status in {409, 412} and not code):
-        return StoreConflictError(f"{where}: {shown}: another program wrote the blob in the meantime.")
+        return StoreConflictError(
+            f"{where}: {shown}: another program has written the blob since ehkafka read the blob."
+        )
     if status == 400:
         return StoreError(f"{where}: {shown}: the service refuses the request. Please report this defect.")
     return StoreUnavailableError(f"{where}: {ended(shown)} Check the network and the storage account.")

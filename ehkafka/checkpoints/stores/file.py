@@ -89,7 +89,9 @@ class FileStore:
         with self._explained(name), self._locked():
             there = self._read(path, name)
             if (there.version if there else None) != expected:
-                raise StoreConflictError(f"{self.name}: another program wrote {name} in the meantime.")
+                raise StoreConflictError(
+                    f"{self.name}: another program has written {name} since ehkafka read the file."
+                )
             self._make_folders(path.parent)
             _replace(path, content)
         return _version(content)

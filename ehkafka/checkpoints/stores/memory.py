@@ -44,7 +44,7 @@ class MemoryStore:
         with self._lock:
             there = self._blobs.get(name)
             if (there.version if there else None) != expected:
-                raise StoreConflictError(f"memory: another program wrote {name} in the meantime.")
+                raise StoreConflictError(f"memory: {name} has changed since ehkafka read {name}.")
             self._writes += 1
             version = str(self._writes)
             self._blobs[name] = StoredBlob(name, version, dict(metadata), body, int(time.time() * 1000))
