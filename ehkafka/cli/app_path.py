@@ -90,11 +90,13 @@ def _not_found(name: str, error: ModuleNotFoundError) -> str:
 
 def _app_in(module: ModuleType, name: str) -> App:
     apps = [other for other, value in vars(module).items() if isinstance(value, App)]
-    hint = f"its apps are {', '.join(apps)}" if apps else "it has no ehkafka.App at its top level"
+    none = "the module has no ehkafka.App at its top level"
+    hint = f"the module's apps are {', '.join(apps)}" if apps else none
     if not hasattr(module, name):
         raise ConfigurationError(f"{module.__name__} has no {name!r}: {hint}.")
     found = getattr(module, name)
     if not isinstance(found, App):
-        kind = "a function; assign its result to a name" if callable(found) else f"a {type(found).__name__}"
+        call = "a function; in the module, assign the function's result to a name"
+        kind = call if callable(found) else f"a {type(found).__name__}"
         raise ConfigurationError(f"{module.__name__}:{name} is not an ehkafka.App but {kind}: {hint}.")
     return found

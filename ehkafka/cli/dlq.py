@@ -272,7 +272,8 @@ def listing_as_text(listing: Listing) -> str:
     if rows := [(count, _cut(topic), _cut(kind)) for (topic, kind), count in listing.groups.most_common()]:
         lines += [columns(("LETTERS", "ORIGIN", "ERROR"), rows)]
     if listing.foreign:
-        lines.append(f"and {counted(listing.foreign, 'other record')}, not written by an ehkafka app")
+        others = counted(listing.foreign, "other record was", "other records were")
+        lines.append(f"{others} not written by an ehkafka app")
     if listing.newest:
         headers = ("PLACE", "AGE", "ORIGIN", "KEY", "ATTEMPTS", "ERROR")
         lines += ["", columns(headers, [_row(record) for record in listing.newest])]
@@ -327,10 +328,10 @@ def count_as_text(count: RedriveCount, *, yes: bool) -> str:
     lines += [f"{number:>8}  {printable(str(home))}" for home, number in sorted(count.to.items())]
     if count.passed_over:
         lines.append(
-            f"{count.passed_over:>8}  left out by the filter; another --group can redrive them later"
+            f"{count.passed_over:>8}  left out by the filter; to redrive these, use another --group later"
         )
     if count.foreign:
-        lines.append(f"{count.foreign:>8}  records that are not dead letters, left out")
+        lines.append(f"{count.foreign:>8}  left out, because these records are not dead letters")
     if not yes and count.redriven:
         lines.append("Nothing was written. Add --yes to do it.")
     return "\n".join(lines)

@@ -144,8 +144,8 @@ def stdin_lines() -> Iterable[bytes]:
     while line := sys.stdin.buffer.readline(LINE_BYTES_MAX):
         if len(line) == LINE_BYTES_MAX:
             raise ConfigurationError(
-                f"Line {number} of stdin is longer than {LINE_BYTES_MAX} bytes, which no record can be: end"
-                " each record with a line feed."
+                f"Line {number} of stdin is longer than {LINE_BYTES_MAX} bytes, the most that a record can "
+                "have: end each record with a line feed."
             )
         yield line.removesuffix(b"\n")
         number += 1

@@ -39,7 +39,7 @@ MODULES = {
     "an app factory": (
         "def app(): return make()",
         2,
-        ["not an ehkafka.App but a function", "assign its result"],
+        ["not an ehkafka.App but a function", "assign the function's result to a name"],
     ),
     "something else": ("app = 42", 2, ["not an ehkafka.App but a int"]),
 }

@@ -163,7 +163,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
     ),
     ("a mirror as text", "app = make(mirror='https://a.blob.core.windows.net/c')", ["BlobMirror(…)"]),
     # The module.
-    ("an app of another name", "shop = make()", ["has no 'app'", "its apps are shop"]),
+    ("an app of another name", "shop = make()", ["has no 'app'", "the module's apps are shop"]),
     ("a run at import", on() + "\napp.run()", ["if __name__ == '__main__'"]),
 ]
 

@@ -139,7 +139,7 @@ def test_list_counts_by_topic_and_error_and_shows_the_newest_first(broker: Embed
     assert lines.pop(0).split() == ["LETTERS", "ORIGIN", "ERROR"]
     assert lines[0].split() == ["3", "t", "ValueError"]
     assert lines[1].split() == ["1", "u", "KeyError"]
-    assert lines[2] == "and 1 other record, not written by an ehkafka app"
+    assert lines[2] == "1 other record was not written by an ehkafka app"
     rows = [re.split(" {2,}", line) for line in lines[5:]]
     assert [[row[0], *row[2:]] for row in rows] == [
         ["1@0", "u[0]@7", "other", "3", "KeyError: no luck with 7"],

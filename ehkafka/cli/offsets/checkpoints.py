@@ -266,7 +266,7 @@ def diff(topic: Topic, *, checkpoints: Checkpoints, of: OfGroup) -> None:
             {**place_of(group), "sdk": chosen and str(chosen.origin), "partitions": compared_as_dict(rows)}
         )
         return
-    origin = f", SDK: {chosen.origin}" if chosen else ", no checkpoints of an SDK"
+    origin = f", SDK: {chosen.origin}" if chosen else ", which has no checkpoints of an SDK"
     differing = sum(row.differs for row in rows)
     put_text(f"{group.where}\nin {store.name}{origin}\n\n{compared_as_text(rows)}")
     put_text(

@@ -133,8 +133,8 @@ def parse_skip(text: str) -> SkipRange:
     named = _PLACE.fullmatch(text)
     if named is None:
         raise ConfigurationError(
-            f"{text!r} names no record: give TOPIC/PARTITION@OFFSET, or TOPIC/PARTITION@FROM-TO for all of"
-            " these."
+            f"{text!r} names no record: give TOPIC/PARTITION@OFFSET, or TOPIC/PARTITION@FROM-TO for "
+            "several records."
         )
     first, last = int(named["first"]), int(named["last"] or named["first"])
     if last < first:

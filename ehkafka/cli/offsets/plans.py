@@ -143,7 +143,7 @@ def _effect(move: Move) -> str:
         notes.append(f"{-move.skipped_records} again")
     if move.finished_again:
         more = "" if move.says_all else " or more"
-        notes.append(f"{move.finished_again}{more} finished out of order again")
+        notes.append(f"repeats {move.finished_again}{more} that finished out of order")
     if move.note:
         notes.append(move.note)
     return "; ".join(notes)

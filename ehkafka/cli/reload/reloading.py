@@ -64,8 +64,8 @@ class Reload:
             return
         if members is not None:
             raise ConfigurationError(
-                "--reload and --members exclude each other: leave one out. Members are replaced one by one, "
-                "with new code, at a SIGHUP."
+                "--reload and --members exclude each other: leave one out. To replace the members one by "
+                "one with new code, send SIGHUP to the command."
             )
         if on_spark:
             raise ConfigurationError(

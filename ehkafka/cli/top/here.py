@@ -73,7 +73,7 @@ class AppHere:
                 raise
         if not self._url:
             self.close()
-            raise EngineError("The app has ended while it started.")
+            raise EngineError("The app ended during its start.")
         return self._url, token
 
     def close(self) -> None:

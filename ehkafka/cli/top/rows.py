@@ -137,7 +137,7 @@ def detail(key: dict[str, Any], overdue: Iterable[dict[str, Any]] = ()) -> str:
     for call in overdue:
         if f"{partition_name(call['partition'])}@{call['offset']}" == key["name"]:
             ran, most = span(call["running_s"]), span(call["deadline_s"])
-            lines.append(f"Running for {ran} on {cut(call['worker'])}, its deadline is {most}")
+            lines.append(f"Running for {ran} on {cut(call['worker'])}, the call's deadline is {most}")
     if key["last_error"]:
         lines.append(f"Error: {cut(key['last_error'], LINE_CHARACTERS_MAX)}")
     if key.get("value") is not None:
