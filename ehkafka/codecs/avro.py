@@ -113,7 +113,7 @@ class _AvroWalk:
         if isinstance(schema, list):
             branch, at = self._long(at)
             if not 0 <= branch < len(schema):
-                raise Misfit("it names a branch that its union type does not have")
+                raise Misfit("it names a branch that the union type does not have")
             return self.end_of(schema[branch], at, depth)
         self._left -= 1
         if self._left < 0 or depth > DEPTH_MAX:
@@ -148,7 +148,7 @@ class _AvroWalk:
                 at = self.end_of(items, at, depth)
             # A reader that skips the block goes by its length.
             if length is not None and at != begin + length:
-                raise Misfit("a block in it is shorter or longer than its length field")
+                raise Misfit("a block is shorter or longer than the block's length field")
 
     def _long(self, at: int) -> tuple[int, int]:
         number, shift = self._data[at], 7

@@ -119,7 +119,7 @@ class AzureSchemaRegistry:
             # Without the client's own text: it may hold what the service answered.
             kind, status = type(error).__qualname__, getattr(error, "status_code", None)
             reason = f"it answered with HTTP status {status}" if status else kind
-            raise RetryLater(RETRY_S, f"the schema registry does not answer: {reason}") from None
+            raise RetryLater(RETRY_S, f"the schema registry gives no usable answer: {reason}") from None
 
     def _opened(self) -> Any:
         with self._lock:

@@ -95,11 +95,11 @@ class ConfluentCodec:
             return self._deserializer(value, context)
         except Exception as error:
             if any(_is_unknown_schema(one) for one in _chain(error)):
-                raise NoSchema("the schema registry does not have its schema") from None
+                raise NoSchema("the schema registry does not have the payload's schema") from None
             if (reason := _outage(error)) is None:
                 raise
             # Without the client's own text: it may hold the address with its password.
-            raise RetryLater(RETRY_S, f"the schema registry does not answer: {reason}") from None
+            raise RetryLater(RETRY_S, f"the schema registry gives no usable answer: {reason}") from None
 
 
 def within_bounds(deserializer: Any) -> Callable[[bytes | None, Any], Any]:

@@ -119,7 +119,7 @@ def test_bytes_without_a_schema_are_rejected(client: SchemaRegistryClient, value
 
 def test_an_unknown_schema_is_rejected(client: SchemaRegistryClient) -> None:
     """It will not be known by asking again."""
-    with pytest.raises(ehkafka.RejectRecord, match="the schema registry does not have its schema"):
+    with pytest.raises(ehkafka.RejectRecord, match="the schema registry does not have the payload's schema"):
         decoded(plain, AvroDeserializer(client), b"\x00\x00\x00\x03\xe7hunter2")
 
 
@@ -152,7 +152,7 @@ def test_a_registry_that_refuses_is_asked_later(registry: RegistryDouble, status
     decoder = failing(registry)
     registry.status = status
     with pytest.raises(
-        ehkafka.RetryLater, match=f"does not answer: it answered with HTTP status {status}"
+        ehkafka.RetryLater, match=f"gives no usable answer: it answered with HTTP status {status}"
     ) as caught:
         decoded(plain, decoder, VALUE)
     assert "hunter2" not in str(caught.value)
@@ -164,7 +164,7 @@ def test_an_answer_that_is_none_is_no_fault_of_the_payloads(registry: RegistryDo
     """A proxy's page instead of JSON."""
     decoder = failing(registry)
     registry.garbage = b"<html>log in, please</html>"
-    with pytest.raises(ehkafka.RetryLater, match="the schema registry does not answer"):
+    with pytest.raises(ehkafka.RetryLater, match="the schema registry gives no usable answer"):
         decoded(plain, decoder, VALUE)
 
 
@@ -173,7 +173,7 @@ def test_a_registry_that_is_down_is_asked_later() -> None:
     with running_registry() as gone:
         pass
     decoder = failing(gone, **{"basic.auth.user.info": "me:hunter2"})
-    with pytest.raises(ehkafka.RetryLater, match="does not answer: ConnectError") as caught:
+    with pytest.raises(ehkafka.RetryLater, match="gives no usable answer: ConnectError") as caught:
         decoded(plain, decoder, VALUE)
     assert str(gone.port) not in str(caught.value)
 
@@ -184,7 +184,7 @@ def test_an_unknown_schema_is_asked_for_once_in_a_while(registry: RegistryDouble
     assert payload is not None
     for schema_id, times in ((b"\x08", 3), (b"\x09", 1)):
         for _ in range(times):
-            with pytest.raises(ehkafka.RejectRecord, match="does not have its schema"):
+            with pytest.raises(ehkafka.RejectRecord, match="does not have the payload's schema"):
                 payload.decoder()(record(VALUE[:4] + schema_id + VALUE[5:]))
     assert len([path for path, _ in registry.asked if "/schemas/ids/" in path]) == 2
     assert payload.decoder()(record(VALUE)) == {"celsius": 1.5}
