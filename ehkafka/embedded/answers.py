@@ -50,7 +50,7 @@ class AnswerQueues:
             return
         if any(key == api_key for key, _ in self._own):
             raise ConfigurationError(
-                f"A broker has its own queue of answers to {api_key.name}, which hides the cluster's. "
+                f"A broker with its own queue of answers to {api_key.name} does not use the cluster's queue. "
                 "Give broker_id= for each broker that is to fail."
             )
         array = (ctypes.c_int * len(codes))(*codes)
@@ -61,7 +61,7 @@ class AnswerQueues:
         api_key = check_api_key(api_key)
         if not is_whole(times, 1, _TIMES_MAX):
             raise ConfigurationError(
-                f"delay_next({api_key.name}) needs times of 1 to {_TIMES_MAX}, not {times!r:.80}."
+                f"delay_next({api_key.name}): times={times!r:.80}: give 1 to {_TIMES_MAX}."
             )
         _check_effect(api_key, [code])
         for one in range(1, self._brokers + 1) if broker_id is None else (broker_id,):
@@ -77,7 +77,7 @@ class AnswerQueues:
             if left.value:
                 raise EmbeddedBrokerError(
                     f"{left.value} answer(s) to {api_key.name} still wait on broker {broker_id}, and "
-                    "librdkafka cannot withdraw a broker's own. Queue no more than the test uses up."
+                    "librdkafka cannot empty one broker's queue. Queue only answers that the test uses."
                 )
 
     def _push_own(self, broker_id: int, api_key: ApiKey, answers: Sequence[tuple[int, int]]) -> None:

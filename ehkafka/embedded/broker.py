@@ -70,7 +70,7 @@ class EmbeddedBroker:
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
         if not is_whole(brokers, 1, _BROKERS_MAX):
             raise ConfigurationError(
-                f"An embedded broker has 1 to {_BROKERS_MAX} brokers, not {brokers!r:.80}."
+                f"EmbeddedBroker: brokers={brokers!r:.80}: give 1 to {_BROKERS_MAX}."
             )
         self._brokers = brokers
         check_topics({} if topics is None else topics)

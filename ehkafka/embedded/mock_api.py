@@ -36,7 +36,7 @@ def function(name: str) -> Callable[..., Any]:
         version = confluent_kafka.libversion()[0]
         raise ConfigurationError(
             f"The embedded broker needs {name}(), which librdkafka {version} does not have. "
-            "Upgrade confluent-kafka (all of the interface is in 2.15 and later)."
+            "Upgrade confluent-kafka (2.15 and later have all needed functions)."
         ) from missing
     return found
 

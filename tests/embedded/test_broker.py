@@ -155,7 +155,7 @@ def test_a_broker_left_open_neither_hangs_the_exit_nor_a_forked_child() -> None:
         (lambda broker: broker.produce("orders", [], partition=2**32), "no partition"),
         (lambda broker: broker.fail_next(ApiKey.FETCH), "at least one error code"),
         (lambda broker: broker.fail_next(ApiKey.METADATA, 5), r"set_topic_error.*KafkaError\._TRANSPORT"),
-        (lambda broker: broker.delay_next(ApiKey.FETCH, 1, times=0), "times of 1 to"),
+        (lambda broker: broker.delay_next(ApiKey.FETCH, 1, times=0), "times=0: give 1 to"),
         (lambda broker: broker.set_rtt(-1), "A delay is 0 to"),
         (lambda broker: broker.set_rtt(float("nan")), "A delay is 0 to"),
         (lambda broker: broker.delay_next(ApiKey.FETCH, 2**22), "A delay is 0 to"),
