@@ -110,7 +110,7 @@ def parse_from(text: str, *, option: str = "--from") -> FixedStart | LastRecords
         if isinstance(place, timedelta):
             _ = datetime.now(UTC) - place  # further back than there are dates?
     except (ValueError, OverflowError):
-        raise ConfigurationError(f"{option} {text!r} is not a place to begin: give {FORMS}.") from None
+        raise ConfigurationError(f"{option} {text!r} is not a start position: give {FORMS}.") from None
     return place
 
 
@@ -128,8 +128,8 @@ def parse_places(
             )
         if only and partition is not None and partition not in only:
             raise ConfigurationError(
-                f"{option} names partition {partition}, which is not among --partition: leave one of them"
-                " out."
+                f"{option} names partition {partition}, which is not among --partition: leave one of the "
+                "two out."
             )
         places[partition] = parse_from(named["place"] if named else given, option=option)
     return places

@@ -171,7 +171,7 @@ def _enqueue(producer: Producer, deadline_s: float, **record: Any) -> None:
             producer.poll(_ROOM_WAIT_S)
         except KafkaException as failure:
             raise EndpointError(
-                f"A record for topic {record['topic']} was refused at once: {failure}."
+                f"A record for topic {record['topic']} was refused: {failure}."
             ) from failure
         else:
             return
