@@ -62,7 +62,8 @@ def settings(inspection: Inspection, _subject: str | None) -> Finding:
         raise Problem(str(error), _SETTING, exit_code=error.exit_code) from None
     version = confluent_kafka.version()
     return Finding(
-        f"{len(inspection.properties)} properties are set for {target.endpoint.name}; confluent-kafka {version}",
+        f"{len(inspection.properties)} properties are set for {target.endpoint.name}; "
+        f"confluent-kafka {version}",
         {"security_protocol": inspection.protocol, "confluent_kafka": str(version)},
     )
 

@@ -110,7 +110,7 @@ def parse_from(text: str, *, option: str = "--from") -> FixedStart | LastRecords
         if isinstance(place, timedelta):
             _ = datetime.now(UTC) - place  # further back than there are dates?
     except (ValueError, OverflowError):
-        raise ConfigurationError(f"{option} {text!r} is not a start position: give {FORMS}.") from None
+        raise ConfigurationError(f"{option} {text!r} is not a position in a log: give {FORMS}.") from None
     return place
 
 
