@@ -69,9 +69,7 @@ class EmbeddedBroker:
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
         if not is_whole(brokers, 1, _BROKERS_MAX):
-            raise ConfigurationError(
-                f"EmbeddedBroker: brokers={brokers!r:.80}: give 1 to {_BROKERS_MAX}."
-            )
+            raise ConfigurationError(f"EmbeddedBroker: brokers={brokers!r:.80}: give 1 to {_BROKERS_MAX}.")
         self._brokers = brokers
         check_topics({} if topics is None else topics)
         self._topics_at_start = dict(topics or {})

@@ -170,8 +170,6 @@ def _enqueue(producer: Producer, deadline_s: float, **record: Any) -> None:
                 ) from None
             producer.poll(_ROOM_WAIT_S)
         except KafkaException as failure:
-            raise EndpointError(
-                f"A record for topic {record['topic']} was refused: {failure}."
-            ) from failure
+            raise EndpointError(f"A record for topic {record['topic']} was refused: {failure}.") from failure
         else:
             return
