@@ -165,8 +165,7 @@ def _refuse_outside(rows: list[dict[str, Any]]) -> None:
         gone = sum(row["start"] - row["committed"] for row in behind)
         raise Problem(
             f"the group's commit is before the start of the log: {_named(behind)}; {gone} offsets are gone",
-            "Retention deleted records that the group had not read: set the group's offsets, or use a new "
-            "group.",
+            "Retention deleted unread records: set the group's offsets, or use a new group.",
             facts=facts,
         )
 
@@ -228,8 +227,7 @@ def _commit(inspection: Inspection, outside: OutsideGroup, wanted: KafkaPartitio
     except Overdue:
         raise Problem(
             f"no answer within {seconds(inspection.timeout_s)}",
-            "The group's coordinator does not answer, or throttles this client: check the broker's health "
-            "and quota.",
+            "The group's coordinator does not answer, or throttles: check the broker's health and quota.",
         ) from None
     for refusal in refusals.values():
         if refusal.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

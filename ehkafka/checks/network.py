@@ -108,8 +108,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
         raise _not_trusted(inspection, address, error) from None
     except TimeoutError:
         raise Problem(
-            "the server accepted the connection, but sent no TLS handshake within "
-            f"{seconds(inspection.timeout_s)}",
+            f"the server sent no TLS handshake within {seconds(inspection.timeout_s)}",
             "Check that this is the broker's TLS port, and that no proxy is on the route.",
         ) from None
     except OSError as error:
@@ -120,8 +119,7 @@ def tls(inspection: Inspection, subject: str | None) -> Finding:
 def _described(inspection: Inspection, version: str | None, certificate: dict[str, Any]) -> Finding:
     if not checks(inspection.properties, _CERTIFICATE):
         return Finding(
-            f"{version}, but enable.ssl.certificate.verification is off: any server could pretend to be the "
-            "broker",
+            f"{version}, but enable.ssl.certificate.verification is off: any server could pose as a broker",
             {"version": version, "verified": False},
         )
     expires = _time(certificate["notAfter"])

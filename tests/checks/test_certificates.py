@@ -109,7 +109,7 @@ def test_verification_that_is_off_is_said(authority: trustme.CA, tmp_path: Path)
     more = {"enable.ssl.certificate.verification": False}
     found = tls_step(authority.issue_cert("other.example"), None, tmp_path, **more)
     assert found.status == "ok"
-    assert "any server could pretend to be the broker" in found.text
+    assert "any server could pose as a broker" in found.text
 
 
 def test_a_file_of_authorities_that_is_not_there(authority: trustme.CA, tmp_path: Path) -> None:
