@@ -159,7 +159,7 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
     """Keep a record unfinished after its handler returns, until your code answers the returned token.
 
     For handlers with `raw=True`; others call `record.defer()`. Until the answer, the key waits, no worker is
-    busy, and the commit stays before the record. If the handler raises an error, the token has no effect.
+    busy, and the commit does not pass the record. If the handler raises an error, the token has no effect.
 
     - `message` (required): the message that the handler was given.
     - `deadline_s` (seconds, default `300.0`): if no answer comes within this time, the attempt fails with a

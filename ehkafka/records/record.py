@@ -149,7 +149,7 @@ class Record:
         """Keep this record unfinished after the handler returns, until your code answers the returned token.
 
         Call `token.finish()` or `token.fail(error)` once, from any thread or task. Until then, the key waits,
-        no worker is busy, and the commit stays before the record. `ehkafka.defer` has the rules.
+        no worker is busy, and the commit does not pass the record. `ehkafka.defer` has the rules.
 
         - `deadline_s` (seconds, default `300.0`): if no answer comes within this time, the attempt fails; up
           to a week.

@@ -24,7 +24,7 @@ LIMIT_WINDOW_RECORDS = 1_000
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop the app with an error. The commit stays before the record. This is the default."""
+    """Stop the app with an error. The commit does not pass the record. This is the default."""
 
 
 @made_plainly
@@ -32,7 +32,7 @@ class Stop:
 class Hold:
     """Put the record's key on hold: the key waits, other keys continue, and health turns red.
 
-    The commit stays before the record, so the record is handled again after a restart.
+    The commit does not pass the record, so the record is handled again after a restart.
     """
 
 
@@ -48,7 +48,7 @@ class DeadLetter:
     """Send a copy of the record to a dead-letter topic of the same endpoint, or to a function, and continue.
 
     The record is done when the broker has acknowledged the dead letter, or the function has returned. Until
-    then, the commit stays before the record. A dead letter is written at least once: if the record is not
+    then, the commit does not pass the record. A dead letter is written at least once: if the record is not
     committed before a crash or a revoke, its dead letter is written again. The topic must exist at the start.
     The topic can have a handler, but dead letters must not go in a circle.
 
