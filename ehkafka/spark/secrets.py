@@ -266,7 +266,7 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
             ours = _JAVA_NAMES[name]
             fix = f"write {CLIENT_PREFIX}{ours}" if ours else "leave it out"
             raise ConfigurationError(
-                f"Option {option} is the Java client's; ehkafka uses librdkafka: {ended(fix)}"
+                f"Option {option} is one of the Java client, but ehkafka uses librdkafka: {ended(fix)}"
             )
         if name in _OF_CODE:
             raise ConfigurationError(

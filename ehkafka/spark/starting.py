@@ -161,7 +161,7 @@ def _check(writer: Any, query: Any) -> None:
     if _is_set(session, _WRAPPER) and not versions.gives_limits() and _is_available_now(writer, query):
         query.stop()
         raise ConfigurationError(
-            f"{_WRAPPER}=true would let the query plan from the beginning of its checkpoint on this PySpark."
+            f"{_WRAPPER}=true would make the query read again from the beginning of its checkpoint."
             " Set this property to false: ehkafka.spark.start reads all records without it."
         )
 

@@ -25,7 +25,7 @@ def check_pyspark() -> None:
     if int(major) < SOURCES_SINCE:
         raise ConfigurationError(
             f"PySpark {major}.{minor} has no data sources in Python; ehkafka needs 4.0 or newer. Upgrade, or"
-            " use the JVM connector with ehkafka.spark.kafka_options(endpoint), which makes its options."
+            " use the JVM connector with the options that ehkafka.spark.kafka_options(endpoint) makes."
         )
 
 

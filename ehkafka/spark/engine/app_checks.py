@@ -39,8 +39,8 @@ def check_app(app: AppOptions) -> None:
         raise ConfigurationError(f"On Spark, {reason}")
     if app.partition_hooks.on_idle is not None:
         raise ConfigurationError(
-            "On Spark, on_idle is never called: a batch has records, or there is none. Leave it out, or look "
-            "at SparkRun.query.lastProgress."
+            "On Spark, on_idle is never called, because Spark runs no batch without records. Leave on_idle "
+            "out, or look at SparkRun.query.lastProgress."
         )
 
 

@@ -169,7 +169,7 @@ class CheckpointFolder:
         lines = (self._read(path) or "").splitlines()
         # A version, the query's settings, then a line for each source.
         if len(lines) != 3:
-            raise ConfigurationError(f"{path} has no offset of one source: give another checkpoint folder.")
+            raise ConfigurationError(f"{path} is not of a query with one source: give another checkpoint.")
         return offsets.read(lines[2])
 
     def _numbers(self, path: str) -> list[int]:

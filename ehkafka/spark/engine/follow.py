@@ -275,7 +275,7 @@ class Follower:
                 UnfinishedError(
                     f"The last commit of {shown} failed "
                     f"({self._group.commits.problem or 'no answer in time'}), so records finished since the "
-                    "commit before are handled again."
+                    "previous commit are handled again."
                 )
             )
 

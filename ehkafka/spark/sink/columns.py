@@ -28,7 +28,7 @@ _NOT_FOR_JSON_KEYS = {"BinaryType", "DecimalType", "StructType", "ArrayType", "D
 def check_columns(schema: types.StructType, file_format: FileFormat) -> None:
     """Refuse names and types without a form in the format. Raises `ConfigurationError`."""
     if not schema.fields:
-        raise ConfigurationError("The stream has no columns, so there is nothing to write; select some")
+        raise ConfigurationError("The stream has no columns, so there is nothing to write; select columns")
     for name, kind in _all_types("", schema):
         if isinstance(kind, types.StructType):
             _check_fields(name, kind, file_format)

@@ -50,7 +50,7 @@ def _query(reported: Sequence[Staged], batch: int) -> str:
     found = {(each.query, each.batch) for each in reported}
     if len(found) != 1 or reported[0].batch != batch:
         raise EngineError(
-            f"The tasks of batch {batch} got other numbers from Spark: {sorted(found)}. Nothing was "
+            f"The tasks of batch {batch} got different numbers from Spark: {sorted(found)}. Nothing was "
             "committed. Please report this with the version of Spark"
         )
     return reported[0].query

@@ -95,7 +95,7 @@ def _path(text: str) -> str:
     parts = path.split("/")
     if "://" in text:
         raise ConfigurationError(
-            "Option path is a folder inside the container, no URL: give the container by containerUrl or "
+            "Option path is a folder inside the container, not a URL: give the container by containerUrl or "
             "container, and only the folder as path"
         )
     if not path or len(path) > _PATH_LENGTH_MAX or not path.isprintable() or "\\" in path:

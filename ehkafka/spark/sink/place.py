@@ -51,7 +51,7 @@ class Place:
                 "(https://<account>.blob.core.windows.net/<container>, entered with an Entra ID identity), "
                 "or container with connectionStringEnv or connectionStringFile, "
                 "or containerUrlEnv or containerUrlFile for a URL with a SAS. "
-                f"Given {'is none' if not ways else 'are ' + ' and '.join(ways)}"
+                f"Now given: {' and '.join(ways) or 'none'}"
             )
         way = ways[0]
         others = given.keys() - {way}

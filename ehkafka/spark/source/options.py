@@ -95,11 +95,11 @@ OF_A_QUERY = Words(
     allowed="failOnDataLoss=false",
     records="To continue without them, set failOnDataLoss=false; to begin elsewhere, give the query a new"
     " checkpointLocation and startingOffsets.",
-    partitions="To continue without, set failOnDataLoss=false.",
+    partitions="To continue without them, set failOnDataLoss=false.",
     logs="To read the new log from its beginning, set failOnDataLoss=false; to begin elsewhere, give the"
     " query a new checkpointLocation and startingOffsets.",
     slow="Spark tries the task again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs.",
-    broken="If it stays broken, begin after it with a new checkpoint.",
+    broken="If the batch stays broken, begin after it with a new checkpoint.",
     unnamed="name every partition (-2 is earliest, -1 latest). Where a query begins,"
     " startingOffsetsUnnamed=earliest or latest covers the rest.",
     later="Give an earlier moment, or startingOffsetsByTimestampStrategy=latest.",

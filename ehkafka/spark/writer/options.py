@@ -68,7 +68,7 @@ def writer_options(given: Mapping[str, str]) -> WriterOptions:
     topics = option_text.topics("topic", options["topic"]) if "topic" in options else (None,)
     if len(topics) > 1:
         raise ConfigurationError(
-            "Option topic names several topics: give one, or name that of each row in a column topic."
+            "Option topic names several topics: give one, or name the topic of each row in a column topic."
         )
     timeout_ms = options.get("deliveryTimeoutMs", str(MESSAGE_TIMEOUT_MS))
     timeout_s = option_text.count("deliveryTimeoutMs", timeout_ms) / 1000
@@ -87,11 +87,11 @@ def check_columns(columns: Sequence[tuple[str, str]]) -> None:
         if (kind if kind[:7] != "string " else "string") not in COLUMNS[name]:
             fix = "convert it with to_json" if "<" in kind and name != "headers" else "cast it"
             raise ConfigurationError(
-                f"Column {name} is of type {kind}, and ehkafka writes {' or '.join(COLUMNS[name])} there:"
+                f"Column {name} is of type {kind}, but must be of type {' or '.join(COLUMNS[name])}:"
                 f" {fix}."
             )
     if "value" not in names:
         raise ConfigurationError(
-            "There is no column value, which is what ehkafka writes; the frame's columns are:"
+            "The frame has no column named value, which ehkafka writes; its columns are:"
             f" {', '.join(names)}. Add the column, as with selectExpr('to_json(struct(*)) AS value')."
         )

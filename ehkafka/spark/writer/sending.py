@@ -343,7 +343,7 @@ class Patience:
         self._moved_s = self._logged_s = self._clock()
         self._reason = self._refused_since_s = None
 
-    def check(self, what: str, problem: str | None = None) -> None:
+    def check(self, rows_wait: str, problem: str | None = None) -> None:
         """Log what waits, in words such as `3 rows wait`, at times; end it when that takes too long.
 
         `problem` explains more than what the client reported. Raises `TooLateError`, and `EndpointError` for
@@ -352,10 +352,10 @@ class Patience:
         now_s = self._clock()
         waited_s = now_s - self._moved_s
         why = ended(problem or self._reason or "it does not answer")
-        text = f"{what} for the broker, which has written nothing for {seconds(waited_s)}: {why}"
+        text = f"{rows_wait} for the broker, which has written nothing for {seconds(waited_s)}: {why}"
         refused_s = self._refused_since_s
         if refused_s is not None and now_s - refused_s >= min(REFUSED_S, self.timeout_s):
-            raise EndpointError(f"{what} for a broker that refuses the credential: {why}")
+            raise EndpointError(f"{rows_wait} for a broker that refuses the credential: {why}")
         if waited_s >= self.timeout_s:
             raise TooLateError(
                 f"{text} Spark tries the task again, and sends all of its rows again."

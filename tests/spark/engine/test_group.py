@@ -122,7 +122,7 @@ def test_a_reset_under_a_run_ends_it_and_is_not_undone(
         return run.commits.lost()
 
     shown = str(lab.wait_until(lost))
-    assert "looked (t[2]: 0, now 1)" in shown
+    assert "read the commits (t[2]: 0, now 1)" in shown
     assert "new_checkpoint" in shown
     assert run.commits.finish(5) == []
     assert group_commits()[2] == (1, MOVED)

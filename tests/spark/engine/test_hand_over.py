@@ -50,7 +50,7 @@ def test_a_group_ahead_is_refused_and_both_are_named() -> None:
     text = str(refused.value)
     assert "t[0]: checkpoint 200, group 230" in text
     assert "t[1]" not in text
-    assert "consumer has handled records in between" in text
+    assert "consumer has handled records since the checkpoint" in text
     assert "--new-checkpoint" in text
 
 

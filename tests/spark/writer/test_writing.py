@@ -99,7 +99,7 @@ def test_a_stream_is_written_batch_for_batch(
 # One of each place that refuses: the columns, the topic, a row in its task, an option. The tests next to this
 # one compare the words of the others.
 WRONG: dict[str, tuple[list[str], dict[str, str], str]] = {
-    "no value": (["key"], {"topic": "readings"}, "ConfigurationError: There is no column value"),
+    "no value": (["key"], {"topic": "readings"}, "ConfigurationError: The frame has no column named value"),
     "unknown topic": (
         ["value"],
         {"topic": "raedings"},

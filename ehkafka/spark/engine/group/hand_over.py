@@ -102,5 +102,5 @@ def _why(whose: Whose, standing: CheckpointState, moved: Mapping[TopicPartition,
     others = sorted({tag.run for tag in tags if tag is not None and tag.checkpoint != whose.checkpoint})
     who = f"another run on Spark ({others[0]})" if others else "a consumer"
     if all(commit.offset > standing.finished.get(partition, 0) for partition, commit in moved.items()):
-        return f"{who} has handled records in between, and they would be handled again"
-    return f"{who if others else 'another client'} has moved the group's commits since"
+        return f"{who} has handled records since the checkpoint, and they would be handled again"
+    return f"{who if others else 'another client'} has moved the group's commits since the checkpoint"

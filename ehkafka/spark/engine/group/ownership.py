@@ -202,11 +202,11 @@ class GroupWatch:
             for one in sorted(moved)
         )
         return GroupInUseError(
-            f"{self._group} was moved by {who} since this run, {self.tag.run}, looked ({shown}). This run "
-            f"stops without a further commit, because two runs would handle every record twice. Make sure "
-            f"that no other program uses the group, then start again: the run continues at the group's "
-            f"offsets. If the "
-            "checkpoint has other offsets, give new_checkpoint=True or --new-checkpoint."
+            f"{self._group} was moved by {who} since this run, {self.tag.run}, read the commits ({shown}). "
+            f"This run stops without a further commit, because two runs would handle every record twice. "
+            f"Make sure that no other program uses the group, then start again: the run continues at the "
+            "group's offsets. If the checkpoint has other offsets, give new_checkpoint=True or "
+            "--new-checkpoint."
         )
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _WORDS = OF_A_QUERY._replace(
     records="To continue without them, give the app on_out_of_range='earliest'; to begin elsewhere, move the"
     " group (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
-    partitions="To continue without, start with new_checkpoint=True, or --new-checkpoint.",
+    partitions="To continue without them, start with new_checkpoint=True, or --new-checkpoint.",
     logs="To read the new log from its beginning, give the app on_out_of_range='earliest'; to begin"
     " elsewhere, move the group (ehkafka offsets reset), and start with new_checkpoint=True if there is a"
     " checkpoint.",

@@ -90,9 +90,9 @@ def unpack(packed: bytes) -> Shipped:
         ) from error
     except Exception as error:
         raise ConfigurationError(
-            f"Spark's executors cannot load the app: {ended(describe(error).rstrip('.'))} They import its "
-            f"modules, so files and environment variables that the modules read must exist on the "
-            f"executors' machines."
+            f"Spark's executors cannot load the app: {ended(describe(error).rstrip('.'))} The "
+            f"executors import the app's modules, so files and environment variables that the modules read "
+            f"must exist on the executors' machines."
         ) from error
 
 
