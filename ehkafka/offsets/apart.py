@@ -52,7 +52,7 @@ def next_readable_apart(
     if done.returncode < 0:
         return None
     if done.returncode:
-        raise RuntimeError(f"The search ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
+        raise RuntimeError(f"The search failed ({done.returncode}): {done.stderr.decode(errors='replace')}")
     answer = json.loads(done.stdout)
     if (error := answer.get("error")) is not None:
         raise KafkaException(KafkaError(*error))

@@ -15,6 +15,7 @@ from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import read_checkpoint
 from ehkafka.checkpoints.stores.store import StoreError
 from ehkafka.offsets.plan import NO_PARTITION
+from ehkafka.wording.line import records
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -54,7 +55,7 @@ class WantedPositions:
         """Refuse what was written for another log of the same name."""
         for number, reason in reasons.items():
             del self.positions[number]
-            self.refused[number] = f"the mirror is of another log: {reason}"
+            self.refused[number] = f"the mirror belongs to another log: {reason}"
 
 
 def wanted_positions(chosen: Chosen, partitions: Collection[int], only: Collection[int]) -> WantedPositions:
@@ -69,7 +70,7 @@ def wanted_positions(chosen: Chosen, partitions: Collection[int], only: Collecti
         if only and partition not in only:
             continue
         if partition not in partitions:
-            wanted.refused[partition] = f"checkpoint {found.blob!r}, but the topic has no such partition"
+            wanted.refused[partition] = f"has checkpoint {found.blob!r}, but the topic has no such partition"
         elif found.next_offset is None:
             wanted.notes[partition] = "kept: nothing was processed yet"
         else:
@@ -130,7 +131,8 @@ def _export(view: PartitionView, place: ExportPlace) -> Export:
         next_offset=offset,
         prefix=place.prefix,
     )
-    again = f"{view.finished_above} finished out of order are handled again" if view.finished_above else ""
+    above = view.finished_above
+    again = f"handled again, because finished out of order: {records(above)}" if above else ""
     note = "; ".join(filter(None, (view.problem, again)))
     return Export(view.partition, offset, written, note=note)
 
@@ -175,7 +177,7 @@ def write_exports(planned: list[Export], store: CheckpointStore) -> dict[int, in
             store.write(name, metadata=metadata, body=body, expected=export.version)
             there = store.read(name)
         except StoreError as error:
-            done = f"{len(back)} checkpoints were written before. To see the others, run without --yes."
+            done = f"{len(back)} checkpoints have been written. To see the others, run without --yes."
             raise type(error)(f"{error} {done}") from None
         found = None if there is None else found_in(there)
         back[export.partition] = found.next_offset if isinstance(found, FoundBlob) else None

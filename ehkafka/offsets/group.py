@@ -125,7 +125,7 @@ class GroupOffsets:
         """Inner: what to tell where the group has no commit in any partition. Asks the broker, once."""
         similar = similar_groups(self.target, self.group, min(LISTING_S, self.timeout_s))
         hint = f" Groups of a similar name: {names(similar)}." if similar else ""
-        return f"No group {plain(self.group)} commits on {plain(self.topic)} here: check the name.{hint}"
+        return f"No group {plain(self.group)} has commits on topic {plain(self.topic)}: check the name.{hint}"
 
     def blocking(self, views: Mapping[int, PartitionView]) -> dict[int, Blocking]:
         """Return the record that each commit waits for, of partitions with something left to handle.

@@ -147,7 +147,7 @@ def _refuse_unsaid(group: GroupOffsets, plan: Plan, views: dict[int, PartitionVi
             raise EndpointError(
                 f"{group.where}: the commit of partition {one.partition} was read back without its list of "
                 f"finished records, because this service does not keep the list. The records of the list are "
-                f"handled again, skipped records, too. Skip a record when the commit has reached it."
+                f"handled again, also skipped records. Skip a record when the commit has reached it."
             )
 
 

@@ -81,7 +81,7 @@ def skipping(view: PartitionView, text: str, skip: SkipRange, bytes_max: int) ->
     after = first_end if first_start == committed else committed
     if skip.unreadable and after < skip.end:
         left = start - committed - view.finished_within(committed, start)
-        unfinished = f"Unfinished before it: {counted(left, 'record')}. Let the group handle these first"
+        unfinished = f"Unfinished before {start}: {counted(left, 'record')}. Let the group handle these first"
         raise skip.refused(f"{skip.note}. {unfinished}")
     # A copy of the old commit may say more than there was room for: it counts for that position alone.
     is_complete = saved.is_complete or after != committed

@@ -153,7 +153,7 @@ def test_a_group_that_commits_nothing_here_is_said_so(
 
     monkeypatch.setattr("ehkafka.offsets.members.AdminClient", Admin)
     code, text, _ = command(broker, "lag", "t")
-    assert (code, "No group g commits on t here" in text) == (0, True)
+    assert (code, "No group g has commits on topic t" in text) == (0, True)
     assert ("Groups of a similar name: g1." in text) == (listed == ["h", "g1"])
     assert lag_of(broker)["has_commits"] is False
 

@@ -164,7 +164,7 @@ def test_a_mirror_of_another_log_is_not_imported(
     found, _, error = import_from(broker, tmp_path, "--from-group", "g")
     assert found == code, error
     if code:
-        assert "partition 0: the mirror is of another log: the record at offset 4 had" in error
+        assert "partition 0: the mirror belongs to another log: the record at offset 4 had" in error
     assert commits(broker.bootstrap, "g", "t")[0].offset == (-1001 if code else 5)
 
 

@@ -94,7 +94,7 @@ def test_what_lies_before_a_batch_that_cannot_be_read_comes_first(broker: Embedd
     reset(broker, "--to", "0=1", "--yes")
     code, _, error = skip(broker, "t/0@2", "--yes")
     assert code == 3
-    assert "Unfinished before it: 1 record. Let the group handle these first" in error
+    assert "Unfinished before 2: 1 record. Let the group handle these first" in error
     reset(broker, "--to", "0=2", "--yes")
     assert skip(broker, "t/0@2", "--yes")[0] == 0
 

@@ -142,5 +142,5 @@ def test_past_a_batch_that_cannot_be_read_only_a_position_leads() -> None:
     """Marked alone it would stop the next reader, too; what lies before it comes first."""
     move = skipped(100, 110, unreadable=True, note="what lies up to 109 cannot be read: CRC")
     assert (move.after, move.passed_finished) == (217, 116)
-    with pytest.raises(OffsetGapError, match=r"Unfinished before it: 4 records\. Let the group"):
+    with pytest.raises(OffsetGapError, match=r"Unfinished before 220: 4 records\. Let the group"):
         skipped(220, 225, unreadable=True, note="what lies up to 224 cannot be read: CRC")
