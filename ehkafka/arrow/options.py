@@ -20,13 +20,13 @@ OF_A_READ: Final = Words(
     knows="start names",
     allowed="on_loss='warn'",
     records="To continue without them, give on_loss='warn'; to begin elsewhere, give another start.",
-    partitions="To continue without, give on_loss='warn'.",
+    partitions="To continue without them, give on_loss='warn'.",
     logs="To read the new log from its beginning, give on_loss='warn'; to begin elsewhere, give another"
     " start.",
     slow="reader.ends is what the batches so far have covered: call read() again with start=reader.ends. If"
     " the broker is only slow, raise timeout_s.",
-    broken="reader.ends is what the batches so far have covered. If it stays broken, begin behind it with"
-    " another start.",
+    broken="reader.ends is what the batches so far have covered. If the batch stays broken, begin behind"
+    " it with another start.",
     unnamed="name every partition, or choose those to read by partitions.",
 )
 

@@ -129,4 +129,4 @@ def _check_named(
     if missing := [one for one in partitions if one not in named]:
         raise ConfigurationError(f"The offsets given do not name {missing[0]}: {advice}")
     if unknown := sorted(set(named) - set(partitions)):
-        raise ConfigurationError(f"The offsets given name {unknown[0]}, which is not among those to read.")
+        raise ConfigurationError(f"The offsets given name {unknown[0]}, which is not read: leave it out.")

@@ -163,7 +163,7 @@ class Log:
             there = answer.topics.get(topic)
             if there is None or not there.partitions:
                 raise TopicNotFoundError(
-                    f"Topic {topic!r} does not exist any more. Create it, or end the reading."
+                    f"Topic {topic!r} does not exist any more. Create the topic, or stop reading."
                 )
             found += [TopicPartition(topic, number) for number in there.partitions]
         if missing := [one for one in assigned if one not in found]:
@@ -244,6 +244,6 @@ class Log:
             else:
                 what = self._options.pattern or ", ".join(self._options.named_topics())
                 raise EndpointError(
-                    f"{self._options.broker().name}, topic {what}: the broker does not answer what reading"
-                    f" needs: {describe_error(refusal)}"
+                    f"{self._options.broker().name}, topic {what}: the broker does not answer a request"
+                    f" that reading needs: {describe_error(refusal)}"
                 )

@@ -86,7 +86,7 @@ class Loss(NamedTuple):
         goes_on = f"{words.reader} continues at offset {self.log_start}"
         if self.wanted < self.log_start:
             if self.resume_at < self.log_start:
-                goes_on = f"{words.unit} ends without these; the log begins at offset {self.log_start}"
+                goes_on = f"{words.unit} ends without these offsets; the log begins at {self.log_start}"
             gone = f"offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
             return Lost(f"{wanted}, but {log}: {gone}", goes_on, words.records, words)
         if self.wanted < self.end:
@@ -100,8 +100,8 @@ class Loss(NamedTuple):
 def partitions_gone(partitions: Iterable[TopicPartition], words: Words) -> Lost:
     """Name partitions that were read before and are not there any more."""
     names = ", ".join(map(str, partitions))
-    text = f"{words.knows} {names}, no longer read: deleted, or left out"
-    return Lost(text, f"{words.reader} continues without", words.partitions, words)
+    text = f"{words.knows} {names}, no longer read: they were deleted, or the options leave them out"
+    return Lost(text, f"{words.reader} continues without these partitions", words.partitions, words)
 
 
 def logs_replaced(reasons: Iterable[str], words: Words) -> Lost:

@@ -198,7 +198,7 @@ class _Reading:
         elif error.code() in _GONE:
             raise TopicNotFoundError(f"{where} does not exist any more: {describe_error(error)}")
         elif error.code() in _FORBIDDEN:
-            raise EndpointError(f"{where} may not be read: {describe_error(error)}")
+            raise EndpointError(f"The broker denies this client access to {where}: {describe_error(error)}")
         else:
             self._errors.append(error)
 
@@ -274,5 +274,5 @@ def _refuse_broken(event: Message, words: Words) -> None:
     failed = failed_fetch(event)
     if failed is not None and failed.is_batch:
         raise EndpointError(
-            f"{failed.text()} No record after it is read, because the batch would be lost. {words.broken}"
+            f"{failed.text()} No later record is read, so that this batch is not lost. {words.broken}"
         )

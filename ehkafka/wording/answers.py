@@ -45,7 +45,7 @@ ANSWERS: Final = (
     Section(
         "the-broker-refuses-access",
         f"{_CLIENT} {_SENDING} topic group offsets",
-        ("AUTHORIZATION_FAILED (", "may not be read"),
+        ("AUTHORIZATION_FAILED (", "denies this client access"),
     ),
     Section("the-connection-string-is-refused", "ConfigurationError", ("connection string",)),
     Section("the-connection-string-is-refused", "CredentialUnusable"),

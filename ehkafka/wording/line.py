@@ -38,7 +38,9 @@ def ending(text: str) -> str:
 
 def cannot_read(where: str, reason: str, *, is_batch: bool) -> str:
     """Name what cannot be read and why: the batch at a record's place; else what the broker refuses."""
-    what = f"The batch at {where} cannot be read" if is_batch else f"The broker does not let {where} be read"
+    what = f"The batch at {where} cannot be read"
+    if not is_batch:
+        what = f"The broker does not allow reading {where}"
     return f"{what}: {ending(reason)}"
 
 

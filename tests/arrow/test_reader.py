@@ -92,7 +92,7 @@ def test_columns_are_those_that_are_asked_for(read: Callable[..., Reader]) -> No
         ({"start": "earliest", "partitions": ["0"]}, ConfigurationError, "partitions="),
         ({"start": 0, "partitions": [0, 7]}, ConfigurationError, r"readings\[7\] does not exist.*0 to 1"),
         ({"start": {0: 3}}, ConfigurationError, r"do not name readings\[1\].*by partitions"),
-        ({"start": {0: 3, 1: 3, 2: 3}}, ConfigurationError, r"name readings\[2\], which is not among"),
+        ({"start": {0: 3, 1: 3, 2: 3}}, ConfigurationError, r"name readings\[2\], which is not read"),
         ({"start": 31}, ConfigurationError, r"31 given for readings\[0\] is beyond the end of its log, 30"),
         ({"start": 9, "end": 3}, ConfigurationError, "begin at offset 9 and end at 3, which is lower"),
         ({"start": "earliest", "on_loss": "ignore"}, ConfigurationError, "on_loss='ignore'"),

@@ -48,7 +48,7 @@ OF_AN_EXPORT = OF_A_READ._replace(
     partitions="To continue without them, add --on-loss warn.",
     logs="To read the new log, add --on-loss warn; to begin elsewhere, give another --from.",
     slow="If the broker is only slow, raise --timeout.",
-    broken="If it stays broken, end before it with --until, or begin after it with --from.",
+    broken="If the batch stays broken, end before it with --until, or begin after it with --from.",
     unnamed="name every partition, or choose those to read by --partition.",
 )
 
