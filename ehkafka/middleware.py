@@ -45,7 +45,7 @@ def log_attempts(target: logging.Logger | str | None = None, level: int = loggin
     if target is not None and not isinstance(target, logging.Logger | str):
         raise ConfigurationError(f"log_attempts({target!r}): give a logger, the name of a logger, or None.")
     if type(level) is not int or level < 0:
-        raise ConfigurationError(f"log_attempts(level={level!r}): give a level of logging, as logging.DEBUG.")
+        raise ConfigurationError(f"log_attempts(level={level!r}): give a level, such as logging.DEBUG.")
     chosen = target if isinstance(target, logging.Logger) else logging.getLogger(target or "ehkafka.attempts")
     return LogAttempts(chosen, level)
 

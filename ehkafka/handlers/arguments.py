@@ -211,9 +211,10 @@ def _refuse_more(asked: list[Asked]) -> None:
 def _refuse_raw(asked: list[Asked], *, is_given: bool) -> None:
     # What is surely no message. Other names have always been let through.
     if is_given or any(is_payload_type(one.type) for one in asked):
+        asks = "value= or decoder= asks" if is_given else "a parameter's annotation asks"
         raise ConfigurationError(
-            "raw=True passes confluent's Message without decoding its value: leave raw out, or decode the "
-            "value in the handler."
+            f"raw=True passes confluent's Message undecoded, but {asks} for a decoded payload: leave one of "
+            f"the two out. With raw=True, decode the value in the handler."
         )
 
 

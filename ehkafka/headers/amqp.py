@@ -172,7 +172,7 @@ def _open(walk: _Walk, at: int, width: int) -> tuple[int, int, int]:
 
 def _close(walk: _Walk, at: int, end: int) -> None:
     if at != end:
-        raise ValueError("the values are shorter or longer than their size field")
+        raise ValueError("the values of a list, map or array are shorter or longer than its size field")
     walk.depth -= 1
 
 

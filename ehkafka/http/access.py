@@ -203,7 +203,7 @@ class AccessRules:
         if reads and self._is_loopback:
             return None
         if self._token is None:
-            return 403, "token", f"This request needs a token, and none is set. {HOW_TO}"
+            return 403, "token", f"This request needs a token, but this app has none. {HOW_TO}"
         return None if has_token else WITHOUT_TOKEN
 
     def _knows(self, host: str) -> bool:

@@ -168,7 +168,7 @@ class Pages:
         asked = await _json(request)
         topic, preview = asked.get("topic"), asked.get("preview", True)
         if not isinstance(topic, str) or not isinstance(preview, bool):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "Give a topic, and preview as true or false.")
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "Give the topic, and true or false for preview.")
         return await self._answered(functools.partial(self._letters.redrive, topic, preview=preview))
 
     async def _answered(self, function: Callable[[], dict[str, Any]]) -> Response:
@@ -276,5 +276,5 @@ def who_has(served: Served, name: str) -> str:
     for member in members:
         if partition.partition in member.partitions:
             owner = f"{member.host} ({member.client})"
-            return f"Partition {partition.partition} of {partition.topic} is with {owner}."
+            return f"Partition {partition.partition} of {partition.topic} is assigned to {owner}."
     return ""

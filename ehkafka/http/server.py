@@ -137,7 +137,7 @@ def _bound(options: Http) -> socket.socket:
         found.close()
         raise ConfigurationError(
             f"http: cannot listen on {where}: {error.strerror}. Another process may use the port: choose "
-            "another one, or port 0 for a free one. Nothing was started."
+            "another port, or 0 for any free port. Nothing was started."
         ) from None
     found.setblocking(False)
     return found

@@ -230,7 +230,7 @@ def _silent(state: PartitionState) -> Blocker:
         offset, reason = state.unreadable
         why = f"its records cannot be read: {reason}; to skip them: {way_past(state.partition, offset)}"
         return Blocker(state.partition, offset, NO_KEY, why)
-    why = f"no record arrives from offset {state.position} to {state.end}"
+    why = f"no record from offset {state.position} on arrives, although the log ends at {state.end}"
     if state.is_paused:
         why = "the partition is paused"
     elif not state.is_in_log:

@@ -94,7 +94,7 @@ class ParkedBudget:
                 HandlerFailedError(
                     f"{partition} has reached its limit with "
                     f"{counted(epoch.tally.parked_records, 'record')} waiting behind failed ones; key "
-                    f"{key} has the most. None of these was committed. Fix the handler, raise "
+                    f"{key} has the most. No waiting record was committed. Fix the handler, raise "
                     f"parked_records_max and parked_bytes_max, or choose another on_parked_full."
                 )
             )

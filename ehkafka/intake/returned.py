@@ -69,8 +69,8 @@ class ReturnedRecords(NamedTuple):
             return ""
         shown = ", ".join(self.running[:NAMED_MAX]) + (" …" if len(self.running) > NAMED_MAX else "")
         return (
-            "The app stopped while handlers were running; their records were not committed, so they are "
-            f"handled again: {shown}."
+            "The app stopped while handlers were running; the records of these calls were not committed "
+            f"and are handled again: {shown}."
         )
 
     def uncommitted(
@@ -85,7 +85,7 @@ class ReturnedRecords(NamedTuple):
         count = f"up to {finished} records" if len(committed) == len(partitions) else "the records"
         return (
             f"The last commit of {shown} failed ({problem or 'no answer in time'}), "
-            f"so {count} that were finished since the commit before are handled again."
+            f"so {count} that were finished since the previous commit are handled again."
         )
 
     def unsaved(self, released: Released) -> str:

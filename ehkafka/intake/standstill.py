@@ -132,7 +132,7 @@ class StandstillWatch:
             again_s = now_s + (AGAIN_S if is_read else SILENT_S if is_alone else 0.0)
             owned.standstill.tails[partition] = Tail(begin, end, again_s, is_empty, not is_read)
             if partition in answer.broken:
-                error = KafkaError(ClientCode.BAD_MSG, "its records cannot be parsed")
+                error = KafkaError(ClientCode.BAD_MSG, "the records of the partition cannot be parsed")
                 self._note(FailedFetch(partition, begin, error))
 
     def _ask(self) -> None:

@@ -215,7 +215,8 @@ def _error(stuck: tuple[Blocker, ...], settle_s: float) -> UnfinishedError:
     named = ", ".join(_named(stuck)) + (" …" if len(stuck) > NAMED_MAX else "")
     return UnfinishedError(
         f"Not caught up: all other records are done, but "
-        f"{counted(len(stuck), 'record waits', 'records wait')} for more than settle_s={settle_s:g}: "
+        f"{counted(len(stuck), 'record has waited', 'records have waited')} for more than "
+        f"settle_s={settle_s:g}: "
         f"{named}. Waiting records are not committed, so they are handled again. Fix the causes in brackets, "
         f"or raise settle_s (--settle-for)."
     )

@@ -103,8 +103,8 @@ class Asking:
         if member is None:
             raise refused(
                 "elsewhere",
-                f"{partition_name(partition)} is with no member of this app. Run ehkafka owners to find "
-                f"the partition's owner.",
+                f"{partition_name(partition)} is assigned to no member of this app. Run ehkafka owners to "
+                f"find the partition's owner.",
             )
         return self._act(member, action)
 

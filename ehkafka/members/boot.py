@@ -87,8 +87,9 @@ def _pickled(value: object, what: str, reference: Reference) -> bytes:
         packed = pickle.dumps(value)
     except Exception as error:
         raise ConfigurationError(
-            f"members=: {what} cannot go to another process ({ended(describe(error)).removesuffix('.')}). "
-            f"Members import a function by name: put the function at the top level of a module (no lambda, "
-            f"no function inside a function), or give it to App(…) where {reference} makes the app."
+            f"members=: {what} cannot be sent to another process "
+            f"({ended(describe(error)).removesuffix('.')}). Members import a function by name: put the "
+            f"function at the top level of a module (no lambda, no function inside a function), or give it "
+            f"to App(…) where {reference} is made."
         ) from None
     return packed

@@ -175,6 +175,6 @@ class Member:
         of_app = self.document.get("health", {"reasons": ["The app is starting."], "notes": []})
         found = list(of_app["reasons"])
         if self.silence_s(now_s) >= SILENCE_S:
-            found = [f"It has not answered for {self.silence_s(now_s):.0f} s.", *found]
+            found = [f"The process has not answered for {self.silence_s(now_s):.0f} s.", *found]
         where = f"Member {self.number}: "
         return Health(tuple(where + one for one in found), tuple(where + one for one in of_app["notes"]))

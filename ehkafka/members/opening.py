@@ -116,7 +116,9 @@ def _cores(app: AppOptions, count: int) -> tuple[int, ...]:
     """Return a core for each member, or none: worker processes need cores in addition to their member's."""
     wanted = os.environ.get(PIN, "1")
     if wanted not in {"0", "1"}:
-        raise ConfigurationError(f"{PIN}={wanted!r:.40}: give 0 to let members share all cores, or 1.")
+        raise ConfigurationError(
+            f"{PIN}={wanted!r:.40}: give 0 to let members share all cores, or 1 for one core per member."
+        )
     has_processes = any(isinstance(spec.workers, Processes) for spec in app.specs)
     return one_each(count) if wanted == "1" and not has_processes else ()
 
@@ -150,8 +152,8 @@ def checked_hung_s(given: object) -> float | None:
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if not is_number or not _HUNG_S_MIN <= given <= _HUNG_S_MAX:  # type: ignore[operator]
         raise ConfigurationError(
-            f"hung_s={given!r:.80}: give seconds from {_HUNG_S_MIN:g} to {_HUNG_S_MAX:g}, or None to restart "
-            "no member that is not live."
+            f"hung_s={given!r:.80}: give seconds from {_HUNG_S_MIN:g} to {_HUNG_S_MAX:g}, or None to leave "
+            "hung members running."
         )
     return float(given)  # type: ignore[arg-type]
 
@@ -162,7 +164,7 @@ def checked_members_min(given: object, count: object) -> int:
     if given is None:
         return 1
     if type(given) is not int or not 0 <= given <= most:
-        raise ConfigurationError(f"members_min={given!r:.80}: give 0 to {count}, the number of members.")
+        raise ConfigurationError(f"members_min={given!r:.80}: give a number from 0 to {count} (all members).")
     return given
 
 
@@ -175,7 +177,7 @@ def advice(count: int, partitions: Mapping[str, int], settings: Settings, sessio
         )
         yield (
             f"{count - usable} of {count} members get no partition ({topics}): they are standbys, and take "
-            f"over when another member stops. To use all members, set members={usable}."
+            f"over when another member stops. To run without standbys, set members={usable}."
         )
     restart_s = settings.stop_s + START_S
     if settings.instance_id is not None and restart_s > session_s:

@@ -72,7 +72,7 @@ class OutputMaker:
         if topic not in self.topics:
             raise ValueError(
                 f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
-                f"{', '.join(self.topics)}: add the topic to to=, so ehkafka can check it at the start"
+                f"{', '.join(self.topics)}: add the topic to to=, which ehkafka checks at the start"
             )
         value, content_type = encoded(given.value)
         key = self._own_key(message) if given.key is OWN_KEY else encoded_key(given.key)

@@ -254,4 +254,4 @@ class _BeforeNext(EntrySource):
     def gone(self) -> None:
         """Let the key continue: another member has the record now."""
         if self.token.is_open:
-            self.token.fail(OutputRefusedError("its partition was taken away"))
+            self.token.fail(OutputRefusedError("the record's partition was taken away"))

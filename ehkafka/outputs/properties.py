@@ -109,7 +109,7 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
         raise setting_checks.invalid(
             _TIMEOUT,
             asked[_TIMEOUT],
-            "app.producer tries a message for this time, and without a limit a message may wait without end",
+            "app.producer tries to send a message for this time, and without a limit it may wait without end",
             f"Leave {_TIMEOUT} out: ehkafka sets {MESSAGE_TIMEOUT_MS}. Handlers' outputs have no such limit",
         )
     producer_properties(endpoint, asked, ORIGIN)

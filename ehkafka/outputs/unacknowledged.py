@@ -116,7 +116,7 @@ class Unacknowledged:
 
     def _not_sent(self, source: Entry | Source) -> NotSentError:
         where = next((f"{epoch.partition}@{offset}" for epoch, offset in places_of([source])), "app.producer")
-        why = "the app is stopping" if self.is_closed else "its partition was taken away"
+        why = "the app is stopping" if self.is_closed else "the partition was taken away"
         return NotSentError(f"The outputs of {where} are not sent: {why}")
 
     def has_room(self) -> bool:

@@ -24,7 +24,7 @@ from ehkafka.positions.log_bounds import commits_of, known_bounds, learn_leaders
 from ehkafka.positions.log_states import KnownLog
 from ehkafka.positions.same_log import Recognised, judged
 from ehkafka.positions.witness import recognise
-from ehkafka.wording import seconds
+from ehkafka.wording import counted, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -154,12 +154,13 @@ class LogAsker:
         if not proof.done.wait(_PROOF_S):
             self._late_proof = late
             raise EndpointError(
-                f"The broker did not show within {seconds(_PROOF_S)} whether {len(checkpoints)} logs are "
-                f"the logs of the mirror's offsets: check the broker, then start the app again."
+                f"The broker did not show within {seconds(_PROOF_S)} whether the mirror's offsets of "
+                f"{counted(len(checkpoints), 'partition')} belong to the present logs: check the broker, "
+                "then start the app again."
             )
         if isinstance(proof.error, KafkaException):
             raise EndpointError(
-                f"The broker did not show whether the log is the log of the mirror's offsets: "
+                f"The broker did not show whether the mirror's offsets belong to the present logs: "
                 f"{describe_error(proof.error.args[0])}"
             ) from proof.error
         if proof.error is not None:

@@ -141,7 +141,7 @@ def id_text(topic_id: bytes) -> str:
 def _witness_disproof(witness: WitnessRecord, reading: Reading) -> str | None:
     offset, was_ms = witness
     if reading.end is not None:
-        return f"the log ends at offset {reading.end}, but a record was read at offset {offset} before"
+        return f"the log ends at offset {reading.end}, but earlier, a record was read at offset {offset}"
     if reading.first is None or reading.first[0] != offset or reading.first[1] == was_ms:
         return None
     now = _moment(reading.first[1])

@@ -54,7 +54,7 @@ def check_start(start: object) -> None:
     """Refuse what is not a start position. Raises `ConfigurationError`."""
     if start is None:
         raise ConfigurationError(
-            f"start is missing: set where a group without a committed offset begins: {_EXPLANATION}."
+            f"start is missing: set where a group without a committed offset begins to read: {_EXPLANATION}."
         )
     if isinstance(start, Mapping):
         _check_mapping(start)

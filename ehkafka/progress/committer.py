@@ -228,7 +228,7 @@ class Committer:
         try:
             self._on_acknowledged(sent)
         except Exception as error:  # must not escape into librdkafka, which would drop a batch
-            self._fatal(EngineError(f"The copy of a commit failed: {error!r}. Please report this error."))
+            self._fatal(EngineError(f"Mirroring a commit failed: {error!r}. Please report this error."))
 
     def _refused(self, sent: Mapping[TopicPartition, Position], error: KafkaError) -> None:
         kind = classify(error)

@@ -139,8 +139,8 @@ class Batch(Sequence["Record"], Generic[Payload]):
             index = self._place_of(record)
             if self._returned:
                 raise RuntimeError(
-                    f"{record.where}: its batch handler has returned, so its result cannot change. Give "
-                    f"results before the handler returns."
+                    f"{record.where}: the batch handler has returned, so the result of the record cannot "
+                    f"change. Give results before the handler returns."
                 )
             known = self._results.setdefault(index, result)
         if known is not result:

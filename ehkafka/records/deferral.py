@@ -178,8 +178,8 @@ def defer(message: Message, deadline_s: float = DEADLINE_S) -> Deferred:
     message = engines_own(message)
     if len(DEFERRED) >= WAITING_MAX:
         raise RuntimeError(
-            f"{WAITING_MAX} records are deferred whose handlers have not returned; call defer() from within "
-            "the record's own handler only"
+            f"{WAITING_MAX} records are deferred whose handlers have not returned; call defer() only within "
+            "the record's own handler"
         )
     known = [keeper.is_handling(message) for one in _keepers if (keeper := one()) is not None]
     if False in known and True not in known:

@@ -178,7 +178,7 @@ class RefusedOutputs:
             self.fatal(HandlerFailedError(f"{text} {kept}. Fix the topics."))
         else:
             text = (
-                f"{text} The key of the record is on hold, and commits stop before it. Fix the topics, "
+                f"{text} The key of the record is on hold, and commits stop at the record. Fix the topics, "
                 f"then restart the app."
             )
             self._kept.setdefault(id(refusal.output), (refusal.output, text))

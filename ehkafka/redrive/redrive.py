@@ -159,7 +159,7 @@ class Redrive:
                 )
             if found is None or found.error is not None or home.partition not in found.partitions:
                 raise TopicNotFoundError(
-                    f"There is no {home} on this broker, but dead letters came from there. Create the topic, "
+                    f"There is no {home} on this broker, but dead letters came from it. Create the topic, "
                     f"name another topic with --to, or choose other dead letters with --origin-topic."
                 )
 

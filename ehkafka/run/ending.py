@@ -163,7 +163,7 @@ def fatal_in_user_code(where: str, error: BaseException) -> EhkafkaError | None:
     """Return what ends a run whose hook raised; None where it goes on without it."""
     if where.startswith("opening"):
         failure = EhkafkaError(
-            f"{where} failed: {ended(describe(error))} No record was handled there. Fix the hook."
+            f"{where} failed: {ended(describe(error))} No record of the partition was handled. Fix the hook."
         )
     elif not isinstance(error, Exception):
         failure = EhkafkaError(

@@ -192,7 +192,7 @@ def check_topics(layout: Layout, topics: Collection[str]) -> None:
         if other != topic:
             raise ConfigurationError(
                 f"The topics {other!r} and {topic!r} differ in case only, and blobs have lower-case names: "
-                "their mirrors would overwrite each other. Consume one of the topics in a separate app."
+                "the topics' mirrors would overwrite each other. Consume one topic in a separate app."
             )
 
 

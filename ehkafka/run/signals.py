@@ -51,7 +51,7 @@ def refuse_while_importing() -> None:
     if _imported is not None:
         name, by = _imported
         raise ConfigurationError(
-            f"{name} starts its app while {by} imports it to find the app: put that call under `if "
+            f"{name} starts its app while {by} imports it to find the app: put the start under `if "
             f"__name__ == '__main__':`, or start the program with python."
         )
 

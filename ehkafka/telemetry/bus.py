@@ -122,7 +122,7 @@ class EventBus:
         """Start the telemetry thread. Raises `EngineError` if it was started or closed before."""
         with self._lock:
             if self._thread is not None or self._closed:
-                raise EngineError("An event bus cannot be started again, nor after close(): make a new one.")
+                raise EngineError("An event bus cannot be started twice, or after close(): make a new one.")
             self._thread = threading.Thread(target=self._run, name="ehkafka-telemetry", daemon=True)
         self._thread.start()
 
@@ -158,7 +158,7 @@ class EventBus:
                 self._counts["events_dropped"] += unreported
             dropped = self._counts["events_dropped"]
         if first and unreported:
-            who = "start() was never called" if self._thread is None else f"{self._reporting} was not done"
+            who = "start() was never called" if self._thread is None else f"{self._reporting} had not ended"
             _write_to_stderr(
                 f"{unreported} telemetry events were not reported within {seconds(timeout_s)}: {who}. Let "
                 f"the slow hook put events into its own queue. Dropped since the start: {dropped}."

@@ -37,7 +37,7 @@ def begin_measuring(name: str, apps: Sequence[Measured]) -> None:
     if len(set(groups)) < len(groups):
         raise ConfigurationError(
             f"{name}: two apps have the same group ({', '.join(groups)}), so their metrics would have the "
-            f"same names. Put all handlers into one app, or run it with members."
+            f"same names. Put all handlers into one app; to use more processes, run the app with members."
         )
     for one in apps:
         one.measure()

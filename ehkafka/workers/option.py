@@ -21,8 +21,8 @@ WORDS: Final = (
     "finds to be of use. `Processes(4)`: in 4 processes, for what is bound by the CPU."
 )
 USE: Final = (
-    f'use a number from 1 to {WORKERS_MAX}, or {TASKS_MAX} for an async def; "auto", or Auto(…) with a '
-    "workers_max up to that; or Processes(…)."
+    f'use a number from 1 to {WORKERS_MAX}, or {TASKS_MAX} for an async def; "auto", or Auto(…) '
+    "with a workers_max in this range; or Processes(…)."
 )
 
 

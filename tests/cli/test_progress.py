@@ -147,6 +147,7 @@ def test_without_a_terminal_nothing_is_drawn(tmp_path: Path, ehkafka_command: Ca
     assert "catching up" not in ended.stdout + ended.stderr
     last = ended.stderr.splitlines()[-1]
     assert last.startswith(
-        "ehkafka: Not caught up: all other records are done, but 1 record waits for more than settle_s=0.5"
+        "ehkafka: Not caught up: all other records are done, but 1 record has waited for more than "
+        "settle_s=0.5"
     )
     assert "orders[1]@6 key k13 (on hold: ValueError: unlucky)" in last

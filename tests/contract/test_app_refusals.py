@@ -134,7 +134,7 @@ def test_a_connection_string_in_place_of_a_mirror_is_not_repeated() -> None:
 HANDLER: list[tuple[dict[str, Any], str]] = [
     ({"workers": 100_000}, "workers=100000"),
     ({"workers": "many"}, "'many'.*from 1 to 10000"),
-    ({"workers": ehkafka.Auto(1, 20_000)}, "a number from 1 to 10000, .* a workers_max up to that"),
+    ({"workers": ehkafka.Auto(1, 20_000)}, "a number from 1 to 10000, .* a workers_max in this range"),
     ({"null_key": "drop"}, "null_key='drop'"),
     ({"raw": "no"}, "raw='no'; use True or False"),
     *(({"headers": wrong}, "headers=.*'auto', 'amqp' or 'raw'") for wrong in ("AMQP", None, True, [])),

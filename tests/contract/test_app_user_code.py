@@ -212,7 +212,7 @@ def test_an_async_handler_that_stops_its_loop_is_named(lab: Any, *, is_batch: bo
     app = lab.app()
     app.batch_handler("t", wait_s_max=0.01)(stops) if is_batch else app.handler("t")(stops)
     app.start()
-    ends_with(app, ehkafka.errors.HandlerFailedError, r"handler 'stops' .*loop\.stop\(\) was called there")
+    ends_with(app, ehkafka.errors.HandlerFailedError, r"handler 'stops' .*loop\.stop\(\) was called")
 
 
 # --- what user functions return ---

@@ -119,7 +119,7 @@ def test_a_call_whose_partition_was_taken_away_fails(way: Way) -> None:
             way.epoch.ended = True
             return send(record)
 
-        with pytest.raises(NotSentError, match=r"t\[0\]@7 are not sent: its partition was taken away"):
+        with pytest.raises(NotSentError, match=r"t\[0\]@7 are not sent: the partition was taken away"):
             way.call(handle)
         way.epoch.ended = False
         assert way.values == []

@@ -148,7 +148,7 @@ def test_a_key_that_is_elsewhere_is_answered_with_who_has_it(
     bearer = {"authorization": f"Bearer {token}"}
     answered = client.post("/actions", asked, **bearer)
     assert answered.status == 404
-    assert answered.json["text"] == "Not here. Partition 3 of readings is with /10.0.0.7 (home-1)."
+    assert answered.json["text"] == "Not here. Partition 3 of readings is assigned to /10.0.0.7 (home-1)."
     assert (
         client.post("/actions", {**asked, "name": "readings/4@7"}, **bearer)
         .json["text"]

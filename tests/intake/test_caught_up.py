@@ -160,7 +160,7 @@ def test_a_record_that_fails_for_ever_does_not_keep_the_run_for_ever() -> None:
     ("how", "why"),
     [
         ({"is_paused": True}, "the partition is paused"),
-        ({}, "no record arrives from offset 5 to 10"),
+        ({}, "no record from offset 5 on arrives, although the log ends at 10"),
         ({"end": 3, "is_in_log": False}, "its position 5 is beyond the end of its log"),
     ],
 )

@@ -121,11 +121,11 @@ OTHERWISE = """
     ("more", "words"),
     [
         # Members import the program anew, and would run it anew.
-        ("app.run(members=2)", ["starts its app while a member imports it", "put that call under"]),
+        ("app.run(members=2)", ["starts its app while a member imports it", "put the start under"]),
         (HIDDEN, ["A member found no app named 'other'", "shop.py", "at the top level"]),
         (REGISTERED, ["differs from the supervisor's in: on_start more", "at the top level of"]),
         (UNFINDABLE, ["A member cannot import what a setting names", "position", "top level of a module"]),
-        (LAMBDA, ["members=: the setting start cannot go to another process", "no lambda"]),
+        (LAMBDA, ["members=: the setting start cannot be sent to another process", "no lambda"]),
         (OTHERWISE.format("1 / 0"), ["A member cannot import /", "shop.py: ZeroDivisionError", "shop.py:"]),
         (OTHERWISE.format("sys.exit(3)"), ["ended the process while a member imported it"]),
     ],

@@ -176,7 +176,7 @@ def test_health_names_the_member() -> None:
         ),
         ("Member 2: standby",),
     )
-    assert well.health(40.0).reasons == ("Member 1: It has not answered for 30 s.",)
+    assert well.health(40.0).reasons == ("Member 1: The process has not answered for 30 s.",)
     assert member(4, None).health(1.0).reasons == ("Member 4: The app is starting.",)
 
 

@@ -31,7 +31,7 @@ LATER = (299, 1_700_000_000_001)
             LogFacts(witness=WITNESS),
             None,
             Reading(None, 120),
-            "the log ends at offset 120, but a record was read at offset 299",
+            "the log ends at offset 120, but earlier, a record was read at offset 299",
         ),
         (LogFacts(), ID, Reading(LATER), None),
     ],

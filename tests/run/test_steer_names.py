@@ -69,7 +69,7 @@ def test_other_texts_are_keys(text: str) -> None:
         ({"do": "skip", "target": "key", "name": "a", "keep": True}, "work only with pause"),
         ({"do": "pause", "target": "key", "name": "a", "for_s": 0}, "more than 0 seconds"),
         ({"do": "pause", "target": "key", "name": "a", "for_s": float("nan")}, "more than 0 seconds"),
-        ({"do": "retry", "target": "key", "name": "a", "all": True}, "all works only with skip and"),
+        ({"do": "retry", "target": "key", "name": "a", "all": True}, "all=True works only with skip and"),
         ({"do": "pause", "target": "handler", "name": "a"}, "not an action on a handler"),
         ({"do": ["skip"], "target": "key", "name": "a"}, "do of an action must be str"),
     ],

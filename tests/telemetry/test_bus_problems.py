@@ -116,7 +116,7 @@ def test_a_blocking_log_handler_stops_neither_emit_nor_the_counters(
 
     assert bus.counters_snapshot()["PartitionAssigned"] == 10
     assert bus.close(0.01) == 10
-    assert "10 telemetry events were not reported within 0.01 s: the log was not done" in (
+    assert "10 telemetry events were not reported within 0.01 s: the log had not ended" in (
         capsys.readouterr().err
     )
 
@@ -188,7 +188,7 @@ def test_close_with_a_stuck_hook_returns_in_time_and_names_it(
     began_s = unstolen_s()
     assert bus.close(0.05) == 5
     assert unstolen_s() - began_s < DEADLINE_S / 2
-    assert "5 telemetry events were not reported within 0.05 s: hook Gate was not done" in (
+    assert "5 telemetry events were not reported within 0.05 s: hook Gate had not ended" in (
         capsys.readouterr().err
     )
     gate.opened.set()

@@ -114,7 +114,7 @@ def test_a_batch_that_cannot_be_read_is_one_reason_with_the_way_past_it() -> Non
     assert reason.endswith("--group g (shows a preview; add --yes to skip), and start the app again.")
     refused = replace(PARTITION, unreadable=replace(broken, is_batch=False))
     (reason,) = health(replace(WELL, partitions=(refused,))).reasons
-    assert reason.startswith("The broker does not let t[0]@4 be read: _BAD_MSG")
+    assert reason.startswith("The broker does not allow reading t[0]@4: _BAD_MSG")
 
 
 def test_one_record_is_one_problem_whatever_is_wrong_with_it() -> None:

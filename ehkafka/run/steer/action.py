@@ -115,7 +115,7 @@ class Action:
             )
         if self.all and self.do not in ("skip", "dead_letter"):
             raise refused(
-                "invalid", f"all works only with skip and dead_letter, not with {self.do}: leave all out."
+                "invalid", f"all=True works only with skip and dead_letter, not with {self.do}: leave it out."
             )
 
 

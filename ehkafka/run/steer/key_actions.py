@@ -251,8 +251,8 @@ class KeyActions:
             ours = ", ".join(map(partition_name, sorted(self._context.owned)[:20])) or "none"
             raise refused(
                 "elsewhere",
-                f"{partition_name(partition)} is not with this member, which has {ours}. Run ehkafka "
-                f"owners to find the partition's owner.",
+                f"{partition_name(partition)} is not with this member, whose partitions are {ours}. Run "
+                f"ehkafka owners to find the partition's owner.",
             )
         return owned
 

@@ -169,7 +169,7 @@ class BatchWorkers(ThreadPool):
             from asyncio import CancelledError  # noqa: PLC0415 - loaded where there is a loop
 
             self._options.on_death(error)
-            ended = CancelledError("its event loop ended")
+            ended = CancelledError("the event loop of the batch handler ended")
             ended.__cause__ = error
             return ended
         explain_other_loop(error, self._options.name, is_callers=loop.is_callers)

@@ -137,8 +137,8 @@ class SharedLoop:
         """Return the error of a run whose loop ended before it."""
         how = "was closed" if self.loop.is_closed() else "was ended, and all of its tasks cancelled,"
         return HandlerFailedError(
-            f"The event loop that entered the app {how} while the app ran, so {what} was cut off. Records "
-            "that ran are not committed and are handled again at the next start. Leave the block of `async "
+            f"The event loop that entered the app {how} while the app ran, so {what} was cut off. Running "
+            "records are not committed and are handled again at the next start. Leave the block of `async "
             "with app` before the event loop ends: await the task that contains the block."
         )
 
@@ -208,13 +208,13 @@ class AppLoop(SharedLoop):
         """Return what to tell of a loop that code which it ran has ended."""
         error = self._stopped_by
         if error is None or isinstance(error, asyncio.CancelledError):
-            how, place = "all of its tasks were cancelled there", ""
+            how, place = "all of its tasks were cancelled", ""
         else:
-            how = "loop.stop() was called there" if isinstance(error, RuntimeError) else describe(error)
+            how = "loop.stop() was called" if isinstance(error, RuntimeError) else describe(error)
             place = place_of(error)
         failure = HandlerFailedError(
-            f"Code that {what} runs ended its event loop: {how}{f' at {place}' if place else ''}. "
-            "Records that ran are not committed and are handled again at the next start. Do not stop the "
+            f"Code that {what} runs ended the app's event loop: {how}{f' at {place}' if place else ''}. "
+            "Running records are not committed and are handled again at the next start. Do not stop the "
             "event loop of the app: call app.stop() instead."
         )
         failure.__cause__ = error
