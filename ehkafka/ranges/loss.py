@@ -86,7 +86,7 @@ class Loss(NamedTuple):
         goes_on = f"{words.reader} continues at offset {self.log_start}"
         if self.wanted < self.log_start:
             if self.resume_at < self.log_start:
-                goes_on = f"{words.unit} ends without these offsets; the log begins at {self.log_start}"
+                goes_on = f"{words.unit} lacks these offsets; the log begins at offset {self.log_start}"
             gone = f"offsets {self.wanted} to {self.resume_at - 1} are gone (retention)"
             return Lost(f"{wanted}, but {log}: {gone}", goes_on, words.records, words)
         if self.wanted < self.end:

@@ -285,7 +285,7 @@ def test_without_fail_on_data_loss_the_rest_is_read(
         one.message for one in caplog.records if one.name == "ehkafka.spark" and "are gone" in one.message
     ]
     assert [text.partition("(retention). ")[2] for text in logged] == [
-        "This batch ends without these offsets; the log begins at 40 (failOnDataLoss=false).",
+        "This batch lacks these offsets; the log begins at offset 40 (failOnDataLoss=false).",
         "The query continues at offset 40 (failOnDataLoss=false).",
     ]
 

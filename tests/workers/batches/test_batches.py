@@ -83,7 +83,7 @@ def test_a_result_after_the_handler_returned_is_refused() -> None:
     """It would be lost."""
     batch = make()
     assert results_of(batch) == {}
-    with pytest.raises(RuntimeError, match=r"t\[1\]@10: its batch handler has returned"):
+    with pytest.raises(RuntimeError, match=r"t\[1\]@10: the batch handler has returned"):
         batch.skip(batch[0], "too late")
     assert results_of(batch) == {}
 
