@@ -121,10 +121,10 @@ def test_a_bus_starts_once() -> None:
     """Neither twice nor after its close."""
     bus = EventBus()
     bus.start()
-    with pytest.raises(EngineError, match="cannot be started again"):
+    with pytest.raises(EngineError, match="cannot be started twice"):
         bus.start()
     bus.close(DEADLINE_S)
-    with pytest.raises(EngineError, match="cannot be started again"):
+    with pytest.raises(EngineError, match="cannot be started twice"):
         bus.start()
 
 

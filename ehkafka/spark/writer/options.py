@@ -92,6 +92,6 @@ def check_columns(columns: Sequence[tuple[str, str]]) -> None:
             )
     if "value" not in names:
         raise ConfigurationError(
-            "The frame has no column named value, which ehkafka writes; its columns are:"
+            "The frame has no column named value, which ehkafka writes; the frame's columns are:"
             f" {', '.join(names)}. Add the column, as with selectExpr('to_json(struct(*)) AS value')."
         )

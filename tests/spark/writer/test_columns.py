@@ -28,7 +28,7 @@ def test_the_jvm_sinks_columns_are_parts_of_a_message() -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ([], "no column named value, which ehkafka writes; its columns are: "),
+        ([], "no column named value, which ehkafka writes; the frame's columns are: "),
         ([("key", "string"), ("Value", "string")], "the frame's columns are: key, Value"),
         ([("value", "struct<a:int>")], "binary or string there: convert it with to_json"),
         ([("value", "int")], "Column value is of type int, but must be of type binary or string: cast"),
