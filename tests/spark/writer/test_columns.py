@@ -30,15 +30,15 @@ def test_the_jvm_sinks_columns_are_parts_of_a_message() -> None:
     [
         ([], "no column named value, which ehkafka writes; the frame's columns are: "),
         ([("key", "string"), ("Value", "string")], "the frame's columns are: key, Value"),
-        ([("value", "struct<a:int>")], "binary or string there: convert it with to_json"),
+        ([("value", "struct<a:int>")], "binary or string: convert it with to_json"),
         ([("value", "int")], "Column value is of type int, but must be of type binary or string: cast"),
         ([("value", "string"), ("value", "string")], "Two columns are called value"),
         ([("value", "string"), ("key", "bigint")], "Column key is of type bigint"),
-        ([("value", "string"), ("topic", "binary")], "string there: cast it"),
-        ([("value", "string"), ("partition", "bigint")], "writes int there: cast it"),
+        ([("value", "string"), ("topic", "binary")], "string: cast it"),
+        ([("value", "string"), ("partition", "bigint")], "of type int: cast it"),
         (
             [("value", "string"), ("headers", "map<string,binary>")],
-            "array<struct<key:string,value:binary>> there: cast it",
+            "array<struct<key:string,value:binary>>: cast it",
         ),
     ],
 )
