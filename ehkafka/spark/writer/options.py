@@ -87,8 +87,7 @@ def check_columns(columns: Sequence[tuple[str, str]]) -> None:
         if (kind if kind[:7] != "string " else "string") not in COLUMNS[name]:
             fix = "convert it with to_json" if "<" in kind and name != "headers" else "cast it"
             raise ConfigurationError(
-                f"Column {name} is of type {kind}, but must be of type {' or '.join(COLUMNS[name])}:"
-                f" {fix}."
+                f"Column {name} is of type {kind}, but must be of type {' or '.join(COLUMNS[name])}: {fix}."
             )
     if "value" not in names:
         raise ConfigurationError(
