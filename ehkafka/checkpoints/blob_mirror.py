@@ -127,11 +127,11 @@ class BlobMirror(NeverPickled):
             return cls.connection_string(found["connection_string"], found["container"], **rest)
         if way == {"container", "connection_string_file"}:
             return cls.connection_string(Path(found["connection_string_file"]), found["container"], **rest)
-        shown = ", ".join(f"{prefix}{key.upper()}" for key in found) or "none of them"
+        shown = ", ".join(f"{prefix}{key.upper()}" for key in found) or "none"
         raise ConfigurationError(
             f"The variables do not name one mirror: set {prefix}CONTAINER_URL (with {prefix}CREDENTIAL, "
             f"{prefix}CLIENT_ID), or {prefix}CONTAINER with {prefix}CONNECTION_STRING or "
-            f"{prefix}CONNECTION_STRING_FILE. The variables that are set: {ended(shown)}"
+            f"{prefix}CONNECTION_STRING_FILE. Of these, the environment has: {ended(shown)}"
         )
 
     def open_client(self, options: Options) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ def kafka(inspection: Inspection, subject: str | None) -> Finding:
     try:
         connection = dial_secured(inspection, address) if is_secured else dial(inspection, address)
     except OSError as error:
-        raise Problem(f"the second connection failed: {error.strerror or error}", _OTHER_FIX) from None
+        raise Problem(f"a new connection failed: {error.strerror or error}", _OTHER_FIX) from None
     with connection:
         connection.settimeout(inspection.remaining_s)
         speaks = who_answers(connection)

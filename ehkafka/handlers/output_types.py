@@ -44,8 +44,8 @@ def check_output_types(specs: Iterable[HandlerSpec]) -> None:
         other, its, known = first.setdefault(spec.to[0], (spec.name, codec, kind))
         if its != codec:
             raise ConfigurationError(
-                f"To topic {spec.to[0]!r} handler {other!r} sends {known} as {its}, and handler "
-                f"{spec.name!r} sends {kind} as {codec}: a reader of the topic could not decode both. Give "
+                f"Handlers {other!r} and {spec.name!r} send different encodings to topic {spec.to[0]!r}: "
+                f"{known} as {its}, and {kind} as {codec}. A reader of the topic could not decode both. Give "
                 f"each handler its own topic, or let both return the same type. (Handlers annotated to "
                 f"return ehkafka.Send are not compared.)"
             )

@@ -243,7 +243,7 @@ class HandlerSpec:
             f"acknowledged= out.": waits != "before_commit" and not self.to,
             "acknowledged='before_next' does not work with batches, because all keys of a batch would "
             "wait: leave it out.": waits == "before_next" and is_batch(self),
-            f"on_failure={holds} would hold back a key's next records too late, because they are handled "
+            f"on_failure={holds} would hold back a key's next records too late, because they can start "
             f"before the broker acknowledges the outputs: add acknowledged='before_next', or choose another "
             f"on_failure.": bool(holds and self.to) and waits == "before_commit",
         }

@@ -136,7 +136,7 @@ def _array(kind: pa.DataType, parts: Sequence[_Part]) -> pa.Array:
     if isinstance(inner[0], bytes):
         joined = b"".join(inner)  # type: ignore[arg-type]
         if len(joined) > _COLUMN_BYTES_MAX:
-            raise OverflowError(f"a batch of {len(values)} records has {len(joined)} bytes: too many")
+            raise OverflowError(f"one column of {len(values)} records has {len(joined)} bytes: too many")
         return pa.Array.from_buffers(kind, len(values), [*buffers, pa.py_buffer(joined)])
     pair = list(kind.value_type)
     fields = [_array(one.type, of) for one, of in zip(pair, zip(*inner, strict=True), strict=True)]

@@ -277,8 +277,8 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
             close = close_to(name, KNOWN)
             meant = f" (did you mean {close}?)" if close else ""
             raise ConfigurationError(
-                f"Option {option} is no property of librdkafka that ehkafka knows{meant}, and Spark shows"
-                f" options in plans and logs. Correct its name, or set it in an endpointFactory. {_INSTEAD}"
+                f"Option {option} is no property of librdkafka that ehkafka knows{meant}. It may be a"
+                f" secret, and Spark shows options in plans and logs. Correct its name, or set it in an endpointFactory. {_INSTEAD}"
             )
         found[name] = value
     return found

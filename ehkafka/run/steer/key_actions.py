@@ -251,7 +251,7 @@ class KeyActions:
             ours = ", ".join(map(partition_name, sorted(self._context.owned)[:20])) or "none"
             raise refused(
                 "elsewhere",
-                f"{partition_name(partition)} is not with this member, whose partitions are {ours}. Run "
+                f"{partition_name(partition)} is not with this member, which has {ours}. Run "
                 f"ehkafka owners to find the partition's owner.",
             )
         return owned

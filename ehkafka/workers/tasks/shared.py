@@ -213,7 +213,7 @@ class AppLoop(SharedLoop):
             how = "loop.stop() was called" if isinstance(error, RuntimeError) else describe(error)
             place = place_of(error)
         failure = HandlerFailedError(
-            f"Code that {what} runs ended the app's event loop: {how}{f' at {place}' if place else ''}. "
+            f"Code of {what} ended the app's event loop: {how}{f' at {place}' if place else ''}. "
             "Running records are not committed and are handled again at the next start. Do not stop the "
             "event loop of the app: call app.stop() instead."
         )
