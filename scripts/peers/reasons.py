@@ -45,7 +45,8 @@ BY_HAND = {
     ),
     "W17": (
         "Decoding and sending cost the same on both sides; the difference is the engine's own work for each "
-        f"record and each output. This change did not help: counting acknowledgements only when the client's queue is empty."
+        "record and each output. This change did not help: counting acknowledgements only when the client's "
+        "queue is empty."
     ),
 }
 
