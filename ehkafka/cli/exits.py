@@ -38,7 +38,7 @@ CODES: Final = """\
 6   the lag is above --fail-over, or a commit is outside its log
 7   an action on a key, a partition or a handler was refused; nothing changed
 70  a defect in ehkafka, or an unexpected error
-130 Ctrl-C interrupted the app's start, an on_stop function or a redrive, or a signal ended export or produce"""
+130 Ctrl-C interrupted a start, an on_stop function or a redrive, or a signal ended export or produce"""
 LAGGING: Final = 6
 UNEXPECTED: Final = 70
 INTERRUPTED: Final = 130

@@ -278,7 +278,8 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
             meant = f" (did you mean {close}?)" if close else ""
             raise ConfigurationError(
                 f"Option {option} is no property of librdkafka that ehkafka knows{meant}. It may be a"
-                f" secret, and Spark shows options in plans and logs. Correct its name, or set it in an endpointFactory. {_INSTEAD}"
+                " secret, and Spark shows options in plans and logs. Correct its name, or set it in an"
+                f" endpointFactory. {_INSTEAD}"
             )
         found[name] = value
     return found

@@ -318,7 +318,7 @@ STARTS: list[tuple[dict[str, Any], Any, Callable[[Any], object] | None, str]] = 
     ({"retry": FOR_EVER, "on_failure": ehkafka.Skip(), **TO_LETTERS}, plain, None, NO_LETTERS),
     ({"on_failure": ehkafka.Hold(), **TO_LETTERS}, plain, None, NO_LETTERS),
     # Readers of the topic could not decode both.
-    ({"to": "t4"}, to_json, lambda app: app.handler("u", to="t4")(to_bytes), "'to_json' and 'to_bytes' send different"),
+    ({"to": "t4"}, to_json, lambda app: app.handler("u", to="t4")(to_bytes), "and 'to_bytes' send different"),
     # What is sent would go nowhere.
     ({}, promises, None, "'promises' is annotated to return Send"),
 ]  # fmt: skip

@@ -140,8 +140,8 @@ def note_of(faults: dict[str, int]) -> str:
         "The column *excused* lists results that looked wrong but had an injected fault as their cause. In "
         "the column *other*, `idle` counts members that had no "
         "partition for 45 s, `checker` counts checks that ended with an error, and `code` counts members "
-        "that stopped with another exit code than 0. The commit and the date above are those of the last call, "
-        "and the time is the sum of all runs. In all runs together, the test injected these faults: "
+        "that stopped with another exit code than 0. The commit and the date above are those of the last "
+        "call, and the time is the sum of all runs. In all runs together, the test injected these faults: "
         f"{each}."
     )
 
