@@ -82,7 +82,7 @@ def test_each_value_is_a_line_in_a_pipe(ehkafka_command: Command, monkeypatch: p
         "app.stop_s": ["5.0", "--set stop_s"],
         "app.stuck_s": ["60", " code "],
         "app.idle_s": ["5.0", " default "],
-        "app.commit_interval_s": ["2.0", "EHKAFKA_COMMIT_INTERVAL_S", "which a crash repeats"],
+        "app.commit_interval_s": ["2.0", "EHKAFKA_COMMIT_INTERVAL_S", "whose records a crash repeats"],
         "consumer.sasl.password": [" *** ", " endpoint "],
         "consumer.enable.auto.commit": ["false", " engine ", "ehkafka commits itself"],
         "consumer.session.timeout.ms": ["30000", " default ", "permits 6000 to 300000"],
