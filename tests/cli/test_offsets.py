@@ -142,7 +142,7 @@ def test_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, tmp
     ("positions", "options", "code", "shown"),
     [
         ({0: "4", 1: "10"}, [], 3, "partition 1: 11 is 1 ahead of the log's end (0–10)"),
-        ({0: "4", 7: "3"}, [], 3, "partition 7: checkpoint"),
+        ({0: "4", 7: "3"}, [], 3, "partition 7: has checkpoint"),
         ({0: "4", 1: "x"}, [], 3, "partition 1: checkpoint"),
         ({0: "4"}, ["--from-hub", "other"], 2, "holds no checkpoint of any namespace/other/any group"),
         ({0: "4"}, ["--format", "none"], 2, "--format 'none' is unknown: use one of sdk, ehkafka, eph"),

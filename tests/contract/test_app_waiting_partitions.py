@@ -36,7 +36,7 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     mirrored.lab.produce("a b c")
     app = mirrored.start(recorder, start="latest", assignor=assignor, consumer=KNOWS_ITS_GROUP)
     wait_until(lambda: mirrored.events.of(PartitionsWaiting))
-    assert "t[0] waits: the partition has no committed offset" in app.health().reasons[0]
+    assert "t[0] waits to be read: the partition has no committed offset" in app.health().reasons[0]
     assert "memory: it is down" in app.health().reasons[0]
     [shown] = app.snapshot().partitions
     assert (shown.partition, shown.lag_records, shown.paused) == (("t", 0), None, True)
