@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-# Each, and how much of its records at least must have been begun with unread keys: hundreds, on a busy machine
-# too, where members fall behind less far.
+# Each, and how much of its records at least must have been begun with unread keys: hundreds, also on a busy
+# machine, where members fall behind less far.
 KINDS = {"quick": 0.02, "slow": 0.0, "tasks": 0.0, "batches": 0.0, "processes": 0.0}
 PARTITIONS = 4
 MEMBERS = 3

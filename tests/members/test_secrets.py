@@ -129,7 +129,7 @@ def boot(**laid: object) -> bytes:
 
 def test_what_cannot_travel_is_refused_by_name() -> None:
     """A callable that no other process could import, and a credential; without what it holds."""
-    with pytest.raises(ConfigurationError, match=r"what Endpoint\.connection_string was given cannot be sent"):
+    with pytest.raises(ConfigurationError, match=r"Endpoint\.connection_string was given cannot be sent"):
         boot(endpoint=Endpoint.connection_string(lambda: STRING))
     with pytest.raises(ConfigurationError, match="the setting start cannot be sent") as caught:
         boot(start=lambda _topic, _partition: SECRET)
