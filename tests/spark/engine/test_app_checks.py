@@ -75,7 +75,7 @@ def test_handlers_with_outputs_of_two_kinds_are_refused(lab: Any) -> None:
     app.handler("t", to="out")(as_json)
     check_app(lab.parts_of(app))
     app.handler("u", to="out")(as_bytes)
-    with pytest.raises(ConfigurationError, match=r"'as_json' and 'as_bytes' send different.* and bytes as bytes"):
+    with pytest.raises(ConfigurationError, match=r"'as_json' and 'as_bytes' send .*bytes as bytes"):
         check_app(lab.parts_of(app))
 
 
