@@ -85,7 +85,8 @@ class Scene:
         if record.key() == b"stuck":
             self.gate.wait(30.0)
         if record.key() == b"slow":
-            time.sleep(0.05)
+            # All of it must last until the other states show: minutes, on a busy machine.
+            time.sleep(0.2)
 
     def play(self, fault: Callable[[Scene], object], *, at_start: bool) -> None:
         """Handle some, then let the fault happen and producers go on; or let it be there from the start."""
