@@ -10,10 +10,12 @@ import subprocess
 import sys
 import threading
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.kit.brokers import running
 from tests.kit.identity_endpoint import IdentityEndpoint
@@ -52,9 +54,9 @@ def stand_ins() -> Iterator[StandIns]:
 class Command:
     """The command in this process, with folders of the test's own."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], stderr_fd: int) -> None:
         self.state, self.reports = folder / "state", folder / "reports"
-        self._capsys = capsys
+        self._capsys, self._stderr_fd = capsys, stderr_fd
         self.shown = ""
 
     @property
@@ -66,7 +68,8 @@ class Command:
         """Run it and return its code."""
         from _live.command import main  # noqa: PLC0415 - in `scripts`
 
-        code = main([*self.options, "--scale", str(scale), *options], environ)
+        with own_stderr(self._stderr_fd):
+            code = main([*self.options, "--scale", str(scale), *options], environ)
         self.shown = "".join(self._capsys.readouterr())
         self.check_secrets()
         return code
@@ -87,11 +90,28 @@ class Command:
         return [path for folder in (self.state, self.reports) for path in folder.glob("*")]
 
 
+@contextmanager
+def own_stderr(fd: int) -> Iterator[None]:
+    """Let librdkafka write past pytest: it has aborted here, and its reason went with pytest's file."""
+    kept = os.dup(2)
+    os.dup2(fd, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 @pytest.fixture
-def command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
+) -> Command:
     """Return the command."""
     monkeypatch.syspath_prepend(SCRIPTS)
-    return Command(tmp_path, capsys)
+    return Command(tmp_path, capsys, pytestconfig.stash[fault_handler_stderr_fd_key])
 
 
 def statuses(report: dict[str, Any]) -> dict[str, str]:
