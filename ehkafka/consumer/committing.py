@@ -94,6 +94,8 @@ class Committing:
         internals = self._internals
         if not internals.program_settings.auto_commit:
             return
+        if partitions is None and internals.commits.has_unanswered:
+            return  # else a slow answer brings the same commit again; the next interval asks for the rest
         internals.deviating.report("auto_commit")
         positions = self._automatic()
         if partitions is not None:

@@ -12,11 +12,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 import ehkafka
+from ehkafka.testing import ApiKey
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.testing import EmbeddedBroker
     from tests.kit.faults.kafka_proxy import KafkaProxy
 
     Open = Callable[..., ehkafka.Consumer]
@@ -274,16 +276,24 @@ def test_marks_that_never_come_are_reported(
     assert "the oldest at offset 1" in caplog.text
 
 
-def test_a_contiguous_auto_commit_is_silent_where_nothing_moves(open_consumer: Open, read: Read) -> None:
-    """`on_commit` hears of commits, not of intervals."""
+@pytest.mark.parametrize("choices", [CONTIGUOUS, {}], ids=["contiguous", "as librdkafka"])
+def test_an_auto_commit_is_silent_where_nothing_moves(
+    open_consumer: Open, read: Read, broker: EmbeddedBroker, choices: dict[str, Any]
+) -> None:
+    """`on_commit` hears of commits, not of intervals, also while the answer takes many of them."""
     noted: list[Any] = []
     consumer = open_consumer(
-        CONTIGUOUS, auto_commit_interval_ms=300, on_commit=lambda error, parts: noted.append((error, parts))
+        choices,
+        auto_commit_interval_ms=10,
+        enable_auto_offset_store=False,
+        on_commit=lambda error, parts: noted.append((error, parts)),
     )
     consumer.subscribe(["t"])
-    consumer.store_offsets(read(consumer, 10)[0])
+    first = read(consumer, 10)[0]
+    broker.delay_next(ApiKey.OFFSET_COMMIT, 0.4)
+    consumer.store_offsets(first)
     wait_until(lambda: noted, meanwhile=lambda: consumer.poll(0.02))
-    for _ in range(50):
+    for _ in range(10):
         consumer.poll(0.02)
     consumer.close()
     assert [(error, parts[0].offset) for error, parts in noted] == [(None, 1)]
