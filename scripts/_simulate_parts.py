@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("way", "seeds", "steps", "records", "assignments", "commits", "repeated", "broke a promise")
 WAY_WORDS = {"": "as drawn", "short-texts": "exactly once, short commits", "transactions": "exactly once"}
-# About four minutes on two cores: no more is lost when a run is ended.
+# One to three minutes on two slow cores: no more is lost when a run is ended.
 SEEDS_EACH = 500
 
 

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import sys
 import time
+from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -84,7 +85,8 @@ def _run(parts: list[Part], earlier: list[Part], jobs: int) -> int:
             if before is part:
                 _simulate(part, simulated, long_run, sum(len(one.seeds) for one in done), total)
             done.append(before)
-            _write(done, long_run)
+            if before is part or part is parts[-1]:
+                _write(done, long_run)
     steps, records = (sum(part.sums[what] for part in done) for what in ("steps", "records"))
     seconds = sum(part.seconds for part in done)
     long_run.say(
@@ -115,7 +117,7 @@ def _write(done: list[Part], long_run: LongRun) -> None:
     rows = rows_of(done)
     sums = {what: sum(part.sums[what] for part in done) for what in ("seeds", "steps", "records")}
     counts = {"seeds": sums["seeds"], "ways": len(rows), "steps": sums["steps"], "records": sums["records"]}
-    commits = dict.fromkeys((part.commit for part in done), 0)
+    commits: Counter[str] = Counter()
     for part in done:
         commits[part.commit] += len(part.seeds)
     note = ", ".join(f"{seeds} at {name}" for name, seeds in commits.items())

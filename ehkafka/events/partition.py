@@ -103,7 +103,7 @@ class ParkedBudgetFull(Event, level=WARNING, subject="partition"):
         }
         return (
             f"{self.partition} has reached its limit of {records(self.parked_records)} ({self.parked_bytes} "
-            f"bytes) waiting behind failed ones; key {plain(self.largest_key)} has the most. "
+            f"bytes) that failed or wait behind failed ones; key {plain(self.largest_key)} has the most. "
             f"{action.get(self.action, self.action)}."
         )
 

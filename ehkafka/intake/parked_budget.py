@@ -93,8 +93,8 @@ class ParkedBudget:
             self._context.fatal(
                 HandlerFailedError(
                     f"{partition} has reached its limit with "
-                    f"{counted(epoch.tally.parked_records, 'record')} waiting behind failed ones; key "
-                    f"{key} has the most. No waiting record was committed. Fix the handler, raise "
+                    f"{counted(epoch.tally.parked_records, 'record')} that failed or wait behind failed "
+                    f"ones; key {key} has the most. No waiting record was committed. Fix the handler, raise "
                     f"parked_records_max and parked_bytes_max, or choose another on_parked_full."
                 )
             )

@@ -132,7 +132,7 @@ def _export(view: PartitionView, place: ExportPlace) -> Export:
         prefix=place.prefix,
     )
     above = view.finished_above
-    again = f"handled again, because finished out of order: {records(above)}" if above else ""
+    again = f"{records(above)} finished out of order, to be handled again" if above else ""
     note = "; ".join(filter(None, (view.problem, again)))
     return Export(view.partition, offset, written, note=note)
 
