@@ -246,7 +246,7 @@ def compare(stage: Stage, keeper: Keeper, ledger_file: Path, address: str, boots
         print(f"  alarms and spoilt readings, and {compared.sensors} sensors of 20 homes one by one")
     if not wrong:
         print(f"✓ each of {alerts:,} alarms has its alert in the topic, each home's in order")
-    print(f"  {sent.sent:,} were sent: {sum(sent.left_out.values()):,} were spoilt, one only closed the windows")
+    print(f"  {sent.sent:,} were sent: {sum(sent.left_out.values()):,} were spoilt, one only closed windows")
     return 1 if differences else 0
 
 
